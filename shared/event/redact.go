@@ -1,8 +1,10 @@
 package event
 
 import (
+	"fmt"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // hidden stands where a secret stood. It has no byte that a secret could have,
@@ -67,6 +69,32 @@ func redactFrom(s string, begin int) string {
 	}
 	out.WriteString(s[told:])
 	return out.String()
+}
+
+// Clip returns at most n bytes of a text, valid and with a mark where it was cut.
+func Clip(s string, n int) string {
+	const mark = " […]"
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= n {
+		return s
+	}
+	end := n - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}
+
+// mostQuoted is as much of an answer as is in an error.
+const mostQuoted = 200
+
+// Quote returns the beginning of an answer for the end of an error, on one line and without secrets; of an empty one nothing.
+func Quote(said []byte) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said), "?")), " ")
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %q", Clip(Redact(text), mostQuoted))
 }
 
 // Abridge returns Cut(Redact(s)) in bounded time, however long the text is:

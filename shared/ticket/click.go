@@ -32,8 +32,8 @@ const (
 func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	ctx, cancel := context.WithTimeout(ctx, clickIn)
 	defer cancel()
-	c.ID = clip(c.ID, longClick)
-	log := o.log.With("sink", o.Name, "user", clip(c.User, 100), "button", clip(string(c.Button), 20))
+	c.ID = event.Clip(c.ID, longClick)
+	log := o.log.With("sink", o.Name, "user", event.Clip(c.User, 100), "button", event.Clip(string(c.Button), 20))
 	i, h, err := o.headOf(ctx, c.Card)
 	if errors.Is(err, stream.ErrNotFound) {
 		log.Info("a click on a message that is no ticket's is passed over") // of before, or another cluster's
@@ -50,7 +50,7 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	if err != nil {
 		said = say.Of(err)
 	}
-	said = said.Map(func(text string) string { return plain(clip(event.Redact(text), shortText)) })
+	said = said.Map(func(text string) string { return plain(event.Clip(event.Redact(text), shortText)) })
 	if err != nil {
 		log.Warn("a click does not count", "incident", i.String(), "error", said.String())
 	} else {

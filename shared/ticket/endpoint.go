@@ -2,12 +2,10 @@ package ticket
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/chat"
@@ -23,11 +21,7 @@ type endpoint struct {
 	now  func() time.Time
 }
 
-const (
-	answerIn   = 15 * time.Second // of a server of mail, to the end of the answer
-	answerSaid = 200              // as much of an answer is in an error
-	postSize   = 512 << 10
-)
+const postSize = 512 << 10
 
 func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
 
@@ -50,33 +44,37 @@ func (d endpoint) address() (*url.URL, error) {
 	return u, nil
 }
 
-// post sends a body and returns the answer of a good status. The errors hold neither
-// the address nor a secret; those that trying again soon can't help are ErrRefused.
-func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte) ([]byte, error) {
+// post sends a body. The errors hold neither the address nor a secret; those that trying again soon can't help are ErrRefused.
+func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte) error {
 	if len(body) > postSize {
-		return nil, fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
+		return fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
 	}
-	said, err := chat.Post(ctx, d.wire, d.now(), "post to "+u.Host, http.MethodPost, u.String(), header, body)
-	if fail, ok := errors.AsType[*chat.Error](err); ok {
-		fail.Err = fmt.Errorf("%w%s", fail.Err, quote(fail.Said))
-	}
-	return said, sinkError(err)
+	_, err := chat.Post(ctx, d.wire, d.now(), "post to "+u.Host, http.MethodPost, u.String(), header, body)
+	return posted(err)
 }
 
-// postJSON is post of a value.
-func (d endpoint) postJSON(ctx context.Context, u *url.URL, value any) ([]byte, error) {
-	body, err := json.Marshal(value)
+// A robot is a sink that posts messages to a group of a chat.
+type robot struct {
+	endpoint
+	chat.Robot
+}
+
+func (r *robot) send(ctx context.Context, t Ticket) error {
+	u, err := r.address()
+	secret := ""
+	if err == nil && r.sink.Kind == policy.DingTalk && r.sink.SecretFrom != (policy.Reference{}) {
+		secret, err = r.sink.SecretFrom.Read()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+		return err
 	}
-	return d.post(ctx, u, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body)
+	return posted(r.Send(ctx, r.wire, r.now(), u, secret, t.Title, t.Text))
 }
 
-// quote returns the beginning of an answer for an error.
-func quote(said []byte) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said), "?")), " ")
-	if text == "" {
-		return ""
+// posted returns an error of a post as one of a sink, with the beginning of what was answered.
+func posted(err error) error {
+	if fail, ok := errors.AsType[*chat.Error](err); ok {
+		fail.Err = fmt.Errorf("%w%s", fail.Err, event.Quote(fail.Said))
 	}
-	return fmt.Sprintf(": %q", clip(event.Redact(text), answerSaid))
+	return sinkError(err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -145,8 +146,8 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk, policy.WeCom, policy.Slack:
-		p := robotKinds[s.Kind]
-		return sender{&robot{newEndpoint(s, c), p}}, kind{quiet: true, title: p.title, text: p.text}, nil
+		r := chat.Robots[s.Kind]
+		return sender{&robot{newEndpoint(s, c), r}}, kind{quiet: true, title: r.Title, text: r.Text}, nil
 	case policy.DingTalkApp, policy.FeishuApp:
 		if s.URL != "" {
 			if err := policy.CheckURL(s.Kind, s.URL); err != nil {
@@ -546,7 +547,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.now()
 	var partly partlyError
 	if h.Missed = ""; errors.As(err, &partly) {
-		err, h.Missed = nil, clip(partly.Error(), stepText)
+		err, h.Missed = nil, event.Clip(partly.Error(), stepText)
 	}
 	log := o.log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
 	o.mu.Lock()
@@ -573,7 +574,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		return 0
 	}
 	h.Failures++
-	h.Error = clip(err.Error(), stepText)
+	h.Error = event.Clip(err.Error(), stepText)
 	if errors.Is(err, ErrRefused) {
 		o.stats.Refused++
 		h.Refused, h.RefusedAt = true, now

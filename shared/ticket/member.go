@@ -44,7 +44,7 @@ type Member struct {
 
 // In returns the member with its sentences in a language. Nobody can put them into another one then.
 func (m Member) In(l *say.Language) Member {
-	tell := func(t say.Text, most int) say.Text { return say.Literal(clip(t.In(l), most)) }
+	tell := func(t say.Text, most int) say.Text { return say.Literal(event.Clip(t.In(l), most)) }
 	m.Finding, m.Ask = tell(m.Finding, longText), tell(m.Ask, longText)
 	m.Note, m.Rule, m.By = tell(m.Note, shortText), tell(m.Rule, shortText), tell(m.By, shortText)
 	m.Steps = slices.Clone(m.Steps)
@@ -95,9 +95,9 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	t := r.Texts()
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
-		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: clip(r.Message, shortText), Failed: r.EventTime,
-		Finding: short(t.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
-		Ask: short(t.Ask, longText), Note: short(t.Note, shortText), Rule: short(t.Rule, shortText), Error: clip(r.Error, shortText),
+		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: event.Clip(r.Message, shortText), Failed: r.EventTime,
+		Finding: short(t.Finding, longText), Cause: event.Clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
+		Ask: short(t.Ask, longText), Note: short(t.Note, shortText), Rule: short(t.Rule, shortText), Error: event.Clip(r.Error, shortText),
 	}
 	var by say.Text
 	switch {
@@ -138,7 +138,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 
 // short returns a sentence; of one that is too long, its beginning in English.
 func short(t say.Text, most int) say.Text {
-	return t.Map(func(s string) string { return clip(s, most) })
+	return t.Map(func(s string) string { return event.Clip(s, most) })
 }
 
 // A change is a member to be written, with the key that it has.

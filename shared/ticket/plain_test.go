@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -80,7 +81,7 @@ func TestPlainCommands(t *testing.T) {
 	}
 	for _, v := range values {
 		command := ccm.SetCommand(svc, "x", v)
-		for name, text := range map[string]string{"sent": plain(command), "shown": shown(plain(command)), "escaped": shown(escaped.Replace(plain(command)))} {
+		for name, text := range map[string]string{"sent": plain(command), "shown": shown(plain(command)), "escaped": shown(chat.SlackText.Replace(plain(command)))} {
 			got, err := words(text)
 			if err != nil || len(got) != 8 || got[7] != "--overwrite" {
 				t.Fatalf("%q, as it is %s: %s\nhas the words %q, %v", v, name, text, got, err)

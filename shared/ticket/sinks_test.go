@@ -22,6 +22,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
+	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
@@ -270,7 +271,7 @@ func TestDingTalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := u.Query().Get("timestamp")
-	if at != fmt.Sprint(w.now().UnixMilli()) || u.Query().Get("access_token") != "tok3n" || u.Query().Get("sign") != dingSign("SECabc", at) {
+	if at != fmt.Sprint(w.now().UnixMilli()) || u.Query().Get("access_token") != "tok3n" || u.Query().Get("sign") != chat.DingSign("SECabc", at) {
 		t.Errorf("got %s", posts[0].url)
 	}
 	var m struct {
@@ -291,7 +292,7 @@ func TestDingTalk(t *testing.T) {
 	if n := len(h.take()); n != 4 {
 		t.Errorf("it was tried %d times", n)
 	}
-	if w.now().Sub(began) < dingPause {
+	if w.now().Sub(began) < chat.DingPause {
 		t.Errorf("a robot that sends too fast paused only %s", w.now().Sub(began))
 	}
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
@@ -304,7 +305,7 @@ func TestDingTalk(t *testing.T) {
 // The signature is that of DingTalk's own example in several languages:
 // base64 of HMAC-SHA256 over timestamp, line break and secret, under the secret.
 func TestDingSign(t *testing.T) {
-	if got, want := dingSign("this is secret", "1577262236757"), "hmPWwU+7lVdm3ZZz0r9tSfx0L4Q26jWOZr9+Gs6EZQM="; got != want {
+	if got, want := chat.DingSign("this is secret", "1577262236757"), "hmPWwU+7lVdm3ZZz0r9tSfx0L4Q26jWOZr9+Gs6EZQM="; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

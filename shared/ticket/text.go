@@ -12,7 +12,6 @@ import (
 	"text/template"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -144,7 +143,7 @@ func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 		}
 	}
 	title = strings.Join(strings.Fields(title), " ")
-	return clip(event.Redact(title), k.title), clip(event.Redact(strings.TrimSpace(text)), k.text), err
+	return event.Clip(event.Redact(title), k.title), event.Clip(event.Redact(strings.TrimSpace(text)), k.text), err
 }
 
 func fill(t *template.Template, f Facts) (title, text string, err error) {
@@ -283,20 +282,6 @@ func plain(s string) string {
 
 // reference is how a character reference of HTML begins.
 var reference = regex.New(`^&(?:#|[A-Za-z][A-Za-z0-9]*;)`)
-
-// clip returns at most n bytes of a text, valid and with a mark where it was cut.
-func clip(s string, n int) string {
-	const mark = " […]"
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= n {
-		return s
-	}
-	end := n - len(mark)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + mark
-}
 
 // samples are tickets to try a template on.
 func samples() []Facts {

@@ -119,15 +119,15 @@ func (r *rig) scale(b *testing.B) {
 	}
 
 	// The ledger of all of it.
-	ledger := exec.Command(r.program(b, "functions/cmd/lbremedy"), "status", "-o", "json")
-	ledger.Env = append(append(os.Environ(), env...), "GOMEMLIMIT=200MiB")
+	status := exec.Command(r.program(b, "functions/cmd/lbremedy"), "status", "-o", "json")
+	status.Env = append(append(os.Environ(), env...), "GOMEMLIMIT=200MiB")
 	began = time.Now()
-	out, err := ledger.Output()
+	out, err := status.Output()
 	if ended, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || ended.ExitCode() != cli.CodeOpen) {
 		b.Fatalf("lbremedy status: %v: %s", err, out)
 	}
 	took := time.Since(began)
-	usage, ok := ledger.ProcessState.SysUsage().(*syscall.Rusage)
+	usage, ok := status.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
 		b.Fatal("the system does not say what a process took")
 	}

@@ -254,6 +254,11 @@ var rows = []row{
 		why: "it reads what the operator allows, and allows nothing itself",
 	},
 	{
+		who: []string{"shared/mail"},
+		may: []string{"shared/event"},
+		why: "it sends messages, and knows nothing of what they are about",
+	},
+	{
 		who: []string{"shared/chat"},
 		may: []string{"shared/event", "shared/retry"},
 		why: "it shows cards and hears clicks, and knows nothing of what they are about",
@@ -261,7 +266,7 @@ var rows = []row{
 	{
 		who: []string{"shared/ticket"},
 		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
-			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/document", "shared/say"},
+			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/document", "shared/mail", "shared/say"},
 		why: "it tells what the journal holds",
 	},
 	{
