@@ -164,6 +164,30 @@ func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*k
 		me.Name, rec.Service.Namespace, err, Approver)
 }
 
+// Relay creates the Approval of somebody in a chat who may answer, and returns a sentence on it. c is nil if the notifier has no access
+// to the cluster.
+func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, from Chatter) (say.Text, error) {
+	if c == nil {
+		return nil, say.Errorf("there is no access to the cluster")
+	}
+	may, err := May(ctx, c, from.User, rec.Service.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !may {
+		return nil, say.Errorf("%s may not answer in the namespace %s: the ClusterRole %s allows it; somebody has to bind it",
+			from.User.Name, rec.Service.Namespace, Approver)
+	}
+	if _, err := Answer(ctx, c, rec, Reply{Verdict: verdict, From: &from}); err != nil {
+		return nil, err
+	}
+	said := say.F("%s has approved the plan %.12s for %s.", from.User.Name, rec.Digest, rec.Service)
+	if verdict == kube.Reject {
+		said = say.F("%s has rejected the plan %.12s for %s.", from.User.Name, rec.Digest, rec.Service)
+	}
+	return said.And("The case is diagnosed again."), nil
+}
+
 // here returns an error if the Service of a record is not the cluster's.
 func here(ctx context.Context, c *kube.Cluster, rec event.Record) error {
 	svc, err := c.Service(ctx, rec.Service.Namespace, rec.Service.Name)

@@ -150,7 +150,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			if err := x.object.Flush(ctx); err != nil { // people who follow CASES see the plan while it waits
 				return x.unguarded(err)
 			}
-			began := x.env.now()
+			began := x.env.Time()
 			parked, err := x.env.pace(ctx, waker.Pace())
 			if err != nil {
 				return x.unguarded(err)
@@ -273,7 +273,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	if made == 0 {
 		x.rec.Changes = plan.Changes
 	}
-	x.risk = plan.RiskTo(x.c.Service, x.env.now())
+	x.risk = plan.RiskTo(x.c.Service, x.env.Time())
 	x.rec.Risk, x.rec.Approved, x.rec.Seconded = x.risk.String(), nil, nil
 	if less {
 		given, err := x.answers(ctx)
@@ -312,7 +312,7 @@ func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.P
 func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 	s, out := x.steps[o.Step], machine.Applied{ID: o.ID}
 	log := x.log.With("step", s.Kind())
-	x.rec.Steps[o.Step].Began = x.env.now()
+	x.rec.Steps[o.Step].Began = x.env.Time()
 	a, err := x.order(ctx, s, hand.Order{Fresh: o.Step == 0 && !x.checked && len(x.plan.Steps) > 0})
 	failed := func(r machine.Result) machine.Result {
 		x.fail(fmt.Errorf("step %d, %s: %w", o.Step+1, s.Says(), err))

@@ -20,7 +20,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		return x.found(err)
 	}
 	rec := &x.rec
-	x.steps, x.risk = plan.Steps, plan.RiskTo(x.c.Service, x.env.now())
+	x.steps, x.risk = plan.Steps, plan.RiskTo(x.c.Service, x.env.Time())
 	rec.SetFinding(plan.Finding.Map(event.Redact))
 	rec.SetAsk(plan.Ask.Map(event.Redact))
 	rec.SetNote(plan.Note.Map(event.Redact))
@@ -52,7 +52,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 
 	own := remedy.Owner(x.c.Service, x.around, plan.Keys())
 	rec.AddNote(own.Note)
-	if e, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.now()); found {
+	if e, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.Time()); found {
 		rec.AddNote(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.By, e.Key, e.At.UTC().Format(time.RFC3339)))
 	}
 	switch {
@@ -100,7 +100,7 @@ func (x *run) admits() machine.Guarded {
 	if allowed && !rec.Back.IsZero() {
 		allowed, rule = false, say.F("The fix for this failure was undone at %s.", rec.Back.Format(time.RFC3339))
 	}
-	if _, found := remedy.Edited(x.c.Service, x.plan.Keys(), x.env.now()); allowed && found {
+	if _, found := remedy.Edited(x.c.Service, x.plan.Keys(), x.env.Time()); allowed && found {
 		allowed, rule = false, say.F("The plan changes what a person has changed within the last hour.")
 	}
 	if allowed && g.breaker != nil {

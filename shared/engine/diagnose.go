@@ -44,7 +44,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		}
 		asked.End()
 		asked = new(event.ReadList)
-		began, reading := x.env.now(), event.WithReads(ctx, asked.Tell)
+		began, reading := x.env.Time(), event.WithReads(ctx, asked.Tell)
 		l, err := x.gather(reading)
 		if err != nil {
 			return remedy.Plan{}, false, err
@@ -79,7 +79,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if plan, err = l.answer.Plan.Made(x.r, x.env.Decode); err != nil {
 			return remedy.Plan{}, false, err
 		}
-		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
+		if len(plan.Steps) == 0 || x.env.Time().Sub(began) <= fresh {
 			return plan, false, nil
 		}
 	}
@@ -170,7 +170,7 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	}
 	// Whoever may create Events dates them, and the clock of this machine may be behind: what is still to come would be a
 	// success that no failure comes after.
-	until := e.now().Add(event.Skew)
+	until := e.Time().Add(event.Skew)
 	happened, err := e.Kube.Successes(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
 		return nil, false, fmt.Errorf("list the Service's events: %w", err)

@@ -51,7 +51,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, error) {
 	for {
 		was := x.object.State
-		x.at = x.env.now()
+		x.at = x.env.Time()
 		now, effects := machine.Next(was, machine.Input{
 			Now: x.at, Engine: x.engine(), Nonce: rand.Text(), Class: x.r.Class, Person: x.person, Report: report,
 		})

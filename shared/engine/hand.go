@@ -47,7 +47,7 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 		return hand.ApplyAnswer{}, err
 	}
 	how.About, how.Step = x.about(), data[0]
-	how.Now = x.env.now()
+	how.Now = x.env.Time()
 	if o := x.object.State.Order; o != nil && !how.Dry {
 		how.ID, how.Expires = o.ID, o.Expires
 	}

@@ -32,7 +32,7 @@ func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	if pause != nil {
 		return &hold{by: event.HeldByPause, rule: pause.Text(), wait: pausedWait}
 	}
-	now := e.now()
+	now := e.Time()
 	if text, until := p.Frozen(now); len(text) > 0 {
 		return &hold{by: event.HeldByFreeze, rule: text, wait: max(time.Second, min(until.Sub(now), frozenWait))}
 	}
@@ -122,7 +122,7 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services in
 	}
 	if !room.Free.IsZero() {
 		h.rule = h.rule.And("The next place is free at %s.", room.Free.UTC().Format(time.RFC3339))
-		h.wait = min(h.wait, max(budgetLeast, room.Free.Sub(e.now())))
+		h.wait = min(h.wait, max(budgetLeast, room.Free.Sub(e.Time())))
 	}
 	return h, nil
 }
@@ -130,7 +130,7 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services in
 // answers returns what people have said of plans for the Service, as the API server has it now. That somebody has rejected a plan the
 // case keeps, too: whoever may delete the Approval does not take that back.
 func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
-	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.now()}
+	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.Time()}
 	ref := x.ev.Failure.Service // of which this run reads the Service: what its record says of it, anybody who writes to NATS may say
 	if x.env.Stream == nil || ref.Kind != "" {
 		return a, nil

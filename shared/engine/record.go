@@ -58,7 +58,7 @@ func (x *run) intend(mine machine.Case) {
 	rec.Next, rec.Written, rec.Left, rec.Back = 0, time.Time{}, ccm.SpecDigest(x.c.Service), time.Time{}
 	rec.Decided, rec.Said.Decided = rec.Rule, rec.Said.Rule
 	x.c.Attempt = mine.Attempt
-	x.clock = x.env.now()
+	x.clock = x.env.Time()
 	x.into, x.intended = &rec.Timings.Apply, true
 }
 
@@ -77,7 +77,7 @@ func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
 		return nil
 	}
 	rec := &x.rec
-	rec.Written, rec.Left, rec.Answers = x.env.now(), ccm.SpecDigest(x.c.Service), x.failed
+	rec.Written, rec.Left, rec.Answers = x.env.Time(), ccm.SpecDigest(x.c.Service), x.failed
 	made := &rec.Steps[e.Step]
 	if made.Began.IsZero() { // an earlier run has made it
 		made.Began = rec.Written
@@ -95,7 +95,7 @@ func (x *run) tellCrash(e machine.Entry) error {
 		rec = x.rec
 		rec.Class = e.Class
 	}
-	rec.Phase, rec.Result, rec.At, rec.Wait, rec.Error, rec.Held, rec.Reason = event.Settled, event.Failed, x.env.now(), 0, "", "", ""
+	rec.Phase, rec.Result, rec.At, rec.Wait, rec.Error, rec.Held, rec.Reason = event.Settled, event.Failed, x.env.Time(), 0, "", "", ""
 	if e.Class == x.r.Class {
 		rec.Event, rec.EventTime, rec.Message = x.ev.ID, x.ev.Failure.Last, x.ev.Failure.Message
 	}
@@ -109,7 +109,7 @@ func (x *run) tellCrash(e machine.Entry) error {
 // append puts the current record into the document, together with its entry of the machine's outbox.
 func (x *run) append(e machine.Entry, phase event.Phase) error {
 	rec := &x.rec
-	rec.Phase, rec.At = phase, x.env.now()
+	rec.Phase, rec.At = phase, x.env.Time()
 	if mine := x.object.State.Case(x.r.Class); mine != nil {
 		rec.Attempts = slices.Clone(mine.Attempts)
 	}
@@ -163,7 +163,7 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 	if o := x.object.State.Order; o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == rec.Attempt && o.Step < len(rec.Steps) {
 		rec.Steps[o.Step].Unknown = true
 	}
-	c, now, version := x.object.Mine(), x.env.now(), x.ev.Failure.Event.ResourceVersion
+	c, now, version := x.object.Mine(), x.env.Time(), x.ev.Failure.Event.ResourceVersion
 	if x.repeats() {
 		rec.Case, rec.First, rec.Phase, rec.At, rec.Repeats = x.prev.Case, x.prev.First, event.Settled, now, true
 		c.Ended(*rec, version, now)
@@ -315,7 +315,7 @@ func (x *run) repeats() bool {
 
 // lap stores how long the present phase took, and begins the next one.
 func (x *run) lap(into *time.Duration) {
-	now := x.env.now()
+	now := x.env.Time()
 	*into += now.Sub(x.clock)
 	x.clock, x.into = now, nil
 }

@@ -36,7 +36,7 @@ func (x *run) last() time.Time {
 
 // since returns how long ago a time was. A clock that jumped back must not make
 // anything wait for longer than it was to wait: it is never negative.
-func (e *Env) since(at time.Time) time.Duration { return max(0, e.now().Sub(at)) }
+func (e *Env) since(at time.Time) time.Duration { return max(0, e.Time().Sub(at)) }
 
 // begin starts the record of this run. An open case goes on under its ID; after
 // one that ended, another begins.
@@ -47,7 +47,7 @@ func (x *run) begin() {
 			Case: event.CaseID(f.Service.UID, f.Last), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service, Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
 			Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
 		},
-		Run: event.Run{Who: x.env.Who, Person: x.env.Person, First: x.env.now(), Began: x.clock},
+		Run: event.Run{Who: x.env.Who, Person: x.env.Person, First: x.env.Time(), Began: x.clock},
 	}
 	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At

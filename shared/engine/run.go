@@ -98,7 +98,7 @@ type Env struct {
 
 // Documents returns where the documents of the cluster are.
 func (e *Env) Documents() document.Store {
-	return document.Store{Stream: e.Stream, Cluster: e.Cluster, Holder: e.Engine, Now: e.now}
+	return document.Store{Stream: e.Stream, Cluster: e.Cluster, Holder: e.Engine, Now: e.Time}
 }
 
 // started returns the Env with an engine, which stop ends if it is one of its own.
@@ -129,7 +129,8 @@ const (
 	glimpsed     = 5 * time.Minute        // what a pause or freeze holds is diagnosed again after this, and counts as looked at
 )
 
-func (e *Env) now() time.Time {
+// Time returns the time by the clock of the Env.
+func (e *Env) Time() time.Time {
 	if e.Now != nil {
 		return e.Now()
 	}
@@ -154,7 +155,8 @@ func (e *Env) watch() time.Duration {
 // crowded reports whether others wait for the place of a run that only waits.
 func (e *Env) crowded() bool { return e.Crowded != nil && e.Crowded() }
 
-func (e *Env) log() *slog.Logger {
+// Logger returns where the Env logs to.
+func (e *Env) Logger() *slog.Logger {
 	if e.Log != nil {
 		return e.Log
 	}
@@ -274,15 +276,15 @@ type run struct {
 func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	ev.Failure.Message = event.Redact(ev.Failure.Message)
 	failed := ev.Failure.Last
-	ev.Failure = ev.Failure.Dated(env.now())
+	ev.Failure = ev.Failure.Dated(env.Time())
 	f := ev.Failure
 	if f.Cluster != env.Cluster {
 		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
 	}
-	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
+	log := env.Logger().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	x := &run{
-		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.now(),
-		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.now(), Taken: map[string]bool{}, Remedy: r},
+		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.Time(),
+		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster}, Event: f, Now: env.Time(), Taken: map[string]bool{}, Remedy: r},
 	}
 	if env.Hand != nil {
 		x.hand = env.Hand(r)

@@ -22,7 +22,7 @@ func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Ste
 	}
 	var data []byte
 	if err == nil {
-		s.At = x.env.now()
+		s.At = x.env.Time()
 		data, err = s.Pack()
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func (x *run) newest(ctx context.Context, class string) (f event.Failure, found 
 		if err != nil {
 			return event.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
 		}
-		if f.Service.Namespace == of.Namespace && f.Service.Name == of.Name && !f.Last.IsZero() && !f.Last.After(x.env.now().Add(event.Skew)) {
+		if f.Service.Namespace == of.Namespace && f.Service.Name == of.Name && !f.Last.IsZero() && !f.Last.After(x.env.Time().Add(event.Skew)) {
 			return f, true, nil
 		}
 	}

@@ -76,7 +76,7 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 		}
 		own++
 	}
-	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.now().UnixNano()), Lives: x.lives, Own: own})
+	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.Time().UnixNano()), Lives: x.lives, Own: own})
 	switch {
 	case err != nil:
 		return out, err
@@ -352,7 +352,7 @@ func (x *run) opens(ctx context.Context) error {
 		return err
 	}
 	x.rec.Hash = x.c.Service.Labels[ccm.HashLabel]
-	x.clock, x.into = x.env.now(), &x.rec.Timings.Apply
+	x.clock, x.into = x.env.Time(), &x.rec.Timings.Apply
 	if err := x.append(machine.Entry{Class: x.r.Class, Attempt: x.rec.Attempt, Code: "undoing"}, event.Intent); err != nil {
 		return err
 	}
@@ -372,7 +372,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 		return out
 	}
 	x.rec.Next = i
-	s, made, began := v.steps[i], &x.rec.Steps[i], x.env.now()
+	s, made, began := v.steps[i], &x.rec.Steps[i], x.env.Time()
 	if x.dry && v.unsure[s.Target()] {
 		x.rec.AddNote(say.F("Step %d is checked when the step before it is undone.", i+1))
 		out.Result = machine.Found
@@ -414,7 +414,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 		x.rec.AddNote(say.F("Already undone, or no longer there: %s.", s.Says()))
 		out.Result = machine.Found
 	}
-	x.rec.Written = x.env.now()
+	x.rec.Written = x.env.Time()
 	made.Began, made.Ended = began, x.rec.Written
 	return out
 }

@@ -42,7 +42,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 		}
 	}
-	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
+	x.clock, x.into = x.env.Time(), &x.rec.Timings.Verify
 	if !x.c.Written() && !slices.ContainsFunc(x.steps, func(s remedy.Step) bool { return s.Target() == "" }) {
 		return x.provesByCause(ctx)
 	}
@@ -186,7 +186,7 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 	case sameFound && same.Last.After(written.Add(echo)) && same.Last.After(x.rec.Answers.Add(echo)):
 		return x.failedAgain(ctx, say.F("The same failure came back after the write."))
 	}
-	if x.env.now().Sub(written) > limit {
+	if x.env.Time().Sub(written) > limit {
 		return x.failedAgain(ctx, say.F("There is no sign that the controller has synced the Service in the %s since the write.", limit))
 	}
 	x.held = &hold{rule: say.F("Applied. Waiting for the controller to sync.")}

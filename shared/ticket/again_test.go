@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -90,10 +91,11 @@ func TestLookAgain(t *testing.T) {
 	}
 	feed()
 	same(t, h.told(), "opened slb: 1 fail, 0 over", "updated slb: 2 fail, 0 over")
-	l := &Looker{Env: env, Remedies: []*remedy.Remedy{class}}
+	standing := func(ctx context.Context) ([]event.Record, error) { return Standing(ctx, w.s, "c1") }
+	l := &host.Looker{Env: env, Remedies: []*remedy.Remedy{class}, Standing: standing}
 	look := func() {
 		t.Helper()
-		if err := l.round(w.ctx); err != nil {
+		if err := l.Round(w.ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +112,7 @@ func TestLookAgain(t *testing.T) {
 	look()
 	gone, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if _, err := l.due(gone); err == nil { // a round that can't read who fails forgets no look
+	if _, err := l.Due(gone); err == nil { // a round that can't read who fails forgets no look
 		t.Error("without NATS there is no error")
 	}
 	look()
@@ -136,15 +138,17 @@ func TestLookPastTheDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("ops")), 0)
+	const looks = 30 // at most in one round
 	for n := range looks + 1 {
 		q.put(w.write(w.record(n, "doctor-room", event.Asked)))
 	}
 	q.pass(time.Minute)
 	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(2 * time.Hour)
-	l := &Looker{Env: &engine.Env{Cluster: "c1", Stream: w.s, Now: w.now}}
-	due, err := l.due(w.ctx)
-	if err != nil || len(due) != 1 || due[0].incident.class != "vswitch-ip-exhausted" {
+	standing := func(ctx context.Context) ([]event.Record, error) { return Standing(ctx, w.s, "c1") }
+	l := &host.Looker{Env: &engine.Env{Cluster: "c1", Stream: w.s, Now: w.now}, Standing: standing}
+	due, err := l.Due(w.ctx)
+	if err != nil || len(due) != 1 || due[0].Class != "vswitch-ip-exhausted" {
 		t.Errorf("%d are due: %+v, %v", len(due), due, err)
 	}
 }

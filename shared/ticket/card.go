@@ -72,14 +72,8 @@ func cardOf(t Ticket, l *say.Language) chat.Card {
 
 // sinkError returns an error of a platform as one of a sink.
 func sinkError(err error) error {
-	var e *chat.Error
-	switch {
-	case !errors.As(err, &e):
-		return err
-	case e.Refused:
+	if e, ok := errors.AsType[*chat.Error](err); ok && e.Refused {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case e.After > 0:
-		return &RetryError{After: e.After, Err: err}
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	ctx, cancel := context.WithTimeout(ctx, clickIn)
 	defer cancel()
 	c.ID = event.Clip(c.ID, longClick)
-	log := o.log.With("sink", o.Name, "user", event.Clip(c.User, 100), "button", event.Clip(string(c.Button), 20))
+	log := o.c.Log.With("sink", o.Name, "user", event.Clip(c.User, 100), "button", event.Clip(string(c.Button), 20))
 	i, h, err := o.headOf(ctx, c.Card)
 	if errors.Is(err, stream.ErrNotFound) {
 		log.Info("a click on a message that is no ticket's is passed over") // of before, or another cluster's
@@ -50,20 +50,20 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	if err != nil {
 		said = say.Of(err)
 	}
-	said = said.Map(func(text string) string { return plain(event.Clip(event.Redact(text), shortText)) })
+	said = said.Map(func(text string) string { return chat.Plain(event.Clip(event.Redact(text), shortText)) })
 	if err != nil {
 		log.Warn("a click does not count", "incident", i.String(), "error", said.String())
 	} else {
 		log.Info("a click counts", "incident", i.String(), "outcome", said.String())
 	}
-	at := say.Literal(strings.TrimSpace(o.now().UTC().Format(clock)))
+	at := say.Literal(strings.TrimSpace(o.c.Now().UTC().Format(clock)))
 	line, before := at.Then(said), h
 	h, noted := o.note(ctx, h.entry.Key, func(h *Head) {
 		h.Clicks = append(h.Clicks, c.ID)
 		h.Clicks = h.Clicks[max(0, len(h.Clicks)-mostClicks):]
 		h.answered(line, err != nil)
 		if err == nil && c.Button == chat.Mute {
-			h.MutedUntil = o.now().Add(mutedFor)
+			h.MutedUntil = o.c.Now().Add(mutedFor)
 			h.Shown.Failing, h.Shown.Impact = o.stands(ctx, i)
 		}
 	})
@@ -105,10 +105,10 @@ func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head
 		if err != nil {
 			return h, err
 		}
-		held := o.now().Before(h.Lease)
+		held := o.c.Now().Before(h.Lease)
 		change(&h)
 		if !held {
-			if err = h.write(ctx, o.c.Stream, o.now()); !errors.Is(err, stream.ErrConflict) {
+			if err = h.write(ctx, o.c.Stream); !errors.Is(err, stream.ErrConflict) {
 				return h, err
 			}
 		}
@@ -126,7 +126,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 		return nil, say.Errorf("the user %.100q of the chat is not among the people of the policy", c.User)
 	case h.Status != Open:
 		return nil, say.Errorf("it is over")
-	case c.Button == chat.Mute && o.now().Before(h.MutedUntil):
+	case c.Button == chat.Mute && o.c.Now().Before(h.MutedUntil):
 		return nil, say.Errorf("it is muted already")
 	case c.Button == chat.Mute:
 		return say.F("%s has muted this for a day.", who.User), nil
@@ -139,7 +139,9 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 	if err != nil {
 		return nil, err
 	}
-	return o.answer(ctx, rec, verdict, kube.User{Name: who.User, Groups: who.Groups}, kube.Chat{Sink: o.Name, Kind: o.Kind, User: c.User, Click: c.ID})
+	return approval.Relay(ctx, o.c.Answers, rec, verdict, approval.Chatter{
+		User: kube.User{Name: who.User, Groups: who.Groups}, Chat: kube.Chat{Sink: o.Name, Kind: o.Kind, User: c.User, Click: c.ID},
+	})
 }
 
 // asked returns the record whose plan a click answers. It is an error if that asks for nothing any more, or
@@ -172,29 +174,6 @@ func (o *outlet) asked(ctx context.Context, i incident, value string, verdict ku
 		return event.Record{}, say.Errorf("this is answered in a terminal")
 	}
 	return *rec, nil
-}
-
-// answer creates the Approval of a person.
-func (o *outlet) answer(ctx context.Context, rec event.Record, verdict kube.Verdict, by kube.User, from kube.Chat) (say.Text, error) {
-	if o.c.Answers == nil {
-		return nil, say.Errorf("there is no access to the cluster")
-	}
-	may, err := approval.May(ctx, o.c.Answers, by, rec.Service.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	if !may {
-		return nil, say.Errorf("%s may not answer in the namespace %s: the ClusterRole %s allows it; somebody has to bind it",
-			by.Name, rec.Service.Namespace, approval.Approver)
-	}
-	if _, err := approval.Answer(ctx, o.c.Answers, rec, approval.Reply{Verdict: verdict, From: &approval.Chatter{User: by, Chat: from}}); err != nil {
-		return nil, err
-	}
-	said := say.F("%s has approved the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
-	if verdict == kube.Reject {
-		said = say.F("%s has rejected the plan %.12s for %s.", by.Name, rec.Digest, rec.Service)
-	}
-	return said.And("The case is diagnosed again."), nil
 }
 
 // stands returns how many Services of an incident fail, and the impact.

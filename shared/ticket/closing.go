@@ -22,7 +22,7 @@ func (o *outlet) closings(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := o.close(ctx); err != nil && ctx.Err() == nil {
-			o.log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", event.Redact(err.Error()))
+			o.c.Log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", event.Redact(err.Error()))
 		}
 		select {
 		case <-ctx.Done():
@@ -170,6 +170,19 @@ func readNotified(e stream.Entry) (incident, Notified, error) {
 	}, nil
 }
 
+// Standing returns how the failures of a cluster stand that people were notified of: class, Service, result, since when, and when that was found.
+func Standing(ctx context.Context, s *stream.Stream, cluster string) ([]event.Record, error) {
+	var all []event.Record
+	err := s.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {
+		if i, m, err := readMember(e.Key, e.Value, e.Revision); err == nil && !m.Over && m.Cluster == cluster {
+			all = append(all, event.Record{
+				Origin: event.Origin{Cluster: cluster, Class: i.class, Service: m.Service}, Run: event.Run{Result: m.Result, First: m.Since, At: m.At},
+			})
+		}
+	})
+	return all, err
+}
+
 // Of returns the tickets of the incidents that a Service and class is in, by sink; one
 // that can't be read is an error.
 func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Notified, error) {
@@ -213,10 +226,7 @@ func (i *Incident) sort() {
 		}
 	}
 	v.sort()
-	i.Members = slices.Concat(v.open, v.over)
-	if i.Members == nil {
-		i.Members = []Member{}
-	}
+	i.Members = append([]Member{}, slices.Concat(v.open, v.over)...)
 	if len(i.Members) > 0 {
 		m := lead(i.Members)
 		i.Cause, i.Finding = m.Cause, m.Finding.String()
@@ -228,61 +238,62 @@ func (i *Incident) sort() {
 // says otherwise, and the followers that run notify the sinks. A failure that comes back
 // says otherwise, also where it has changed nothing. It returns how many
 // Services were closed; ErrNotFound of package stream if the incident isn't known.
-func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (int, error) {
-	doing := "close incident " + id
+func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (closed int, err error) {
 	i, ok := parseIncident(id)
 	if !ok {
-		return 0, fmt.Errorf("%s: it has not three parts with dots between: %w", doing, stream.ErrNotFound)
+		err = fmt.Errorf("it has not three parts with dots between: %w", stream.ErrNotFound)
 	}
-	closed := 0
-	for {
-		entries, err := s.Entries(ctx, i.all())
+	for conflict := true; err == nil && conflict; {
+		conflict, err = i.close(ctx, s, by, now, &closed)
+	}
+	if err == nil { // The mark wakes the followers. It outlives a sink that is down for a day.
+		err = s.PutFor(ctx, closeRoot+i.String(), []byte(by), 24*time.Hour)
+	}
+	if err != nil {
+		err = fmt.Errorf("close incident %s: %w", id, err)
+	}
+	return closed, err
+}
+
+// close closes the Services that stand, and counts them. conflict says that a record came in between.
+func (i incident) close(ctx context.Context, s *stream.Stream, by string, now time.Time, closed *int) (conflict bool, err error) {
+	entries, err := s.Entries(ctx, i.all())
+	if err != nil {
+		return false, err
+	}
+	heads, err := s.Keys(ctx, headRoot+"*."+i.scope+"."+i.class+".>")
+	if err != nil {
+		return false, err
+	}
+	known := func(key string) bool { _, of, _, ok := parseHead(key); return ok && of == i }
+	if len(entries) == 0 && !slices.ContainsFunc(heads, known) {
+		return false, stream.ErrNotFound
+	}
+	for _, e := range entries {
+		_, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil {
-			return closed, fmt.Errorf("%s: %w", doing, err)
+			return false, err
 		}
-		heads, err := s.Keys(ctx, headRoot+"*."+i.scope+"."+i.class+".>")
-		if err != nil {
-			return closed, fmt.Errorf("%s: %w", doing, err)
-		}
-		known := func(key string) bool { _, of, _, ok := parseHead(key); return ok && of == i }
-		if len(entries) == 0 && !slices.ContainsFunc(heads, known) {
-			return closed, fmt.Errorf("%s: %w", doing, stream.ErrNotFound)
-		}
-		conflict := false
-		for _, e := range entries {
-			_, m, err := readMember(e.Key, e.Value, e.Revision)
-			if err != nil {
-				return closed, fmt.Errorf("%s: %w", doing, err)
-			}
-			if m.Over {
-				continue
-			}
-			m.Over, m.Result, m.At, m.By = true, ByHand, now, say.Literal(by)
-			data, err := json.Marshal(m)
-			if err != nil {
-				return closed, fmt.Errorf("%s: %w", doing, err)
-			}
-			_, err = s.Swap(ctx, e.Key, data, e.Revision, remembered)
-			if errors.Is(err, stream.ErrConflict) {
-				conflict = true // a record came in between
-				continue
-			}
-			if err != nil {
-				return closed, fmt.Errorf("%s: %w", doing, err)
-			}
-			closed++
-			// What is counted alone leaves no record: the next run must begin to count anew.
-			if err := (document.Store{Stream: s, Cluster: m.Cluster}).Recount(ctx, m.Service.UID, i.class); err != nil {
-				return closed, fmt.Errorf("%s: %w", doing, err)
-			}
-		}
-		if conflict {
+		if m.Over {
 			continue
 		}
-		// The mark wakes the followers. It outlives a sink that is down for a day.
-		if err := s.PutFor(ctx, closeRoot+i.String(), []byte(by), 24*time.Hour); err != nil {
-			return closed, fmt.Errorf("%s: %w", doing, err)
+		m.Over, m.Result, m.At, m.By = true, ByHand, now, say.Literal(by)
+		data, err := json.Marshal(m)
+		if err == nil {
+			_, err = s.Swap(ctx, e.Key, data, e.Revision, remembered)
 		}
-		return closed, nil
+		if errors.Is(err, stream.ErrConflict) {
+			conflict = true
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		*closed++
+		// What is counted alone leaves no record: the next run must begin to count anew.
+		if err := (document.Store{Stream: s, Cluster: m.Cluster}).Recount(ctx, m.Service.UID, i.class); err != nil {
+			return false, err
+		}
 	}
+	return conflict, nil
 }

@@ -56,8 +56,6 @@ type Stats struct {
 // A Follower notifies the sinks of the policy of what becomes of the cases in the journal.
 type Follower struct {
 	c       Config
-	log     *slog.Logger
-	now     func() time.Time
 	classes map[string]*remedy.Remedy
 	outlets []*outlet
 	gap     time.Duration // between two notifications of one ticket, at least
@@ -72,12 +70,12 @@ type outlet struct {
 	texts *texts
 	since time.Time // of the consumer; what was over before is not sent
 
+	busy   sync.Map // tickets that a worker notifies people of
 	mu     sync.Mutex
 	stats  Stats
 	failed int             // tries in a row that failed, whatever the ticket
 	closed time.Time       // no try before
 	looked map[string]look // tickets that were found to have nothing to say yet
-	busy   map[string]bool // tickets that a worker notifies people of
 }
 
 // A look says when all members of an incident were read, and when their ticket, as it
@@ -112,13 +110,13 @@ func New(c Config) (*Follower, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	f := &Follower{c: c, log: c.Log, now: c.Now, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
+	f := &Follower{c: c, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
 	for _, r := range c.Remedies {
 		f.classes[r.Class] = r
 	}
 	var errs []error
 	for _, s := range c.Sinks {
-		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}, busy: map[string]bool{}}
+		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
 			o.texts, err = loadTexts(s, c.Secrets, c.language(s))
@@ -199,7 +197,7 @@ func (o *outlet) run(ctx context.Context) {
 		o.count(&o.stats.Retries)
 		if err.Error() != said {
 			said = err.Error()
-			o.log.Error("a sink can't be notified; trying again", "sink", o.Name, "error", event.Redact(said))
+			o.c.Log.Error("a sink can't be notified; trying again", "sink", o.Name, "error", event.Redact(said))
 		}
 	}
 }
@@ -238,14 +236,14 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 			return stream.Reply{Retry: unread}
 		}
 		o.count(&o.stats.Unreadable)
-		o.log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error",
+		o.c.Log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error",
 			event.Redact(err.Error()))
 		return stream.Reply{}
 	}
 	wait, err := o.take(ctx, r, m.Sequence)
 	if err != nil {
 		if ctx.Err() == nil {
-			o.log.Warn("a record of the journal is answered later", "sink", o.Name, "case", r.Case, "class", r.Class, "error", event.Redact(err.Error()))
+			o.c.Log.Warn("a record of the journal is answered later", "sink", o.Name, "case", r.Case, "class", r.Class, "error", event.Redact(err.Error()))
 		}
 		wait = max(wait, busyWait)
 	}
@@ -282,7 +280,8 @@ func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (tim
 // update writes the members that a record changes and returns all of its Service and class.
 func (o *outlet) update(ctx context.Context, own incident, r event.Record, sequence uint64) (map[incident]Member, error) {
 	for {
-		have, err := o.members(ctx, memberRoot+"*."+r.Class+".*."+r.Service.UID)
+		have := map[incident]Member{}
+		err := o.each(ctx, memberRoot+"*."+r.Class+".*."+r.Service.UID, func(i incident, m Member) { have[i] = m })
 		if err != nil {
 			return nil, err
 		}
@@ -328,20 +327,13 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 	}
 }
 
-// members returns the members whose keys match.
-func (f *Follower) members(ctx context.Context, filter string) (map[incident]Member, error) {
-	found := map[incident]Member{}
-	err := f.each(ctx, filter, func(i incident, m Member) { found[i] = m })
-	return found, err
-}
-
 // each calls see for the members whose keys match. One that can't be read is left out and
 // logged: it must not keep the others' ticket back.
 func (f *Follower) each(ctx context.Context, filter string, see func(incident, Member)) error {
 	err := f.c.Stream.EachEntry(ctx, filter, func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil {
-			f.log.Error("a member of an incident can't be read and is left out", "key", e.Key, "error", event.Redact(err.Error()))
+			f.c.Log.Error("a member of an incident can't be read and is left out", "key", e.Key, "error", event.Redact(err.Error()))
 			return
 		}
 		see(i, m)
@@ -362,7 +354,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	key := headKey(o.Name, i, one)
 	h, err := readHead(ctx, o.c.Stream, key)
 	if errors.Is(err, errUnreadable) {
-		o.log.Error("what a sink was sent can't be read; it is sent again", "sink", o.Name, "key", key, "error", event.Redact(err.Error()))
+		o.c.Log.Error("what a sink was sent can't be read; it is sent again", "sink", o.Name, "key", key, "error", event.Redact(err.Error()))
 		h, err = Head{Tried: true, entry: h.entry}, nil
 	}
 	if err != nil {
@@ -371,16 +363,17 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if h.Revision >= m.revision {
 		return 0, nil
 	}
-	if wait := h.RefusedAt.Add(refusals).Sub(o.now()); h.Refused && wait > 0 {
+	if wait := h.RefusedAt.Add(refusals).Sub(o.c.Now()); h.Refused && wait > 0 {
 		return wait, nil // the log and the list of tickets say so
 	}
 	if wait := o.early(key, h, m.Over); wait > 0 {
 		return wait, nil
 	}
-	if !o.begin(key) {
+	// Each worker would read all members of the ticket, of which there may be thousands, and one would notify.
+	if _, busy := o.busy.LoadOrStore(key, true); busy {
 		return busyWait, nil
 	}
-	defer o.end(key)
+	defer o.busy.Delete(key)
 	members := i.all()
 	if one != "" {
 		members = i.member(one)
@@ -390,7 +383,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 		return 0, err
 	}
 	status := v.status(h.Status)
-	same := o.quiet && status == h.Status && v.print() == h.Print && !(o.card && h.anew(v.facts("", i, "", h, status), o.now()))
+	same := o.quiet && status == h.Status && v.print() == h.Print && !(o.card && h.anew(v.facts("", i, "", h, status), o.c.Now()))
 	switch {
 	case status == None:
 		return 0, nil // the sink isn't notified of such
@@ -399,7 +392,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	}
 	if o.quiet && !o.card && h.Status == Open && status == Open {
 		due := h.Notified.Add(o.patience(h.Updates))
-		if wait := due.Sub(o.now()); wait > 0 {
+		if wait := due.Sub(o.c.Now()); wait > 0 {
 			o.look(key, due)
 			return wait, nil
 		}
@@ -425,26 +418,7 @@ func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	if !h.Notified.IsZero() {
 		next = later(next, h.Notified.Add(o.gap))
 	}
-	return max(0, next.Sub(o.now()))
-}
-
-// begin reports whether no other worker is busy with a ticket, and takes it. Each of them would read all its
-// members, of which there may be thousands, and one would notify.
-func (o *outlet) begin(key string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.busy[key] {
-		return false
-	}
-	o.busy[key] = true
-	return true
-}
-
-// end gives a ticket back.
-func (o *outlet) end(key string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.busy, key)
+	return max(0, next.Sub(o.c.Now()))
 }
 
 func later(a, b time.Time) time.Time {
@@ -458,7 +432,7 @@ func later(a, b time.Time) time.Time {
 func (o *outlet) look(key string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := o.now()
+	now := o.c.Now()
 	for k, l := range o.looked {
 		if l.due.Before(now) {
 			delete(o.looked, k)
@@ -479,7 +453,7 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 	if h.Status == Closed {
 		h.ClosedAt = v.revision
 	}
-	err := h.write(ctx, o.c.Stream, o.now())
+	err := h.write(ctx, o.c.Stream)
 	if errors.Is(err, stream.ErrConflict) {
 		return busyWait, nil // somebody notifies it of what was before
 	}
@@ -488,7 +462,7 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 
 // deliver notifies the sink, under a lease.
 func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
-	now := o.now()
+	now := o.c.Now()
 	h.Refusal = nil // it was said of how things stood before
 	was := h
 	h.Lease = now.Add(lease)
@@ -497,7 +471,7 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	// A card that can't be changed, such as one that is too old, gives way to another, also to tell of the end.
 	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
 	h.Tried = h.Tried || opens
-	if err := h.write(ctx, o.c.Stream, now); err != nil {
+	if err := h.write(ctx, o.c.Stream); err != nil {
 		if errors.Is(err, stream.ErrConflict) {
 			return busyWait, nil
 		}
@@ -517,13 +491,13 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	if ctx.Err() != nil {
 		return 0, ctx.Err() // the lease runs out by itself; what was sent is sent again
 	}
-	now = o.now()
+	now = o.c.Now()
 	h.Lease = time.Time{}
 	if err == nil && o.card {
 		h.shows(t, opens)
 	}
 	wait := o.outcome(&h, t, v, err)
-	if err := h.write(ctx, o.c.Stream, now); err != nil {
+	if err := h.write(ctx, o.c.Stream); err != nil {
 		return 0, err
 	}
 	return wait, nil
@@ -544,12 +518,12 @@ func (h *Head) shows(t Ticket, sent bool) {
 
 // outcome notes in the head how a notification ended, and returns when to try again.
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
-	now := o.now()
+	now := o.c.Now()
 	var partly partlyError
 	if h.Missed = ""; errors.As(err, &partly) {
 		err, h.Missed = nil, event.Clip(partly.Error(), stepText)
 	}
-	log := o.log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
+	log := o.c.Log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err == nil {
@@ -583,9 +557,10 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	}
 	o.stats.Retries++
 	wait := growing(h.Failures)
-	var after *RetryError
-	if errors.As(err, &after) {
-		wait = max(wait, min(after.After, longestAsked))
+	var platform *chat.Error
+	asked := errors.As(err, &platform) && platform.After > 0 // to be left alone for so long
+	if asked {
+		wait = max(wait, min(platform.After, longestAsked))
 	}
 	h.Next = now.Add(wait)
 	// The other tickets wait, too: a sink that is down is not asked once for each.
@@ -593,7 +568,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	if next := now.Add(max(growing(o.failed), min(wait, firstWait))); next.After(o.closed) {
 		o.closed = next
 	}
-	if after != nil && h.Next.After(o.closed) {
+	if asked && h.Next.After(o.closed) {
 		o.closed = h.Next
 	}
 	log.Warn("a sink can't be notified now", "error", h.Error, "again", wait.String())
@@ -640,12 +615,12 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	}
 	t := Ticket{
 		Key: ticketKey(o.Name, i, uid), ID: h.ID, Tried: h.Tried, Was: h.Status, Status: status, Number: h.Number,
-		Incident: i.String(), At: o.now(),
+		Incident: i.String(), At: o.c.Now(),
 	}
 	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
 	t.Facts = v.facts(t.Key, i, title, h, status).in(o.texts.language)
 	if o.card {
-		t.Question, t.Muted = questionOf(t.Facts.Lead).String(), o.now().Before(h.MutedUntil)
+		t.Question, t.Muted = questionOf(t.Facts.Lead).String(), o.c.Now().Before(h.MutedUntil)
 		if !t.Reopened() {
 			t.Said = h.lines(o.texts.language)
 		}
@@ -653,7 +628,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
 		o.count(&o.stats.Templates)
-		o.log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", event.Redact(err.Error()))
+		o.c.Log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", event.Redact(err.Error()))
 	}
 	return t
 }

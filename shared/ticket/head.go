@@ -33,7 +33,6 @@ type Head struct {
 	Missed    string    `json:"missed,omitempty"`   // whom the last notification did not reach, and why
 	Refused   bool      `json:"refused,omitempty"`  // the sink did not take it, and is asked again each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
-	Changed   time.Time `json:"changed,omitzero"`   // last write of this key
 
 	// Of a sink at which people answer.
 	Shown      Shown      `json:"shown,omitzero"`
@@ -118,8 +117,7 @@ func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 }
 
 // write stores the head if nobody has since it was read.
-func (h *Head) write(ctx context.Context, s *stream.Stream, now time.Time) error {
-	h.Changed = now
+func (h *Head) write(ctx context.Context, s *stream.Stream) error {
 	data, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("encode what a sink was sent: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -199,11 +200,11 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 
 // readMember reads a member from its key and value.
 func readMember(key string, value []byte, revision uint64) (incident, Member, error) {
-	i, uid, ok := parseMember(key)
-	if !ok {
+	p := strings.Split(key, ".")
+	if len(p) != 5 {
 		return incident{}, Member{}, fmt.Errorf("read member %s: the key has not five parts", key)
 	}
-	m := Member{revision: revision, uid: uid}
+	i, m := incident{p[1], p[2], p[3]}, Member{revision: revision, uid: p[4]}
 	if err := json.Unmarshal(value, &m); err != nil {
 		return incident{}, Member{}, fmt.Errorf("read member %s: %w", key, err)
 	}

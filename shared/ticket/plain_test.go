@@ -81,7 +81,7 @@ func TestPlainCommands(t *testing.T) {
 	}
 	for _, v := range values {
 		command := ccm.SetCommand(svc, "x", v)
-		for name, text := range map[string]string{"sent": plain(command), "shown": shown(plain(command)), "escaped": shown(chat.SlackText.Replace(plain(command)))} {
+		for name, text := range map[string]string{"sent": chat.Plain(command), "shown": shown(chat.Plain(command)), "escaped": shown(chat.SlackText.Replace(chat.Plain(command)))} {
 			got, err := words(text)
 			if err != nil || len(got) != 8 || got[7] != "--overwrite" {
 				t.Fatalf("%q, as it is %s: %s\nhas the words %q, %v", v, name, text, got, err)
@@ -93,7 +93,7 @@ func TestPlainCommands(t *testing.T) {
 		ccm.TargetPortCommand(svc, corev1.ServicePort{}), ccm.ClearCommand(svc), ccm.WakeCommand(svc), `aliyun slb DeleteRules --RuleIds '["rule-1"]'`,
 		ccm.PatchCommand(svc, `{"spec":{"ipFamilies":["IPv4"]}}`), ccm.SetCommand(svc, "x", "it's [mine], a&b && c"),
 	} {
-		if got := plain(command); got != command {
+		if got := chat.Plain(command); got != command {
 			t.Errorf("got %s\nof  %s", got, command)
 		}
 	}

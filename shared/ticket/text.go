@@ -11,8 +11,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
-	"unicode"
 
+	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/regex"
@@ -188,7 +188,7 @@ func functions(l *say.Language) template.FuncMap {
 		"result": func(r event.Result) string { return results[r].In(l) },
 		"stands": func(m Member) string { return cmp.Or(questions[m.Status()].In(l), results[m.Result].In(l)) },
 		"inc":    func(n int) int { return n + 1 },
-		"plain":  func(s any) string { return plain(fmt.Sprint(s)) },
+		"plain":  func(s any) string { return chat.Plain(fmt.Sprint(s)) },
 		"say":    l.Phrase,
 	}
 }
@@ -246,42 +246,6 @@ var questions = map[event.Status]say.Text{
 	event.NeedsApproval: say.F("needs approval of its plan"),
 	event.NeedsAction:   say.F("needs action by a person"),
 }
-
-// plain returns a text without line breaks and without what a chat reads as markup for
-// links, mentions and code, or as an address. Names such as example.com stay as they are.
-//
-// A person pastes the commands in it. So nothing becomes a quote, neither here nor in the
-// chat, which may show a character reference of HTML as the character, and what stands
-// for something in a shell becomes nothing that stands for something else there.
-func plain(s string) string {
-	var out strings.Builder
-	for i, r := range s {
-		rest := s[i:]
-		switch {
-		case r == '<':
-			r = '‹'
-		case r == '>':
-			r = '›'
-		case r == '`':
-			r = 'ˋ'
-		case r == '@':
-			r = '＠'
-		case r == ']' && strings.HasPrefix(rest, "]("):
-			r = '］'
-		case r == ':' && strings.HasPrefix(rest, "://"):
-			r = '：'
-		case r == '&' && reference().MatchString(rest):
-			r = '＆'
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
-			r = ' '
-		}
-		out.WriteRune(r)
-	}
-	return out.String()
-}
-
-// reference is how a character reference of HTML begins.
-var reference = regex.New(`^&(?:#|[A-Za-z][A-Za-z0-9]*;)`)
 
 // samples are tickets to try a template on.
 func samples() []Facts {

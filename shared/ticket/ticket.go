@@ -94,18 +94,6 @@ func (s sender) Update(ctx context.Context, t Ticket) error { return s.by.send(c
 // the request is wrong, or we may not make it.
 var ErrRefused = errors.New("refused")
 
-// A RetryError is an error of a sink that says when to try again.
-type RetryError struct {
-	After time.Duration
-	Err   error
-}
-
-// Error returns what went wrong.
-func (e *RetryError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what went wrong.
-func (e *RetryError) Unwrap() error { return e.Err }
-
 // A partlyError is what a sink says that has taken what it was sent, but not for all. It counts as notified.
 type partlyError struct{ error }
 
@@ -191,15 +179,6 @@ const (
 	headRoot   = "ticket."
 	closeRoot  = "closed."
 )
-
-// parseMember returns the incident and the UID of a member's key.
-func parseMember(key string) (i incident, uid string, ok bool) {
-	p := strings.Split(key, ".")
-	if len(p) != 5 {
-		return incident{}, "", false
-	}
-	return incident{p[1], p[2], p[3]}, p[4], true
-}
 
 // parseIncident is the way back from an incident's String.
 func parseIncident(s string) (incident, bool) {

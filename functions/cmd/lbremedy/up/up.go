@@ -391,7 +391,10 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Lis
 		}
 		begin = append(begin,
 			func() error { return h.Work(ctx, u.workers) },
-			func() error { return (&ticket.Looker{Env: env.Env, Remedies: functions.All}).Run(ctx) },
+			func() error {
+				standing := func(ctx context.Context) ([]event.Record, error) { return ticket.Standing(ctx, env.Stream, u.Cluster) }
+				return (&host.Looker{Env: env.Env, Remedies: functions.All, Standing: standing}).Run(ctx)
+			},
 			func() error { return w.Run(ctx) })
 		if u.every > 0 {
 			p := &doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}

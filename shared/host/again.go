@@ -1,10 +1,9 @@
-package ticket
+package host
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -27,9 +26,15 @@ import (
 type Looker struct {
 	Env      *engine.Env
 	Remedies []*remedy.Remedy
+	Standing func(context.Context) ([]event.Record, error) // how the failures stand that people were notified of, as far as Due needs it
 
-	looked map[string]time.Time // by member's key
+	looked map[key]time.Time
 }
+
+// A key names a failure that people were notified of.
+type key struct{ class, uid string }
+
+func keyOf(r event.Record) key { return key{r.Class, r.Service.UID} }
 
 // Between two looks at one Service: as long as it has stood, within these.
 const (
@@ -54,88 +59,76 @@ func (l *Looker) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := l.round(ctx); err != nil && ctx.Err() == nil {
-			l.log().Warn("failures that people were notified of are looked at later", "cluster", l.Env.Cluster, "error", event.Redact(err.Error()))
+		if err := l.Round(ctx); err != nil && ctx.Err() == nil {
+			l.Env.Logger().Warn("failures that people were notified of are looked at later", "cluster", l.Env.Cluster, "error", event.Redact(err.Error()))
 		}
 	}
 }
 
-func (l *Looker) log() *slog.Logger {
-	if l.Env.Log != nil {
-		return l.Env.Log
-	}
-	return slog.New(slog.DiscardHandler)
-}
-
-func (l *Looker) now() time.Time {
-	if l.Env.Now != nil {
-		return l.Env.Now()
-	}
-	return time.Now()
-}
-
-// round looks at the Services whose turn it is. Those that can't be looked at don't keep
+// Round looks at the Services whose turn it is. Those that can't be looked at don't keep
 // the others from it; their errors are joined.
-func (l *Looker) round(ctx context.Context) error {
+func (l *Looker) Round(ctx context.Context) error {
 	unlock, held, err := control.Lock(ctx, l.Env.Stream, "again."+l.Env.Cluster, l.Env.Who, 5*time.Minute)
 	if err != nil || !held {
 		return err
 	}
 	defer unlock()
-	due, err := l.due(ctx)
+	due, err := l.Due(ctx)
 	if err != nil {
 		return err
 	}
 	inner, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	var errs []error
-	for _, c := range due {
+	for _, r := range due {
 		if inner.Err() != nil {
 			break
 		}
-		l.looked[c.incident.member(c.member.uid)] = l.now()
-		if err := l.look(inner, c.incident.class, c.member); err != nil {
-			errs = append(errs, fmt.Errorf("look again at %s: %w", c.member.Service, err))
+		l.looked[keyOf(r)] = l.Env.Time()
+		if err := l.look(inner, r); err != nil {
+			errs = append(errs, fmt.Errorf("look again at %s: %w", r.Service, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// due returns the members that stand and whose turn it is, the one that waits longest first.
-func (l *Looker) due(ctx context.Context) ([]change, error) {
-	looked := map[string]time.Time{} // of those that still stand
-	now := l.now()
-	var due []change
-	last := func(c change) time.Time { return later(c.member.At, looked[c.incident.member(c.member.uid)]) }
-	err := l.Env.Stream.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {
-		i, m, err := readMember(e.Key, e.Value, e.Revision)
-		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == event.Unsettled || // the stream brings what is unsettled
-			strings.HasPrefix(i.class, event.DoctorPrefix) {
-			return
-		}
-		if t, ok := l.looked[e.Key]; ok {
-			looked[e.Key] = t
-		}
-		c := change{i, m}
-		if wait := min(max(last(c).Sub(m.Since), soonest), latest); !now.Before(last(c).Add(wait)) {
-			due = append(due, c)
-		}
-	})
+// Due returns the failures that stand and whose turn it is, the one that waits longest first.
+func (l *Looker) Due(ctx context.Context) ([]event.Record, error) {
+	standing, err := l.Standing(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read who fails: %w", err)
 	}
+	looked := map[key]time.Time{} // of those that still stand
+	last := func(r event.Record) time.Time {
+		if at := looked[keyOf(r)]; at.After(r.At) {
+			return at
+		}
+		return r.At
+	}
+	var due []event.Record
+	for _, r := range standing {
+		if r.Result == event.Unsettled || strings.HasPrefix(r.Class, event.DoctorPrefix) { // the stream brings what is unsettled
+			continue
+		}
+		if at, ok := l.looked[keyOf(r)]; ok {
+			looked[keyOf(r)] = at
+		}
+		if wait := min(max(last(r).Sub(r.First), soonest), latest); !l.Env.Time().Before(last(r).Add(wait)) {
+			due = append(due, r)
+		}
+	}
 	l.looked = looked
-	slices.SortStableFunc(due, func(a, b change) int { return last(a).Compare(last(b)) })
+	slices.SortStableFunc(due, func(a, b event.Record) int { return last(a).Compare(last(b)) })
 	return due[:min(len(due), looks)], nil
 }
 
 // look finds out whether the failure of a Service is over, and has the journal say so.
-func (l *Looker) look(ctx context.Context, class string, m Member) error {
-	i := slices.IndexFunc(l.Remedies, func(r *remedy.Remedy) bool { return r.Class == class })
+func (l *Looker) look(ctx context.Context, r event.Record) error {
+	i := slices.IndexFunc(l.Remedies, func(of *remedy.Remedy) bool { return of.Class == r.Class })
 	if i < 0 {
 		return nil // another program's
 	}
-	kept, err := l.Env.Stream.Last(ctx, stream.Failed, event.FailedSubject(m.Cluster, class, m.Service.UID))
+	kept, err := l.Env.Stream.Last(ctx, stream.Failed, event.FailedSubject(l.Env.Cluster, r.Class, r.Service.UID))
 	if errors.Is(err, stream.ErrNotFound) {
 		return nil // it was replaced by a person, or a week has passed: a person closes the ticket
 	}
@@ -151,7 +144,7 @@ func (l *Looker) look(ctx context.Context, class string, m Member) error {
 		return err
 	}
 	found, err := engine.Look(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID(), Failure: f})
-	if err != nil || !ends(found.Result) {
+	if err != nil || !found.Result.Final() {
 		return err
 	}
 	// Under the event's own ID the journal would answer with what it said before.
