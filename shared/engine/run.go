@@ -177,17 +177,17 @@ type Event struct {
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	env, stop := env.started(ctx)
 	defer stop()
-	return answer(ctx, env, r, ev, (*run).phases)
+	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.phases(ctx) })
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in NATS.
 func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
-	return answer(ctx, env, r, ev, (*run).look)
+	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) })
 }
 
 // answer has a run do what it is for, within its time.
-func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(*run, context.Context) (event.Record, error)) (rec event.Record, err error) {
+func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error)) (rec event.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
@@ -196,7 +196,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(*
 	}
 	defer func() { err = event.Safe(err) }()
 	defer x.leave()
-	return do(x, ctx)
+	return do(ctx, x)
 }
 
 // look finds out what run would do. Where a person asks and a stream is at hand it meets the

@@ -52,7 +52,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 		Recorded: rec.Recorded, Trace: rec.Trace,
 	}}
-	return answer(ctx, env, r, ev, func(x *run, ctx context.Context) (event.Record, error) {
+	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) {
 		x.dry, x.person = dry, true
 		return x.takeBack(ctx, rec.Case)
 	})

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -18,6 +19,24 @@ const hidden = "***"
 // and RAM's encoded diagnoses. What surrounds them stays readable. It takes time linear in the length of the
 // text, and redacting twice is the same as once.
 func Redact(s string) string { return redactFrom(s, 0) }
+
+// Addresses returns the addresses of a list of URLs of NATS without user, password, token and query.
+func Addresses(list string) string {
+	var hosts []string
+	for _, raw := range strings.Split(list, ",") {
+		raw = strings.TrimSpace(raw)
+		if !strings.Contains(raw, "://") {
+			raw = "nats://" + raw
+		}
+		u, err := url.Parse(raw)
+		if err != nil {
+			hosts = append(hosts, "an address that is no URL")
+			continue
+		}
+		hosts = append(hosts, u.Scheme+"://"+u.Host)
+	}
+	return strings.Join(hosts, ",")
+}
 
 // Safe returns an error whose text holds no secret, whoever shows it.
 func Safe(err error) error {

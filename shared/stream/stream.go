@@ -27,16 +27,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Names of the streams.
@@ -125,7 +125,7 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
 		log:     c.Log,
-		where:   Redact(c.URL),
+		where:   event.Addresses(c.URL),
 		grace:   cmp.Or(c.Grace, defaultEnd),
 		beat:    10 * time.Second,
 		words:   5 * time.Second,
@@ -231,24 +231,6 @@ func (s *Stream) refused(ctx context.Context, err error) error {
 		why = "no NATS server answers there; start one or give the address of another"
 	}
 	return fmt.Errorf("connect to NATS at %s: %s: %w", s.where, why, ErrUnavailable)
-}
-
-// Redact returns the addresses of a list of URLs without user, password, token and query.
-func Redact(list string) string {
-	var hosts []string
-	for _, raw := range strings.Split(list, ",") {
-		raw = strings.TrimSpace(raw)
-		if !strings.Contains(raw, "://") {
-			raw = "nats://" + raw
-		}
-		u, err := url.Parse(raw)
-		if err != nil {
-			hosts = append(hosts, "an address that is no URL")
-			continue
-		}
-		hosts = append(hosts, u.Scheme+"://"+u.Host)
-	}
-	return strings.Join(hosts, ",")
 }
 
 func (s *Stream) disconnected(_ *nats.Conn, err error) {

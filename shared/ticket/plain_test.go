@@ -81,7 +81,9 @@ func TestPlainCommands(t *testing.T) {
 	}
 	for _, v := range values {
 		command := ccm.SetCommand(svc, "x", v)
-		for name, text := range map[string]string{"sent": chat.Plain(command), "shown": shown(chat.Plain(command)), "escaped": shown(chat.SlackText.Replace(chat.Plain(command)))} {
+		for name, text := range map[string]string{
+			"sent": chat.Plain(command), "shown": shown(chat.Plain(command)), "escaped": shown(chat.SlackText.Replace(chat.Plain(command))),
+		} {
 			got, err := words(text)
 			if err != nil || len(got) != 8 || got[7] != "--overwrite" {
 				t.Fatalf("%q, as it is %s: %s\nhas the words %q, %v", v, name, text, got, err)

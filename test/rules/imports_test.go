@@ -281,7 +281,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/host"},
-		may: []string{"shared/connect", "shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine", "shared/control", "shared/document"},
+		may: []string{"shared/connect", "shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine", "shared/control",
+			"shared/document"},
 		why: "it takes failures in for the engine, and what a class needs is a hand's",
 	},
 	{

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -159,7 +160,7 @@ func (p *Program) Address() string {
 		}
 		list = at.URL
 	}
-	return stream.Redact(list)
+	return event.Addresses(list)
 }
 
 // Dial connects to the NATS of a configuration. What is wrong with that is a mistake of
