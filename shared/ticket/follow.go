@@ -491,7 +491,6 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	if ctx.Err() != nil {
 		return 0, ctx.Err() // the lease runs out by itself; what was sent is sent again
 	}
-	now = o.c.Now()
 	h.Lease = time.Time{}
 	if err == nil && o.card {
 		h.shows(t, opens)
