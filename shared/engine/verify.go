@@ -193,7 +193,7 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 	if !x.env.crowded() {
 		return machine.Looked{Answer: machine.NotYet}
 	}
-	after := min(max(10*time.Second, x.env.now().Sub(written)/2), time.Minute) // each look costs two synced writes
+	after := min(max(10*time.Second, x.env.Time().Sub(written)/2), time.Minute) // each look costs two synced writes
 	return machine.Looked{Answer: machine.NotYet, After: after}
 }
 

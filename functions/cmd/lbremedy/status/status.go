@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -277,7 +276,7 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 
 // budgets reads which budgets are spent.
 func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
-	left, err := engine.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b)
+	left, err := control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster)
 	if err != nil {
 		r.unknown(err, "budgets")
 	}
