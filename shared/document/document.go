@@ -22,7 +22,8 @@ import (
 const (
 	kept  = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
 	heard = time.Second         // an engine that has written the document within this is not cut off from NATS
-	soon  = 5 * time.Second     // until an object that another run holds is looked at again
+	noted = 2 * time.Minute     // that a Note takes at most
+	soon  = 5 * time.Second     // beyond its time, until a run hangs
 )
 
 // A Store says where documents are, and who asks for them.
@@ -249,7 +250,7 @@ func (o *Object) Leave() {
 
 // Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and
 // class, or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
-func (s Store) Note(ctx context.Context, uid, class string, next func(last event.Record) (event.Record, error)) (noted bool, err error) {
+func (s Store) Note(ctx context.Context, uid, class string, next func(last event.Record) (event.Record, error)) (done bool, err error) {
 	o, err := s.Read(ctx, uid, class)
 	if err != nil {
 		return false, err
@@ -260,7 +261,7 @@ func (s Store) Note(ctx context.Context, uid, class string, next func(last event
 	if order := o.State.Order; order != nil && o.in.Now().Before(order.Expires.Add(machine.Quiet)) {
 		return false, nil
 	}
-	if wait, err := o.Enter(ctx, 0); wait > 0 || err != nil {
+	if wait, err := o.Enter(ctx, noted); wait > 0 || err != nil {
 		return false, err
 	}
 	defer o.Leave()
