@@ -234,11 +234,9 @@ func TestReadsFail(t *testing.T) {
 	r.once("before 1", boom)
 	r.fails("boom")
 	r.advance(time.Minute)
-	r.once("GET", func(ctx context.Context) error {
-		r.once("GET", deny)
-		return deny(ctx)
-	})
+	r.on("GET", deny) // Service and namespace are read side by side
 	r.fails("read Service")
+	r.on("GET", nil)
 	r.wrote(0)
 
 	// While it proves: the load balancer, and the class.
