@@ -198,14 +198,15 @@ type Finding struct {
 	About    About    `json:"about"`
 	// Key tells findings of one check about one thing apart, such as the name of an
 	// annotation; empty: there is only one. It stays the same while the finding stands.
-	Key      string            `json:"key,omitempty"`
-	Text     say.Text          `json:"text"`               // what is wrong, and the evidence
-	Do       say.Text          `json:"do"`                 // what to do about it
-	Evidence map[string]string `json:"evidence,omitempty"` // figures and values behind the text
-	Services []string          `json:"services,omitempty"` // that it concerns, "namespace/name", if it is not about one
-	Fixable  bool              `json:"fixable,omitempty"`  // lbremedy doctor --fix has a plan for it
-	File     string            `json:"file,omitempty"`     // with the manifest that it is about; "-" is standard input
-	Line     int               `json:"line,omitempty"`     // in this file
+	Key      string             `json:"key,omitempty"`
+	Text     say.Text           `json:"text"`               // what is wrong, and the evidence
+	Do       say.Text           `json:"do"`                 // what to do about it
+	Evidence map[string]string  `json:"evidence,omitempty"` // figures and values behind the text
+	Services []string           `json:"services,omitempty"` // that it concerns, "namespace/name", if it is not about one
+	Fixable  bool               `json:"fixable,omitempty"`  // lbremedy doctor --fix has a plan for it
+	File     string             `json:"file,omitempty"`     // with the manifest that it is about; "-" is standard input
+	Line     int                `json:"line,omitempty"`     // in this file
+	Steps    []event.StepRecord `json:"-"`                  // of the plan of --fix
 }
 
 // ID returns what a finding is known by from one run to the next.

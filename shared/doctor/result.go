@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -113,7 +114,12 @@ func (c *Check) fixable(s *Snapshot, found []Finding) {
 	}
 	for i := range found {
 		svc := services[found[i].About]
-		found[i].Fixable = svc != nil && len(c.Fix.Plan(s, svc, found[i:i+1]).Steps) > 0
+		if svc == nil {
+			continue
+		}
+		steps := c.Fix.Plan(s, svc, found[i:i+1]).Steps
+		found[i].Fixable = len(steps) > 0
+		found[i].Steps, _ = remedy.Records(steps) // one that can't be written down is shown by --fix
 	}
 }
 

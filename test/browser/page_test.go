@@ -81,16 +81,17 @@ const broken = `[...document.querySelectorAll("button")].filter(b => [...b.child
 
 // foreign finds what is not in the language of the page, or in another than the browser has asked for. What is data has no
 // language, or one of its own: IDs and names are no sentences, code and texts of others are marked in the page, and commands
-// end where Chinese goes on.
+// end where Chinese goes on. A single word of ours is no data either.
 const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
 	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;
 	const sentence = /(?<![\w\/.:=-])[a-z'’]+[,;:]? [a-z'’]+[,;:.]? [a-z'’]+(?![\w\/:=-])/i, phrase = /^[a-z'’]+( [a-z'’]+)+[.:]?$/i;
+	const ours = /(?<![\w\/.:=-])(absent|breaker|budget|case|class|failed|finding|fixed|foreign|high|low|medium|needs-action|needs-approval|nothing|planned|plan|recovered|rejected|steps?|superseded|synced|undone|undo|unknown|unsettled|waiting|writing)(?![\w\/:=-])/;
 	const tell = (e, text) => {
 		text = text.trim();
 		if (e.closest("code, pre, textarea, script, style, [lang]:not(html)")) return;
 		const own = text.replace(commands, "").trim();
-		if (document.documentElement.lang === "en" ? han.test(text) : sentence.test(own) || phrase.test(own)) found.push(text);
+		if (document.documentElement.lang === "en" ? han.test(text) : sentence.test(own) || phrase.test(own) || ours.test(own)) found.push(text);
 	};
 	const walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
 	while (walk.nextNode()) tell(walk.currentNode.parentElement, walk.currentNode.data);

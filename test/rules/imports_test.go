@@ -103,7 +103,7 @@ var rows = []row{
 	{
 		who: []string{"functions/cmd/lbremedy/console"},
 		may: []string{
-			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/status", "functions/cmd/lbremedy/balancer",
+			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/status",
 			"functions/cmd/lbremedy/doctor", "functions/cmd/lbremedy/permission", "functions", "shared/...",
 		},
 		why: "it shows in a browser what other commands show in a terminal, in their words",

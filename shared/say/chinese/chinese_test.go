@@ -111,3 +111,24 @@ func TestForm(t *testing.T) {
 		}
 	}
 }
+
+// A sentence in Chinese has no English word of ours, beside commands, quotations and fields of the policy. What speaks of flags and exit
+// codes has the words that a person types, and class is a field of a Service.
+func TestOwnWords(t *testing.T) {
+	words := []string{"absent", "fixed", "low", "medium", "high", "waiting", "worker", "question", "policy", "approval", "severity"}
+	for _, term := range terms(t) {
+		if term.source == "ours" && term.english != "class" {
+			words = append(words, regexp.QuoteMeta(term.english))
+		}
+	}
+	ours := regexp.MustCompile(`(?:^|[\p{Han} ，。；：！？、（])(` + strings.Join(words, "|") + `)s?(?:$|[\p{Han} ，。；：！？、）])`)
+	command := regexp.MustCompile("\\b(?:kubectl|aliyun|lbremedy|make|nats)\\b[\\x20-\\x7e]*|--[a-z-]+ [\\w:-]+|“[^”]*”|\\b\\w+: \\w+")
+	for english, twin := range chinese.Language().Twins {
+		if strings.Contains(english, "--") || strings.Contains(english, "`") || strings.HasPrefix(english, "Exit codes") {
+			continue
+		}
+		if m := ours.FindStringSubmatch(command.ReplaceAllString(twin, "")); m != nil {
+			t.Errorf("%q: its twin says %q: %s", english, m[1], twin)
+		}
+	}
+}

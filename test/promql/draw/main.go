@@ -1,6 +1,7 @@
 // Draw draws the dashboard of infra/observability from samples that "make capture"
-// read, as Grafana lays it out: the same panels at the same places, each with what
-// Prometheus' own engine answers to its queries.
+// read: the first rows of its panels as Grafana lays them out, each panel with what
+// Prometheus' own engine answers to its queries. A panel whose lines are all zero is
+// left out, and the others of its row take its place.
 //
 // It is no Grafana: it knows the two kinds of panel that the dashboard has, and the
 // units that they use.
@@ -8,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,6 +38,7 @@ import (
 const (
 	column, row = 46, 26 // of the grid, in points
 	gap         = 4      // between panels, in points
+	rows        = 6      // of panels that are drawn
 	step        = 2 * time.Second
 	interval    = "15s" // $__rate_interval: a few looks at the metrics
 )
@@ -81,13 +84,13 @@ func run(dashboard, samples, picture string) error {
 		return err
 	}
 	defer s.close()
-	height := 0
-	for _, p := range board.Panels {
-		height = max(height, p.GridPos.Y+p.GridPos.H)
+	panels, height, err := s.arrange(board.Panels)
+	if err != nil {
+		return err
 	}
 	canvas := vgimg.NewWith(vgimg.UseWH(24*column, vg.Length(height*row)), vgimg.UseDPI(96), vgimg.UseBackgroundColor(color.Gray{0xf0}))
 	all := draw.New(canvas)
-	for _, p := range board.Panels {
+	for _, p := range panels {
 		x, y := vg.Length(p.GridPos.X*column), vg.Length((height-p.GridPos.Y-p.GridPos.H)*row)
 		area := draw.Canvas{Canvas: all.Canvas, Rectangle: vg.Rectangle{
 			Min: vg.Point{X: x + gap, Y: y + gap}, Max: vg.Point{X: x + vg.Length(p.GridPos.W*column) - gap, Y: y + vg.Length(p.GridPos.H*row) - gap},
@@ -107,6 +110,53 @@ func run(dashboard, samples, picture string) error {
 		return err
 	}
 	return out.Close()
+}
+
+// arrange returns the panels that are drawn, each at its place, and the height of all.
+func (s *store) arrange(all []panel) (drawn []panel, height int, err error) {
+	slices.SortStableFunc(all, func(a, b panel) int { return cmp.Or(a.GridPos.Y-b.GridPos.Y, a.GridPos.X-b.GridPos.X) })
+	for n := 0; n < rows && len(all) > 0; {
+		end := slices.IndexFunc(all, func(p panel) bool { return p.GridPos.Y != all[0].GridPos.Y })
+		if end < 0 {
+			end = len(all)
+		}
+		var row []panel
+		for _, p := range all[:end] {
+			speaks, err := s.speaks(p)
+			if err != nil {
+				return nil, 0, fmt.Errorf("draw the panel %q: %w", p.Title, err)
+			}
+			if speaks {
+				row = append(row, p)
+			}
+		}
+		all = all[end:]
+		if len(row) == 0 {
+			continue
+		}
+		for i := range row {
+			at := &row[i].GridPos
+			at.X, at.W, at.Y = i*24/len(row), 24/len(row), height
+		}
+		drawn, height, n = append(drawn, row...), height+row[0].GridPos.H, n+1
+	}
+	return drawn, height, nil
+}
+
+// speaks reports whether a panel shows more than zeros. A single number says something when it is zero.
+func (s *store) speaks(p panel) (bool, error) {
+	for _, target := range p.Targets {
+		m, err := s.ask(target.Expr)
+		if err != nil {
+			return false, err
+		}
+		for _, series := range m {
+			if p.Type == "stat" || slices.ContainsFunc(series.Floats, func(f promql.FPoint) bool { return f.F > 0 }) {
+				return true, nil
+			}
+		}
+	}
+	return p.Type == "stat", nil
 }
 
 // A store holds the samples and the engine that answers queries on them.

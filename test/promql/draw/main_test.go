@@ -11,7 +11,9 @@ import (
 
 const board = `{"panels": [
 	{"type": "stat", "title": "Yes or no", "gridPos": {"w": 3, "h": 4}, "targets": [{"expr": "min(up)"}], "fieldConfig": {"defaults": {"unit": "bool_yes_no"}}},
-	{"type": "timeseries", "title": "A line", "gridPos": {"y": 4, "w": 12, "h": 8},
+	{"type": "timeseries", "title": "Zero", "gridPos": {"y": 4, "w": 12, "h": 8}, "targets": [{"expr": "0 * up", "legendFormat": "zero"}]},
+	{"type": "timeseries", "title": "Nothing", "gridPos": {"y": 12, "w": 24, "h": 8}, "targets": [{"expr": "absent_total", "legendFormat": "none"}]},
+	{"type": "timeseries", "title": "A line", "gridPos": {"x": 12, "y": 4, "w": 12, "h": 8},
 		"targets": [{"expr": "rate(lines_total[$__rate_interval])", "legendFormat": "{{class}}"}]}]}`
 
 const samples = "up 1 1000\nlines_total{class=\"a b\"} 0 1000\nup 1 9000\nlines_total{class=\"a b\"} 8 9000\n"
@@ -54,6 +56,9 @@ func TestDraw(t *testing.T) {
 			drawn, _, err := image.Decode(f)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if got, want := drawn.Bounds().Dy(), 12*row*96/72; got != want { // the height of two rows
+				t.Errorf("the picture is %d pixels high, want %d: what says nothing is left out", got, want)
 			}
 			colours := map[any]bool{}
 			for x := range drawn.Bounds().Dx() {

@@ -42,6 +42,14 @@ func (q question) Same() bool {
 	return q.Record.Case == q.Plan.Case && q.Record.Digest == q.Plan.Digest
 }
 
+// Undo returns the command that undoes the plan once it is applied; empty: no step can be undone, or the plan is another one.
+func (q question) Undo() string {
+	if q.Record != nil && q.Same() && slices.ContainsFunc(q.Record.Steps, func(s event.StepRecord) bool { return s.Undo != nil }) {
+		return "lbremedy undo " + q.Record.Case
+	}
+	return ""
+}
+
 // Open reports whether the person may still answer it.
 func (q question) Open() bool { return q.Closed == nil && !q.Mine }
 

@@ -181,13 +181,14 @@ type part struct {
 type stepRow struct {
 	journal.PlanStep
 	State string
+	Final bool // no step undoes it
 }
 
 // stepsOf returns the steps of a record, with how far each is once the plan is begun.
 func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	var list []stepRow
 	for i, step := range journal.Steps(p, r.In(p.Language())) {
-		row := stepRow{step, step.Note}
+		row := stepRow{step, step.Note, !r.Undoing && !r.Steps[i].Wakes && r.Steps[i].Undo == nil}
 		if row.State == "" && (r.Next > 0 || !r.Written.IsZero()) {
 			row.State = p.Phrase("not done")
 			if ended := r.Steps[i].Ended; i < r.Next && ended.IsZero() {
@@ -231,8 +232,8 @@ func pointed(a *event.Approved) []event.Approved {
 	return []event.Approved{*a}
 }
 
-// apart are the parts of a story that the page shows in a form of their own.
-var apart = []string{"Plan", "Undone"}
+// apart are the parts of a story that the page shows in a form of their own: steps, and what the head names.
+var apart = []string{"Plan", "Undone", "Case"}
 
 func (s *server) oneCase(r *http.Request) (page, error) {
 	cluster, uid, class, id := r.PathValue("cluster"), r.PathValue("uid"), r.PathValue("class"), r.PathValue("id")
@@ -257,6 +258,11 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	}
 	last := h.Last()
 	b := caseBody{Story: story, Record: &last, Open: last.Status().Open(), Done: min(last.Next, len(last.Steps)), Links: policyLinks(&last, p.Language())}
+	for i, r := range h {
+		if r.Person != nil {
+			b.Course[i].Who = cmp.Or(r.Person.String(), r.Who)
+		}
+	}
 	b.Course = append(append([]journal.Moment{{At: last.FirstFailure(), Text: p.Phrase("first failure")}}, b.Course...), answered(p, h)...)
 	slices.SortStableFunc(b.Course, func(x, y journal.Moment) int { return x.At.Compare(y.At) })
 	if of, err := cli.ClassOf(class); err == nil {
@@ -282,7 +288,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	to := &b.Parts
 	for _, f := range story.Parts {
 		if slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
-			to = &b.More
+			to = &b.More // all that comes after the plan
 			continue
 		}
 		if strings.TrimSpace(f.Text) == "" {

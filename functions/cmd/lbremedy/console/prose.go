@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"net/url"
 	"strings"
 	"time"
 
@@ -16,13 +15,13 @@ import (
 
 // marks finds times, as cli.Clock and time.RFC3339 write them, and the IDs of load balancers and vSwitches.
 var marks = regex.New(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+-][A-Z0-9]*` +
-	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)|\b(?:lb|nlb|vsw)-[a-z0-9]+(?:-[a-z0-9]+)*\b`)
+	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)|\b(?:n?lb-[a-z]*[0-9][a-z0-9]*|vsw-[a-z0-9]+(?:-[a-z0-9]+)*)\b`)
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // prose returns a text as HTML in which times are times of the browser, and IDs lead to Alibaba Cloud's console. Without a region
 // they lead nowhere.
-func prose(text, region string, l *say.Language) template.HTML {
+func prose(text, of string, l *say.Language) template.HTML {
 	safe := template.HTMLEscapeString(command.Clean(text))
 	return template.HTML(marks().ReplaceAllStringFunc(safe, func(mark string) string {
 		for _, layout := range []string{"2006-01-02 15:04:05 MST", time.RFC3339} {
@@ -30,25 +29,32 @@ func prose(text, region string, l *say.Language) template.HTML {
 				return fmt.Sprintf(`<time data-clock datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339), utc(t), mark)
 			}
 		}
-		if to := inCloud(mark, region, l); to != "" {
+		if to := inCloud(mark, of, l); to != "" {
 			return fmt.Sprintf(`<a href="%s" rel="noreferrer">%s</a>`, to, mark)
 		}
 		return mark
 	}))
 }
 
+// region and policyName match what addresses of Alibaba Cloud's console are made of. A policy's name has up to 128 letters, digits and
+// hyphens (CreatePolicy of RAM, 2015-05-01).
+var (
+	region     = regex.New(`^[a-z]{2}(-[a-z0-9]+)+$`)
+	policyName = regex.New(`^[A-Za-z0-9-]{1,128}$`)
+)
+
 // inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty where there is none. Alibaba Cloud's
 // documentation links to the lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs,
 // https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB
 // behind its list; that the others are behind theirs is not documented.
-func inCloud(id, region string, l *say.Language) string {
+func inCloud(id, of string, l *say.Language) string {
 	pages := map[string][2]string{"lb": {"slb", "slb/%s/slbs/"}, "nlb": {"slb", "nlb/%s/nlbs/"}, "vsw": {"vpc", "vpc/%s/switches/"}}
 	kind, _, _ := strings.Cut(id, "-")
 	page, ok := pages[kind]
-	if !ok || region == "" {
+	if !ok || !region().MatchString(of) {
 		return ""
 	}
-	return cloudConsole(page[0], l) + fmt.Sprintf(page[1], url.PathEscape(region)) + id
+	return cloudConsole(page[0], l) + fmt.Sprintf(page[1], of) + id
 }
 
 // cloudConsole returns the root of a product's console. The Chinese site and the international one have accounts and consoles of their
@@ -63,13 +69,14 @@ func cloudConsole(product string, l *say.Language) string {
 // A link is an address outside of this console.
 type link struct{ Name, To string }
 
-// policyLinks lead to the RAM policies that a record's steps change.
+// policyLinks lead to the RAM policies that a record's steps change, as Alibaba Cloud's documentation does to those of the system, such
+// as https://ram.console.alibabacloud.com/policies/AliyunCSFullAccess/System/content.
 func policyLinks(r *event.Record, l *say.Language) []link {
 	var list []link
 	for _, step := range r.Steps {
 		var of struct{ Policy string }
-		if json.Unmarshal(step.Step, &of) == nil && of.Policy != "" {
-			list = append(list, link{of.Policy, cloudConsole("ram", l) + "policies/" + url.PathEscape(of.Policy) + "/Custom/content"})
+		if json.Unmarshal(step.Step, &of) == nil && policyName().MatchString(of.Policy) {
+			list = append(list, link{of.Policy, cloudConsole("ram", l) + "policies/" + of.Policy + "/Custom/content"})
 		}
 	}
 	return list

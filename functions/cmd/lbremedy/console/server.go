@@ -22,6 +22,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/say/markup"
@@ -99,15 +100,21 @@ func word(english string) string { return english }
 // words are what templates say values with, in a language.
 func (s *server) words(l *say.Language) template.FuncMap {
 	p := s.p.Reads(http.Header{"Accept-Language": {l.Name()}})
+	region := ""
+	if s.p.Cluster != "" { // another cluster may be in another region
+		region = s.p.Region
+	}
 	return template.FuncMap{
-		"prose":    func(text any) template.HTML { return prose(fmt.Sprint(text), s.p.Region, l) },
+		"prose":    func(text any) template.HTML { return prose(fmt.Sprint(text), region, l) },
 		"pieces":   say.Pieces,
 		"steps":    func(r *event.Record) []stepRow { return stepsOf(p, r) },
+		"fix":      func(f doctor.Finding) []stepRow { return stepsOf(p, &event.Record{Plan: event.Plan{Steps: f.Steps}}) },
 		"plain":    func(rows []*past) table { return table{heads(nil), rows} },
 		"named":    func(cluster string) string { return cmp.Or(s.aliases[cluster], cluster) },
 		"utc":      utc,
 		"impact":   func(i event.Impact) sign { return impacts[i] },
 		"risk":     func(risk string) sign { return risks[risk] },
+		"final":    func() sign { return final },
 		"clean":    func(v any) string { return command.Clean(fmt.Sprint(v)) },
 		"ago":      s.p.Ago,
 		"clock":    cli.Clock,
@@ -155,6 +162,9 @@ var impacts = map[event.Impact]sign{
 var risks = map[string]sign{
 	"low": {"plain", "▁", word("low risk")}, "medium": {"ask", "▄", word("medium risk")}, "high": {"bad", "█", word("high risk")},
 }
+
+// final is the sign of a step that no step undoes.
+var final = sign{"bad", "⚠", word("cannot be undone")}
 
 // signs are those of statuses, severities and verdicts.
 var signs = map[string]sign{

@@ -36,6 +36,9 @@ func TestDifferences(t *testing.T) {
 		{step.PolicyVersion{Policy: "p", Adds: []string{"slb:TagResources"}, Was: "v1"},
 			[]journal.Difference{{Key: "Allow", Before: "absent", After: "slb:TagResources"}}},
 		{step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, []journal.Difference{{Before: "203.0.113.1", After: "nothing"}}},
+		{step.Protect{LB: "nlb-1"}, []journal.Difference{{Key: "DeleteProtection", Before: "off", After: "on"}}},
+		{step.Unprotect{LB: "lb-1"}, []journal.Difference{{Key: "DeleteProtection", Before: "on", After: "off"}}},
+		{step.Evict{Namespace: "shop", Pod: "web-1", Node: "n1"}, []journal.Difference{{Key: "Pod shop/web-1", Before: "n1", After: "absent"}}},
 		{step.Touch{}, nil},
 	} {
 		data, err := json.Marshal(tt.step)

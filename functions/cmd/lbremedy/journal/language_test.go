@@ -38,7 +38,7 @@ func TestLanguage(t *testing.T) {
 	shown := run("", "show", "66666666", "--language", "zh")
 	for _, part := range []string{
 		"发现       交换机已满：vsw-1。", "需要您处理 Service 可以使用另一个：cn-hangzhou-i 的 vsw-2。", "1. 添加注解 vswitch-id=vsw-2", "备注       A note without a message.",
-		"下一步     lbremedy approve 66666666",
+		"下一步     lbremedy approve 66666666", "shop/web  待批准", "，执行者：",
 	} {
 		if !strings.Contains(shown, part) {
 			t.Errorf("%q is not in\n%s", part, shown)
@@ -50,7 +50,7 @@ func TestLanguage(t *testing.T) {
 	if got := run("zh_CN.UTF-8", "show", "66666666", "--language", "en"); !strings.Contains(got, "Finding    The vSwitch is full: vsw-1.") {
 		t.Errorf("in English it is\n%s", got)
 	}
-	if got := run("zh_CN.UTF-8", "ls", "-o", "wide"); !strings.Contains(got, "故障记录") || !strings.Contains(got, "交换机已满：vsw-1。") {
+	if got := run("zh_CN.UTF-8", "ls", "-o", "wide"); !strings.Contains(got, "故障记录") || !strings.Contains(got, "交换机已满：vsw-1。") || !strings.Contains(got, "  待批准  ") || strings.Contains(got, "needs-approval") {
 		t.Errorf("the list is\n%s", got)
 	}
 	var data struct {

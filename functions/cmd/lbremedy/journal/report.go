@@ -106,7 +106,7 @@ func ended(p *cli.Program, r event.Record) string {
 	default:
 		attempts = p.Phrase(", %d attempts to write in 24 h", n)
 	}
-	return p.Phrase("%s at %s by %s%s", r.Status(), cli.Clock(r.At), byWhom(p, r), attempts)
+	return p.Phrase("%s at %s by %s%s", wordOf(p, r.Status()), cli.Clock(r.At), byWhom(p, r), attempts)
 }
 
 // byWhom says who ran, and which person called or agreed.
@@ -266,7 +266,8 @@ func differences(of event.StepRecord) []Difference {
 			Port    int
 			To, Was json.RawMessage
 		}
-		Adds []string
+		Adds                 []string
+		Namespace, Pod, Node string
 	}
 	if json.Unmarshal(step, &s) != nil {
 		return nil
@@ -283,6 +284,12 @@ func differences(of event.StepRecord) []Difference {
 		return []Difference{{s.Key, s.Value, "absent"}}
 	case "policy-version":
 		return []Difference{{"Allow", "absent", strings.Join(s.Adds, ", ")}}
+	case "protect":
+		return []Difference{{"DeleteProtection", "off", "on"}}
+	case "unprotect":
+		return []Difference{{"DeleteProtection", "on", "off"}}
+	case "evict":
+		return []Difference{{"Pod " + s.Namespace + "/" + s.Pod, s.Node, "absent"}}
 	case "clear-status":
 		var was []struct{ IP, Hostname string }
 		if json.Unmarshal(s.Was, &was) != nil || len(was) == 0 {
@@ -350,7 +357,7 @@ func course(p *cli.Program, r event.Record) string {
 	for _, at := range []struct {
 		what string
 		time time.Time
-	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {string(r.Status()), r.At}} {
+	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {wordOf(p, r.Status()), r.At}} {
 		if !at.time.IsZero() && !first.IsZero() {
 			parts = append(parts, p.Phrase("%s after %s", at.what, cli.Short(max(0, at.time.Sub(first)))))
 		}

@@ -137,6 +137,7 @@ type Moment struct {
 	At   time.Time
 	Who  string // host that ran
 	Text string
+	Ends event.Status // how a run ended; empty: none did
 }
 
 // timeline tells when what happened to the case.
@@ -144,7 +145,7 @@ func timeline(p *cli.Program, h History) []Moment {
 	var list []Moment
 	for _, r := range h {
 		r = r.In(p.Language())
-		line := string(r.Phase)
+		line, ends := string(r.Phase), event.Status("")
 		switch r.Phase {
 		case event.Step:
 			line = stepLine(p, r)
@@ -154,12 +155,13 @@ func timeline(p *cli.Program, h History) []Moment {
 				line = p.Phrase("undo of %s begun, attempt %d", say.Count(len(r.Steps), "step"), r.Attempt)
 			}
 		case event.Settled:
-			line = string(r.Status())
+			ends = r.Status()
+			line = wordOf(p, ends)
 		}
 		if r.Error != "" {
 			line += ": " + command.Clean(r.Error)
 		}
-		list = append(list, Moment{r.At, r.Who, line})
+		list = append(list, Moment{r.At, r.Who, line, ends})
 	}
 	return list
 }
@@ -194,7 +196,7 @@ func undonePlan(p *cli.Program, h History) {
 	for _, r := range applied {
 		r = r.In(p.Language())
 		fmt.Fprintln(p.Out)
-		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, r.Status())))
+		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, wordOf(p, r.Status()))))
 		p.Field("Finding", r.Finding)
 		p.Field("Plan", plan(p, r, false))
 		p.Field("Rule", cmp.Or(r.Decided, r.Rule))
@@ -212,7 +214,7 @@ func others(p *cli.Program, rest []History, indent string) string {
 			return text + indent + p.Phrase("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += indent + p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, r.Status(), p.Ago(r.At))
+		text += indent + p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, wordOf(p, r.Status()), p.Ago(r.At))
 		if several {
 			text += "  " + r.Service.String()
 		}

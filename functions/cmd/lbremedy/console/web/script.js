@@ -153,7 +153,7 @@ document.addEventListener("keydown", (e) => {
     if (search) search.focus();
     else location.assign("/cases#search");
   } else if (e.key === "j" || e.key === "k") {
-    const all = [...document.querySelectorAll(".rows th a, .incident summary")].filter((a) => a.checkVisibility());
+    const all = [...document.querySelectorAll(".rows th a, .incident summary, #findings > details > summary, #classes th a")].filter((a) => a.checkVisibility());
     const at = all.indexOf(document.activeElement), to = at < 0 ? 0 : e.key === "j" ? at + 1 : at - 1;
     all[Math.max(0, Math.min(to, all.length - 1))]?.focus();
   } else return;

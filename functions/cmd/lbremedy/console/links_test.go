@@ -1,0 +1,54 @@
+package console
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// Texts lead to Alibaba Cloud's console, of the reader's site and in the region of the cluster. What is no ID leads nowhere.
+func TestProse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, region, language, want string }{
+		{"lb-bp1w8s17", "cn-hangzhou", "", `href="https://slb.console.alibabacloud.com/slb/cn-hangzhou/slbs/lb-bp1w8s17"`},
+		{"nlb-2zq0a", "ap-southeast-1", "zh", `href="https://slb.console.aliyun.com/nlb/ap-southeast-1/nlbs/nlb-2zq0a"`},
+		{"vSwitch vsw-1 is full", "us-west-1", "zh", `href="https://vpc.console.aliyun.com/vpc/us-west-1/switches/vsw-1"`},
+		{"2026-01-02 03:04:05 UTC", "", "", `<time data-clock datetime="2026-01-02T03:04:05Z" title="2026-01-02 03:04:05 UTC">2026-01-02 03:04:05 UTC</time>`},
+		{"2026-01-02T11:04:05+08:00", "", "", `title="2026-01-02 03:04:05 UTC"`},
+		{"2026-13-42 03:04:05 UTC", "", "", "2026-13-42 03:04:05 UTC"},
+		{"lb-1", "", "", "lb-1"},
+		{"lb-gone, lb-ambiguous", "cn-hangzhou", "", "lb-gone, lb-ambiguous"}, // a check and a class
+		{"lb-1", "cn-hangzhou/../x", "", "lb-1"},
+		{"lb-1", `cn"onclick="x`, "", "lb-1"},
+		{"lb-1", "cn-hangzhou.evil.example", "", "lb-1"},
+		{`lb-1"><script>`, "cn-hangzhou", "", `://slb.console.alibabacloud.com/slb/cn-hangzhou/slbs/lb-1" rel="noreferrer">lb-1</a>&#34;&gt;&lt;script&gt;`},
+		{"LB-1 xlb-1 lb_1", "cn-hangzhou", "", "LB-1 xlb-1 lb_1"},
+	} {
+		got := string(prose(tt.text, tt.region, cli.Tongue(tt.language)))
+		if !strings.Contains(got, tt.want) || strings.Contains(got, "<a") != strings.Contains(tt.want, "://") {
+			t.Errorf("%q in %q: %s, want %s", tt.text, tt.region, got, tt.want)
+		}
+	}
+}
+
+// A RAM policy that a step changes has a link, whatever else a record says it is.
+func TestPolicyLinks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ policy, want string }{
+		{"k8sMasterRolePolicy-Ccm-1", "https://ram.console.alibabacloud.com/policies/k8sMasterRolePolicy-Ccm-1/Custom/content"},
+		{"", ""}, {"a/b", ""}, {"a?b", ""}, {`"><script>`, ""}, {strings.Repeat("a", 129), ""}, {"a\nb", ""},
+	} {
+		data, err := json.Marshal(step.PolicyVersion{Policy: tt.policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := policyLinks(&event.Record{Plan: event.Plan{Steps: []event.StepRecord{{Step: data}, {Step: []byte("no JSON")}}}}, nil)
+		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[0].To != tt.want) {
+			t.Errorf("%q: %v, want %q", tt.policy, got, tt.want)
+		}
+	}
+}
