@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Status is the word by which people read how a case stands.
@@ -26,6 +28,9 @@ var Statuses = []Status{
 	Status(Fixed), Status(Synced), Status(Planned), NeedsApproval, NeedsAction, Rejected, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
 	Status(Superseded), Status(Undone), NotOurs,
 }
+
+// Word returns the status for people, in whose language it may be another word.
+func (s Status) Word() say.Text { return say.Text{{Format: string(s)}} }
 
 // Status returns the word for how the case of the record stands.
 func (r Record) Status() Status {

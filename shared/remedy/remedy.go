@@ -224,6 +224,19 @@ func (r Risk) String() string {
 	return risks[r]
 }
 
+// Word returns the risk for people.
+func (r Risk) Word() say.Text {
+	switch r {
+	case Low:
+		return say.F("low")
+	case Medium:
+		return say.F("medium")
+	case High:
+		return say.F("high")
+	}
+	return say.Literal(r.String())
+}
+
 // MarshalText writes the risk as a word; an error if it is none of the risks.
 func (r Risk) MarshalText() ([]byte, error) {
 	if r < Low || r > High {

@@ -29,7 +29,8 @@ type Message struct {
 	Args []any `json:"args,omitempty"`
 }
 
-// F returns a text of one message. An argument that is a Text stays one: it is translated, too.
+// F returns a text of one message. An argument that is a Text stays one: it is translated, too, and so is one with a method Word that
+// returns one.
 // Other arguments become strings, unless they are numbers or booleans.
 func F(format string, args ...any) Text {
 	if false {
@@ -109,6 +110,8 @@ func plain(a any) any {
 			return "" // a list of no messages has no place in JSON
 		}
 		return a
+	case interface{ Word() Text }:
+		return a.Word()
 	case error, fmt.Stringer:
 		return fmt.Sprint(a)
 	}

@@ -69,7 +69,7 @@ func TestLanguages(t *testing.T) {
 	})
 	got, english := both(r)
 	for _, part := range []string{
-		"（vsw-1），1 个 Service*", "1 个 Service 无法同步，始于 ", "影响：收不到流量：Service 没有地址。", "原因：交换机已满：vsw-1。", "计划（风险：low，摘要 ", "1. 添加注解 vswitch-id=vsw-2",
+		"（vsw-1），1 个 Service*", "1 个 Service 无法同步，始于 ", "影响：收不到流量：Service 没有地址。", "原因：交换机已满：vsw-1。", "计划（风险：低，摘要 ", "1. 添加注解 vswitch-id=vsw-2",
 		"处理方法：Service 可以使用另一个：cn-hangzhou-i 的 vsw-2。", "- shop/web-1，故障记录 ", "：计划需要批准", "参考号：lbr-",
 	} {
 		if !strings.Contains(got, part) {

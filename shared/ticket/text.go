@@ -190,6 +190,7 @@ func functions(l *say.Language) template.FuncMap {
 		"inc":    func(n int) int { return n + 1 },
 		"plain":  func(s any) string { return chat.Plain(fmt.Sprint(s)) },
 		"say":    l.Phrase,
+		"risk":   l.Format,
 	}
 }
 

@@ -158,6 +158,7 @@ var (
 	day   = Look{Width: 1280, Height: 900}
 	night = Look{Width: 1280, Height: 900, Dark: true}
 	phone = Look{Width: 360, Height: 740}
+	half  = Look{Width: 500, Height: 900} // of a screen
 )
 
 func order(t testing.TB, w *World, what string) string {
@@ -226,7 +227,7 @@ func TestConsole(t *testing.T) {
 			}
 			x.quiet(w)
 		}
-		in("", day, night, phone)
+		in("", day, night, phone, half)
 		in(chinese, day, phone)
 	})
 
@@ -247,7 +248,59 @@ func TestConsole(t *testing.T) {
 		if !strings.Contains(got, "before: vsw-h-full") || !strings.Contains(got, "after: vsw-h-small") {
 			t.Errorf("the plan as a difference: %q", got)
 		}
+		if n := eval[int](x, `document.querySelectorAll("#course li").length`); n != 4 {
+			t.Errorf("the timeline has %d entries, want the failure, the plan, its step and the end", n)
+		}
+		if got := eval[string](x, `document.querySelector("#course li:last-child").className`); got != "good" {
+			t.Errorf("the end of a case that is fixed looks %q", got)
+		}
 		x.again("a case")
+		x.quiet(w)
+	})
+
+	// In a narrow window each case is a card with all that its line has: no column is cut off.
+	t.Run("cards", func(t *testing.T) {
+		x := open(t, b, half)
+		for _, width := range []int64{400, 500} {
+			x.set(Look{Width: width, Height: 900})
+			x.do(chromedp.Navigate(w.At("/cases")), Live())
+			if got := eval[[]string](x, `[...document.querySelectorAll(".rows :is(th, td), .rows a")].
+				filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline" || e.textContent && !e.checkVisibility()).map(e => e.outerHTML)`); len(got) > 0 {
+				t.Errorf("at %d these are cut off: %q", width, got)
+			}
+			lines := `new Set([...document.querySelector(".rows tr").children].map(e => Math.round(e.getBoundingClientRect().top))).size`
+			if got := eval[int](x, lines); got < 2 {
+				t.Errorf("at %d a case is one line, and no card", width)
+			}
+		}
+		x.quiet(w)
+	})
+
+	// What the doctor found is told by Service, the worst first, with its open case, and what a fix would change as a difference.
+	t.Run("doctor", func(t *testing.T) {
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/doctor")), Live(), chromedp.WaitVisible(css("#findings")))
+		about := eval[[]string](x, `[...document.querySelectorAll("#findings > details > summary strong")].map(e => e.textContent)`)
+		if slices.Sort(about); len(about) == 0 || len(about) != len(slices.Compact(about)) {
+			t.Errorf("findings are about %q: each has to be there once", about)
+		}
+		images := `[...document.querySelectorAll("#findings > details")].find(d => d.textContent.includes("shop/images"))`
+		got := eval[string](x, images+".innerText")
+		for _, want := range []string{
+			"Its case", "needs-approval", "lbremedy has a plan for this:", "lbremedy doctor --fix lb-gone shop/images", "cannot be undone",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not in %s", want, got)
+			}
+		}
+		got = eval[string](x, images+`.querySelector(".change").textContent`)
+		if !strings.Contains(got, "before: 203.0.113.") || !strings.Contains(got, "after: nothing") {
+			t.Errorf("the plan as a difference: %q", got)
+		}
+		x.do(chromedp.KeyEvent("j"))
+		if got := eval[string](x, "document.activeElement.tagName"); got != "SUMMARY" {
+			t.Errorf("j leads to %s, not to a finding", got)
+		}
 		x.quiet(w)
 	})
 
@@ -397,7 +450,9 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%d plans are chosen, want both", got)
 		}
 		x.do(chromedp.Click(incident+" button[value=approve]"), chromedp.WaitVisible(css("#sure")))
-		for _, text := range []string{"shop/dns", "shop/metrics", "slb:CreateLoadBalancerUDPListener", "Approve 2 plans"} {
+		for _, text := range []string{
+			"shop/dns", "shop/metrics", "slb:CreateLoadBalancerUDPListener", "To undo it afterwards:", "lbremedy undo ", "Approve 2 plans",
+		} {
 			x.sees(text)
 		}
 		x.again("plans to approve")
@@ -430,6 +485,12 @@ func TestConsole(t *testing.T) {
 			}
 		}
 		answer("shop/images", "approve", "approved it at", "fixed")
+		x.do(chromedp.Navigate(w.At("/cases?q=shop/images")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#course")))
+		if got := eval[[]string](x, `[...document.querySelectorAll("#course li")].map(e => e.innerText)`); !slices.ContainsFunc(got, func(line string) bool {
+			return strings.Contains(line, "approved the plan")
+		}) || strings.Count(got[len(got)-1], "fixed") != 1 {
+			t.Errorf("the timeline is %q", got)
+		}
 		answer("shop/web", "reject", "rejected it at", "has no plan that waits for an approval")
 		x.do(chromedp.Navigate(w.At("/cases?q=shop/web")), Live())
 		x.sees("rejected")

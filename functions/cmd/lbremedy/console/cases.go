@@ -259,8 +259,12 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	last := h.Last()
 	b := caseBody{Story: story, Record: &last, Open: last.Status().Open(), Done: min(last.Next, len(last.Steps)), Links: policyLinks(&last, p.Language())}
 	for i, r := range h {
+		m := &b.Course[i]
 		if r.Person != nil {
-			b.Course[i].Who = cmp.Or(r.Person.String(), r.Who)
+			m.Who = cmp.Or(r.Person.String(), r.Who)
+		}
+		if m.Ends != "" { // a chip says it
+			m.Text = r.Error
 		}
 	}
 	b.Course = append(append([]journal.Moment{{At: last.FirstFailure(), Text: p.Phrase("first failure")}}, b.Course...), answered(p, h)...)

@@ -29,13 +29,13 @@ func (r classRow) Writes() []string {
 
 // Span says of which risk the plans of the class are.
 func (r classRow) Span() say.Text {
-	switch least, most, several := strings.Cut(r.RiskRange(), " to "); {
-	case several:
-		return say.F("%s to %s", least, most)
-	case least == "":
+	switch all := r.PlanRisks(); len(all) {
+	case 0:
 		return say.F("none")
+	case 1:
+		return all[0].Word()
 	default:
-		return say.Literal(least)
+		return say.F("%s to %s", all[0], all[len(all)-1])
 	}
 }
 

@@ -212,11 +212,12 @@ func TestPages(t *testing.T) {
 		"/cases?result=fixed":      {"1 to 1 of 1", "shop/web"},
 		"/cases?q=api+permission":  {"1 to 1 of 1", "pay/api"},
 		"/cases?q=web&result=open": {"None"},
-		page:                       {"The vSwitch vsw-a is full", "before: </span>vsw-a", "after: </span>vsw-b", "lbremedy undo " + fixed.Case, "step"},
-		"/policy":                  {"In force in c1", "observe"},
-		"/classes":                 {"vswitch-ip-exhausted"},
-		"/classes/ram-permission":  {"Open cases", "pay/api"},
-		"/doctor":                  {"could not be read"},
+		page: {fixed.Case + "</span>", "The vSwitch vsw-a is full", "before: </span>vsw-a", "after: </span>vsw-b",
+			"lbremedy undo " + fixed.Case, "step"},
+		"/policy":                 {"In force in c1", "observe"},
+		"/classes":                {"vswitch-ip-exhausted"},
+		"/classes/ram-permission": {"Open cases", "pay/api"},
+		"/doctor":                 {"could not be read"},
 	} {
 		for _, want := range wants { // how a new cluster stands is looked up a moment after its first case
 			x.until(path, want)

@@ -110,7 +110,7 @@ func (s *server) words(l *say.Language) template.FuncMap {
 		"steps":    func(r *event.Record) []stepRow { return stepsOf(p, r) },
 		"fix":      func(f doctor.Finding) []stepRow { return stepsOf(p, &event.Record{Plan: event.Plan{Steps: f.Steps}}) },
 		"plain":    func(rows []*past) table { return table{heads(nil), rows} },
-		"named":    func(cluster string) string { return cmp.Or(s.aliases[cluster], cluster) },
+		"named":    func(cluster any) string { return cmp.Or(s.aliases[fmt.Sprint(cluster)], fmt.Sprint(cluster)) },
 		"utc":      utc,
 		"impact":   func(i event.Impact) sign { return impacts[i] },
 		"risk":     func(risk string) sign { return risks[risk] },

@@ -50,7 +50,8 @@ func TestLanguage(t *testing.T) {
 	if got := run("zh_CN.UTF-8", "show", "66666666", "--language", "en"); !strings.Contains(got, "Finding    The vSwitch is full: vsw-1.") {
 		t.Errorf("in English it is\n%s", got)
 	}
-	if got := run("zh_CN.UTF-8", "ls", "-o", "wide"); !strings.Contains(got, "故障记录") || !strings.Contains(got, "交换机已满：vsw-1。") || !strings.Contains(got, "  待批准  ") || strings.Contains(got, "needs-approval") {
+	if got := run("zh_CN.UTF-8", "ls", "-o", "wide"); !strings.Contains(got, "故障记录") || !strings.Contains(got, "交换机已满：vsw-1。") ||
+		!strings.Contains(got, "  待批准  ") || strings.Contains(got, "needs-approval") {
 		t.Errorf("the list is\n%s", got)
 	}
 	var data struct {

@@ -167,7 +167,7 @@ func Live(p *cli.Program, r event.Record) {
 	case r.Result.Worked() && len(r.Steps) > 0:
 		said = p.Phrase("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
 	}
-	word := Outcome(p, r) + strings.Repeat(" ", max(0, len(event.NeedsApproval)-cli.Columns(wordOf(p, r.Status()))))
+	word := Outcome(p, r) + strings.Repeat(" ", max(0, len(event.NeedsApproval)-cli.Columns(p.Tell(r.Status().Word()))))
 	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05 MST"), word, command.Clean(r.Service.String()), r.Class)
 	fmt.Fprintln(p.Out, head+p.Cell(cli.Local(said), len(head)))
 }

@@ -27,10 +27,9 @@ func Outcome(p *cli.Program, r event.Record) string {
 	return paint(p, r.Status())
 }
 
-func paint(p *cli.Program, word event.Status) string { return p.Paint(colours[word], wordOf(p, word)) }
-
-// wordOf returns the word for how a case stands in the reader's language. Flags and data have the English one.
-func wordOf(p *cli.Program, word event.Status) string { return p.Language().Format(string(word)) }
+func paint(p *cli.Program, word event.Status) string {
+	return p.Paint(colours[word], p.Tell(word.Word()))
+}
 
 var colours = map[event.Status]cli.Colour{
 	event.Status(event.Fixed): cli.Green, event.Recovered: cli.Green,

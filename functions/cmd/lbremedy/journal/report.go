@@ -106,7 +106,7 @@ func ended(p *cli.Program, r event.Record) string {
 	default:
 		attempts = p.Phrase(", %d attempts to write in 24 h", n)
 	}
-	return p.Phrase("%s at %s by %s%s", wordOf(p, r.Status()), cli.Clock(r.At), byWhom(p, r), attempts)
+	return p.Phrase("%s at %s by %s%s", p.Tell(r.Status().Word()), cli.Clock(r.At), byWhom(p, r), attempts)
 }
 
 // byWhom says who ran, and which person called or agreed.
@@ -221,7 +221,7 @@ func changes(p *cli.Program, r event.Record) string {
 	}
 	text := p.Phrase("The controller's next full sync also changes:")
 	for _, c := range r.Changes {
-		text += fmt.Sprintf("\n- %s: %s", cmp.Or(c.Balancer, p.Phrase("no load balancer yet")), c.How)
+		text += "\n- " + cmp.Or(c.Balancer, p.Phrase("no load balancer yet")) + p.Phrase(": %s", c.How)
 		if c.Down {
 			text += p.Phrase(" (TAKES TRAFFIC DOWN)")
 		}
@@ -357,7 +357,7 @@ func course(p *cli.Program, r event.Record) string {
 	for _, at := range []struct {
 		what string
 		time time.Time
-	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {wordOf(p, r.Status()), r.At}} {
+	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {p.Tell(r.Status().Word()), r.At}} {
 		if !at.time.IsZero() && !first.IsZero() {
 			parts = append(parts, p.Phrase("%s after %s", at.what, cli.Short(max(0, at.time.Sub(first)))))
 		}

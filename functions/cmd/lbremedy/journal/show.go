@@ -156,7 +156,7 @@ func timeline(p *cli.Program, h History) []Moment {
 			}
 		case event.Settled:
 			ends = r.Status()
-			line = wordOf(p, ends)
+			line = p.Tell(ends.Word())
 		}
 		if r.Error != "" {
 			line += ": " + command.Clean(r.Error)
@@ -196,7 +196,7 @@ func undonePlan(p *cli.Program, h History) {
 	for _, r := range applied {
 		r = r.In(p.Language())
 		fmt.Fprintln(p.Out)
-		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, wordOf(p, r.Status()))))
+		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, p.Tell(r.Status().Word()))))
 		p.Field("Finding", r.Finding)
 		p.Field("Plan", plan(p, r, false))
 		p.Field("Rule", cmp.Or(r.Decided, r.Rule))
@@ -214,7 +214,7 @@ func others(p *cli.Program, rest []History, indent string) string {
 			return text + indent + p.Phrase("and %d more", len(rest)-most)
 		}
 		r := h.Last()
-		text += indent + p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, wordOf(p, r.Status()), p.Ago(r.At))
+		text += indent + p.Phrase("%s/%s  %s  %s ago", r.Case, r.Class, p.Tell(r.Status().Word()), p.Ago(r.At))
 		if several {
 			text += "  " + r.Service.String()
 		}
