@@ -81,7 +81,8 @@ const broken = `[...document.querySelectorAll("button")].filter(b => [...b.child
 
 // foreign finds what is not in the language of the page, or in another than the browser has asked for. What is data has no
 // language, or one of its own: IDs and names are no sentences, code and texts of others are marked in the page, and commands
-// end where Chinese goes on. A single word of ours is no data either.
+// end where Chinese goes on. A single word of ours is no data either, and no space is between Chinese characters or behind full-width
+// punctuation.
 const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
 	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;
@@ -89,14 +90,18 @@ const foreign = `(() => {
 	const words = "absent|breaker|budget|case|class|failed|finding|fixed|foreign|high|low|medium|needs-action|needs-approval|nothing|planned|plan|" +
 		"recovered|rejected|steps?|superseded|synced|undone|undo|unknown|unsettled|waiting|writing";
 	const ours = new RegExp("(?<![\\w/.:=-])(" + words + ")(?![\\w/:=-])");
+	const spaced = /[\p{Script=Han}，。；：！？] +\p{Script=Han}/u, behind = /[，。；：！？] +\p{Script=Han}/u;
 	const tell = (e, text) => {
 		text = text.trim();
 		if (e.closest("code, pre, textarea, script, style, [lang]:not(html)")) return;
 		const own = text.replace(commands, "").trim();
-		if (document.documentElement.lang === "en" ? han.test(text) : sentence.test(own) || phrase.test(own) || ours.test(own)) found.push(text);
+		if (document.documentElement.lang === "en" ? han.test(text) : spaced.test(text) || [sentence, phrase, ours].some((r) => r.test(own))) found.push(text);
 	};
 	const walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
 	while (walk.nextNode()) tell(walk.currentNode.parentElement, walk.currentNode.data);
+	if (document.documentElement.lang !== "en")
+		for (const e of document.querySelectorAll("p, h1, h2, summary"))
+			if (!e.querySelector("[lang]") && behind.test(e.innerText)) found.push(e.innerText);
 	for (const e of document.querySelectorAll("*"))
 		for (const a of e.attributes) if (/^(aria-label|title|alt|data-(?!version|state|copy$|every).*)$/.test(a.name)) tell(e, a.value);
 	return [...new Set(found)];

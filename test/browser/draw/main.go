@@ -33,21 +33,16 @@ var (
 		chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")))
 )
 
-// wide and narrow are the screens of a computer and of a phone.
-const wide, narrow = 1280, 400
+// wide is the screen of a computer.
+const wide = 1280
 
 var pictures = []picture{
-	{name: "case", path: "/cases?q=images", look: browser.Look{Width: wide, Height: 900}, before: ofCase},
-	{name: "case.zh", path: "/cases?q=images", look: browser.Look{Width: wide, Height: 900, Language: chinese}, before: ofCase},
-	{name: "case.phone", path: "/cases?q=images", look: browser.Look{Width: narrow, Height: 800}, before: ofCase},
-	{name: "case.phone.zh", path: "/cases?q=images", look: browser.Look{Width: narrow, Height: 800, Language: chinese}, before: ofCase},
+	{name: "case", path: "/cases?q=dns", look: browser.Look{Width: wide, Height: 760}, before: ofCase},
+	{name: "case.zh", path: "/cases?q=dns", look: browser.Look{Width: wide, Height: 760, Language: chinese}, before: ofCase},
+	{name: "phone", path: "/cases?q=dns", look: browser.Look{Width: 400, Height: 800, Dark: true}, before: ofCase},
 	{name: "now", path: "/", look: browser.Look{Width: wide, Height: 900}},
-	{name: "cases", path: "/cases", look: browser.Look{Width: wide, Height: 560}},
-	{name: "cases.phone", path: "/cases", look: browser.Look{Width: narrow, Height: 800}},
-	{name: "questions", path: "/questions", look: browser.Look{Width: wide, Height: 900, Dark: true}, before: opened},
-	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 860}, before: answer},
-	{name: "doctor", path: "/doctor", look: browser.Look{Width: wide, Height: 900},
-		before: []chromedp.Action[chromedp.Void]{chromedp.WaitVisible(chromedp.CSS("#findings"))}},
+	{name: "questions", path: "/questions", look: browser.Look{Width: wide, Height: 760, Dark: true}, before: opened},
+	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 760}, before: answer},
 }
 
 func main() {

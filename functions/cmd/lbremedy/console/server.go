@@ -24,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/say/markup"
 )
@@ -67,7 +68,11 @@ func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template
 		if err != nil {
 			return nil, err
 		}
-		return t.Parse(markup.Words(string(text), l.Format))
+		page := markup.Words(string(text), l.Format)
+		if l != nil { // full-width punctuation brings its own space
+			page = afterWide().ReplaceAllString(page, "$1$2")
+		}
+		return t.Parse(page)
 	}
 	layout, err := parse(template.New("layout.html").Funcs(s.words(l)), "layout.html")
 	if err != nil {
@@ -93,6 +98,9 @@ func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template
 	}
 	return pages, nil
 }
+
+// afterWide matches the space of an English template behind what ends with full-width punctuation in Chinese.
+var afterWide = regex.New(`([，。；：！？](?:</(?:strong|span)>)?) (\S)`)
 
 // word marks a text that a template puts into the language of the page.
 func word(english string) string { return english }
