@@ -37,11 +37,11 @@ var (
 const wide = 1280
 
 var pictures = []picture{
-	{name: "case", path: "/cases?q=dns", look: browser.Look{Width: wide, Height: 760}, before: ofCase},
-	{name: "case.zh", path: "/cases?q=dns", look: browser.Look{Width: wide, Height: 760, Language: chinese}, before: ofCase},
+	{name: "case", path: "/cases?q=dns", look: browser.Look{Width: wide, Height: 724}, before: ofCase},
+	{name: "case.zh", path: "/cases?q=dns", look: browser.Look{Width: wide, Height: 702, Language: chinese}, before: ofCase},
 	{name: "phone", path: "/cases?q=dns", look: browser.Look{Width: 400, Height: 800, Dark: true}, before: ofCase},
 	{name: "now", path: "/", look: browser.Look{Width: wide, Height: 900}},
-	{name: "questions", path: "/questions", look: browser.Look{Width: wide, Height: 760, Dark: true}, before: opened},
+	{name: "questions", path: "/questions", look: browser.Look{Width: wide, Height: 736, Dark: true}, before: opened},
 	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 760}, before: answer},
 }
 

@@ -1,7 +1,7 @@
 // Draw draws the dashboard of infra/observability from samples that "make capture"
 // read: the first rows of its panels as Grafana lays them out, each panel with what
-// Prometheus' own engine answers to its queries. A panel whose lines are all zero is
-// left out, and the others of its row take its place.
+// Prometheus' own engine answers to its queries. A panel that says nothing, or whose
+// lines are all zero, is left out, and the others of its row take its place.
 //
 // It is no Grafana: it knows the two kinds of panel that the dashboard has, and the
 // units that they use.
@@ -38,7 +38,7 @@ import (
 const (
 	column, row = 46, 26 // of the grid, in points
 	gap         = 4      // between panels, in points
-	rows        = 6      // of panels that are drawn
+	rows        = 4      // of panels that are drawn
 	step        = 2 * time.Second
 	interval    = "15s" // $__rate_interval: a few looks at the metrics
 )
@@ -136,7 +136,8 @@ func (s *store) arrange(all []panel) (drawn []panel, height int, err error) {
 		}
 		for i := range row {
 			at := &row[i].GridPos
-			at.X, at.W, at.Y = i*24/len(row), 24/len(row), height
+			at.X, at.Y = i*24/len(row), height
+			at.W = (i+1)*24/len(row) - at.X
 		}
 		drawn, height, n = append(drawn, row...), height+row[0].GridPos.H, n+1
 	}
@@ -156,7 +157,7 @@ func (s *store) speaks(p panel) (bool, error) {
 			}
 		}
 	}
-	return p.Type == "stat", nil
+	return false, nil
 }
 
 // A store holds the samples and the engine that answers queries on them.

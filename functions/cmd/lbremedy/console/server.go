@@ -211,7 +211,7 @@ func (s *server) handler() http.Handler {
 	}
 	mux.HandleFunc("POST /read", func(w http.ResponseWriter, r *http.Request) {
 		s.reading.ask(true)
-		http.Redirect(w, r, back(r), http.StatusSeeOther)
+		http.Redirect(w, r, "/doctor", http.StatusSeeOther)
 	})
 	mux.HandleFunc("POST /answers", s.decide)
 	mux.HandleFunc("GET /live", s.live)
@@ -231,14 +231,6 @@ func (s *server) handler() http.Handler {
 		}
 		guarded.ServeHTTP(w, r)
 	})
-}
-
-// back returns where a form goes back to.
-func back(r *http.Request) string {
-	if u, err := url.Parse(r.Referer()); err == nil && u.Path != "" {
-		return stay(u)
-	}
-	return "/doctor"
 }
 
 // guarded sets what holds for all answers, and refuses requests that were not made to this
