@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -50,5 +52,21 @@ func TestPolicyLinks(t *testing.T) {
 		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[0].To != tt.want) {
 			t.Errorf("%q: %v, want %q", tt.policy, got, tt.want)
 		}
+	}
+}
+
+// A page in Markdown is shown with its links, bold words and code; a link that is no https one stays text.
+func TestStretches(t *testing.T) {
+	t.Parallel()
+	page := "# Title\n\n**Cause**: `a <b>` and [FAQ](https://example.com/faq), [no](javascript:alert), *x* ` **\n\n```sh\nlbremedy ls\n```\nend"
+	want := []stretch{
+		{}, {Bold: "Cause"}, {Text: ": "}, {Code: "a <b>"}, {Text: " and "}, {link: link{"FAQ", "https://example.com/faq"}},
+		{Text: ", [no](javascript:alert), *x* ` **\n\n"}, {Code: "lbremedy ls"}, {Text: "\nend"},
+	}
+	if diff := cmp.Diff(want, stretches(page), cmp.AllowUnexported(stretch{})); diff != "" {
+		t.Error(diff)
+	}
+	if got := stretches(""); len(got) != 1 || got[0] != (stretch{}) {
+		t.Errorf("of nothing: %v", got)
 	}
 }

@@ -82,24 +82,28 @@ func policyLinks(r *event.Record, l *say.Language) []link {
 	return list
 }
 
-// A stretch of a page is text, or a link.
+// A stretch of a page is text, a link, bold or code.
 type stretch struct {
-	Text string
+	Text, Bold, Code string
 	link
 }
 
-// linked finds the links of a page in Markdown.
-var linked = regex.New(`\[([^\]]+)\]\((https://[^)\s]+)\)`)
+// marked finds the links, bold words and code of a page in Markdown.
+var marked = regex.New("\\[([^\\]]+)\\]\\((https://[^)\\s]+)\\)|\\*\\*([^*]+)\\*\\*|(?s:```[a-z]*\n(.*?)\n```)|`([^`\n]+)`")
 
-// stretches returns a page in Markdown with its links apart.
+// stretches returns a page in Markdown as what it is made of, without its title.
 func stretches(page string) []stretch {
+	if title, rest, ok := strings.Cut(page, "\n"); ok && strings.HasPrefix(title, "# ") {
+		page = strings.TrimSpace(rest)
+	}
 	var list []stretch
 	for {
-		at := linked().FindStringSubmatchIndex(page)
+		at := marked().FindStringSubmatchIndex(page)
 		if at == nil {
 			return append(list, stretch{Text: page})
 		}
-		list = append(list, stretch{Text: page[:at[0]]}, stretch{link: link{page[at[2]:at[3]], page[at[4]:at[5]]}})
+		part := func(n int) string { return page[max(0, at[2*n]):max(0, at[2*n+1])] }
+		list = append(list, stretch{Text: page[:at[0]]}, stretch{Bold: part(3), Code: part(4) + part(5), link: link{part(1), part(2)}})
 		page = page[at[1]:]
 	}
 }
