@@ -122,7 +122,7 @@ func TestOwnWords(t *testing.T) {
 		}
 	}
 	ours := regexp.MustCompile(`(?:^|[\p{Han} ，。；：！？、（])(` + strings.Join(words, "|") + `)s?(?:$|[\p{Han} ，。；：！？、）])`)
-	command := regexp.MustCompile("\\b(?:kubectl|aliyun|lbremedy|make|nats)\\b[\\x20-\\x7e]*|--[a-z-]+ [\\w:-]+|“[^”]*”|\\b\\w+: \\w+")
+	command := regexp.MustCompile(`\b(?:kubectl|aliyun|lbremedy|make|nats)\b[\x20-\x7e]*|--[a-z-]+ [\w:-]+|“[^”]*”|\b\w+: \w+`)
 	for english, twin := range chinese.Language().Twins {
 		if strings.Contains(english, "--") || strings.Contains(english, "`") || strings.HasPrefix(english, "Exit codes") {
 			continue
