@@ -1,4 +1,4 @@
-// Package near finds the names that somebody may have meant who typed another one.
+// Package near finds the names that are closest to a mistyped one.
 package near
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// Texts lead to Alibaba Cloud's console, of the reader's site and in the region of the cluster. What is no ID leads nowhere.
+// Texts lead to Alibaba Cloud's console, of the reader's site and in the region of the cluster. A value that is not an ID gets no link.
 func TestProse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, region, language, want string }{
