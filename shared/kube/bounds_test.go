@@ -108,7 +108,8 @@ func thick(kind string) []byte {
 
 // lists are all methods of a Cluster that list.
 var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
-	"Services": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Services(ctx) },
+	"Services":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Services(ctx) },
+	"ServicesNamed": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.ServicesNamed(ctx, "web") },
 	"EachService": func(ctx context.Context, c *kube.Cluster) (any, error) {
 		return nil, c.EachService(ctx, func(*corev1.Service) error { return nil })
 	},
