@@ -420,7 +420,7 @@ func (s *session) known(ctx context.Context, version string) (string, error) {
 
 // An outage is a time in which Events can't be read.
 type outage struct {
-	began  time.Time // zero: there is none
+	began  time.Time // zero if absent
 	denied bool      // the API server refuses, and would do so for ever
 }
 

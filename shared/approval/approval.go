@@ -168,7 +168,7 @@ func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*k
 // to the cluster.
 func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, from Chatter) (say.Text, error) {
 	if c == nil {
-		return nil, say.Errorf("there is no access to the cluster")
+		return nil, say.Errorf("no access to the cluster")
 	}
 	may, err := May(ctx, c, from.User, rec.Service.Namespace)
 	if err != nil {
@@ -252,7 +252,7 @@ func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Ap
 	return made, err
 }
 
-// newest returns the newest Approval of the same person to the same question; nil if there is none.
+// newest returns the newest Approval of the same person to the same question; nil if none exists.
 func newest(all []kube.Approval, want kube.ApprovalSpec) (last *kube.Approval) {
 	for i, a := range all {
 		s := a.Spec

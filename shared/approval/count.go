@@ -30,7 +30,7 @@ func (a *Agreement) good(digest string, attempt int) bool {
 type Answers struct {
 	Given  []Given
 	Void   []Void
-	Agreed *Agreement // nil: there is none
+	Agreed *Agreement // nil if absent
 	At     time.Time
 }
 

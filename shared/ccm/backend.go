@@ -300,7 +300,7 @@ func ExcludingLabel(node *corev1.Node) string {
 // vServer group of a CLB, or a server group of an NLB.
 type Group struct {
 	Port    corev1.ServicePort
-	ID      string // empty: there is none
+	ID      string // empty if absent
 	Name    string // as the controller names it
 	Servers int    // how many backends it has
 }
@@ -476,7 +476,7 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 }
 
 // AdoptedGroup returns the ID of the user's group for a port of the Service, from an
-// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if there is none. The
+// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if none exists. The
 // controller reads the annotation where the load balancer is the user's, too
 // (clbv1/vgroups.go, nlbv2/server_groups.go).
 func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {

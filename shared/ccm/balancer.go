@@ -236,7 +236,7 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 // Bound returns the load balancer that the controller syncs the Service
 // with, found as the controller finds it: the one that the annotation id names,
 // else the one that has the Service's name tag, else the one that has its default
-// name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if there is none,
+// name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if none exists,
 // or not exactly one. An empty list proves nothing: see Find.
 func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
@@ -319,7 +319,7 @@ func (c *View) read(ctx context.Context, id string) (*Instance, error) {
 }
 
 // describe returns the load balancer with this ID, of the kind that the Service
-// wants, not with all its tags. The error is ErrNotFound if there is none.
+// wants, not with all its tags. The error is ErrNotFound if none exists.
 func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 	var lb *Instance
 	var err error

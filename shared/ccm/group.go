@@ -107,7 +107,7 @@ func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 	return needed
 }
 
-// portOf returns the index of the Service's port that the group serves now; -1 if there is none. The
+// portOf returns the index of the Service's port that the group serves now; -1 if none exists. The
 // name of a group contains the node port, or the target port where Pods are the backends. A group
 // that is named after the other one was created before that setting changed. It still counts until
 // its port has a group with the right name, because the controller configures the backends. A port

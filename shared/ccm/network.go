@@ -119,7 +119,7 @@ func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
 }
 
 // otherAddress returns the first part of a zone map that names an address or an EIP which
-// the NLB does not have in that zone; empty if there is none.
+// the NLB does not have in that zone; empty if none exists.
 func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	zones, _ := Zones(maps)
 	for _, want := range zones {

@@ -173,7 +173,7 @@ func (r References) Valid(now time.Time) []cloud.Certificate {
 }
 
 // Successor returns the one certificate that is known to be valid at a moment and is for the same names as one that
-// has expired; false if there is none, or more than one.
+// has expired; false if none exists, or more than one.
 func (r References) Successor(bad UnusableCertificate, now time.Time) (cloud.Certificate, bool) {
 	names := func(domains []string) []string {
 		var out []string

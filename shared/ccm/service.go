@@ -88,7 +88,7 @@ func NLB(svc *corev1.Service) bool {
 // Synced reports whether the Service has an address: a sync has succeeded once.
 func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
 
-// Address returns the first ingress address, an IP or a host name; empty if there is none.
+// Address returns the first ingress address, an IP or a host name; empty if none exists.
 func Address(svc *corev1.Service) string {
 	ingress := svc.Status.LoadBalancer.Ingress
 	switch {

@@ -189,7 +189,7 @@ func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.Sec
 	}
 	ranges := r.Of(f)
 	for _, at := range spansOf(svc) {
-		last := 0 // priority of the rule that drops the rest; 0: there is none
+		last := 0 // priority of the rule that drops the rest; 0 if absent
 		var accepting []GroupRule
 		for _, g := range groups {
 			for _, rule := range g.Rules {

@@ -120,7 +120,7 @@ func ShownValues() []string {
 }
 
 // ValueOf returns the load balancer that the controller syncs the Service with, and its setting in the form
-// of the annotation. The setting is empty if there is none, or more than one, and without a load balancer.
+// of the annotation. The setting is empty if none exists, or more than one, and without a load balancer.
 // It needs what Bound and Listeners do.
 func (c *View) ValueOf(ctx context.Context, r ValueRule) (lb *Instance, is string, err error) {
 	if lb, err = c.Bound(ctx); err != nil || lb == nil {

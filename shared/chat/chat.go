@@ -201,7 +201,7 @@ type token struct {
 // early is how long before it expires a token is not used any more.
 const early = 5 * time.Minute
 
-// get returns the token, by fetch a new one if there is none.
+// get returns the token, by fetch a new one if none exists.
 func (t *token) get(now time.Time, fetch func() (value string, lasts time.Duration, err error)) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

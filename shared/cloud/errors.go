@@ -43,7 +43,7 @@ type Error struct {
 	Action    string // such as "DescribeLoadBalancers"
 	Code      string // the API's error code, or NoAnswer, BadAnswer, NoCredentials, NotSent
 	Message   string // the API's message, without addresses and secrets
-	RequestID string // empty if there is none
+	RequestID string // empty if none exists
 	Refused   string // the RAM action that was refused, such as "slb:TagResources", if the answer names it
 	Status    int    // of HTTP; 0 without an answer
 

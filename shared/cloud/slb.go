@@ -502,7 +502,7 @@ func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]strin
 	return out, nil
 }
 
-// scalars returns the settings that are no lists or objects; nil if there is none.
+// scalars returns the settings that are no lists or objects; nil if none exists.
 func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	var out map[string]string
 	for _, o := range objects {

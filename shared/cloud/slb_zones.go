@@ -12,7 +12,7 @@ import (
 // A ZonePair is where classic load balancers can be made now.
 type ZonePair struct {
 	Zone      string // of the primary
-	SlaveZone string // of the standby; empty if there is none
+	SlaveZone string // of the standby; empty if none exists
 }
 
 // stockKinds are the names that DescribeAvailableResource alone has for address types:

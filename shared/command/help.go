@@ -129,9 +129,9 @@ func noCommand(in *cobra.Command, name string) error {
 	}
 	path := strings.TrimPrefix(in.CommandPath()+" ", in.Root().Name()+" ")
 	if meant := near.One(name, names); meant != "" {
-		return Wrong("there is no command %q: did you mean %s?", path+name, path+meant)
+		return Wrong("unknown command %q: did you mean %s?", path+name, path+meant)
 	}
-	return Wrong("there is no command %q: see %s --help", path+name, in.CommandPath())
+	return Wrong("unknown command %q: see %s --help", path+name, in.CommandPath())
 }
 
 // flagError returns a mistake in the flags of a command, with the way out.

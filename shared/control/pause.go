@@ -74,7 +74,7 @@ func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
 	return found, err
 }
 
-// Paused returns the pause that is in force in a cluster; nil if there is none. An error leaves that open: without an answer
+// Paused returns the pause that is in force in a cluster; nil if none exists. An error leaves that open: without an answer
 // nothing may be written.
 func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	view, err := s.View(ctx, Keys(cluster)...)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoCluster is why the parts of a cluster are not known where nobody named one.
+// ErrNoCluster says that the parts of a cluster are unknown because no cluster was named.
 var ErrNoCluster = errors.New("no cluster was named")
 
 // afterwards are the parts about a Service that only its place in the cluster makes.

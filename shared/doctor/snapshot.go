@@ -214,7 +214,7 @@ var errAmbiguous = say.Errorf("several load balancers have its tag or name")
 
 // Balancer returns the load balancer that the controller syncs the Service with, found
 // as the controller finds it: by the annotation id, by the Service's name tag, by its
-// default name. It is nil if there is none. The error says why it can't be told.
+// default name. It is nil if none exists. The error says why it can't be told.
 func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	part := CLBs
 	if ccm.NLB(svc) {
@@ -257,7 +257,7 @@ func NamedBy(svc *corev1.Service) string {
 
 // Left returns the load balancer of a Service with an address that the controller does
 // not find any more: the one that its label names, or the one with its address. It is
-// nil if there is none, or if it has another Service's tag or address: a label may have
+// nil if none exists, or if it has another Service's tag or address: a label may have
 // come with a copy. Private addresses repeat over VPCs, so that they count in the
 // cluster's alone, which needs Detail.
 func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {

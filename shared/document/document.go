@@ -3,7 +3,7 @@
 // Each write of a document is one compare-and-set on its revision. A writer that loses the comparison stops. A record is stored in the
 // document, in its outbox, and then appended to CASES, in order and once. The holder of a document is the engine that works on the
 // object. It is dead when its heartbeat, engine.<cluster>.<name>, is 15 s older than the reader's own, by the clock of NATS, both from one
-// answer. A run that holds an object for longer than it may loses it. What is decided of an object is package machine's.
+// answer. A run that holds an object for longer than it may loses it. Package machine decides about an object.
 package document
 
 import (
@@ -94,7 +94,7 @@ func (o *Object) Decided() machine.Case {
 	return machine.Case{Class: o.Class, State: machine.Idle}
 }
 
-// Last returns the newest record of the run's class; the zero record if there is none.
+// Last returns the newest record of the run's class; the zero record if none exists.
 func (o *Object) Last() event.Record {
 	rec := o.Record(o.Class)
 	// An engine whose clock was ahead, or this one's being behind, must not make anything wait until this one has caught up.
@@ -204,7 +204,7 @@ func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint
 	return o.in.Stream.Swap(ctx, o.Key, data, e.Revision, kept)
 }
 
-// Flush appends to CASES what the outbox holds. What is there already counts as appended.
+// Flush appends to CASES what the outbox holds. A record that CASES already has counts as appended.
 func (o *Object) Flush(ctx context.Context) error {
 	for !o.Dry && len(o.Outbox) > 0 {
 		p := o.Outbox[0]
@@ -233,7 +233,7 @@ func (o *Object) Since(ctx context.Context) context.Context {
 	return stream.Since(ctx, o.Key, o.Revision)
 }
 
-// Confirm writes the document as it is, unless the run has within a second: who can do that is not cut off from NATS.
+// Confirm writes the document as it is, unless the run has within a second: an engine that can do that is not cut off from NATS.
 func (o *Object) Confirm(ctx context.Context) error {
 	if time.Since(o.written) < heard {
 		return nil

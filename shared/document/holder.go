@@ -56,7 +56,7 @@ func Start(ctx context.Context, s *stream.Stream, cluster string, log *slog.Logg
 	return e
 }
 
-// Stop ends the holder. What it still holds is free at once.
+// Stop ends the holder. The objects that it still holds are free at once.
 func (e *Holder) Stop() {
 	e.stop()
 	<-e.ended

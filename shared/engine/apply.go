@@ -346,7 +346,7 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 	return out
 }
 
-// doubted returns the result of an order of which nobody knows whether its step was made; empty: it is known.
+// doubted returns the result of an order whose step may or may not have been made; empty if that is known.
 func doubted(a hand.ApplyAnswer) machine.Result {
 	switch {
 	case a.State == hand.Lost:
@@ -358,7 +358,7 @@ func doubted(a hand.ApplyAnswer) machine.Result {
 }
 
 // awake returns the evidence that the controller has synced the Service by itself
-// since the failure and since the last step; empty if there is none.
+// since the failure and since the last step; empty if none exists.
 func (x *run) awake(ctx context.Context) (proof say.Text, err error) {
 	since := x.ev.Failure.Last
 	if x.rec.Written.After(since) {

@@ -131,7 +131,7 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services in
 // case keeps, too: whoever may delete the Approval does not take that back.
 func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.Time()}
-	ref := x.ev.Failure.Service // of which this run reads the Service: what its record says of it, anybody who writes to NATS may say
+	ref := x.ev.Failure.Service // this run reads this Service; a record can be forged by anyone with access to NATS
 	if x.env.Stream == nil || ref.Kind != "" {
 		return a, nil
 	}

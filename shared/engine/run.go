@@ -88,7 +88,7 @@ type Env struct {
 	Engine  *document.Holder                                    // that the runs are of; nil: each run is one of its own
 	Who     string                                              // worker, http, fc or cli, for the record
 	Person  *event.Person                                       // who called the command, for the record; nil: nobody did
-	Agreed  *approval.Agreement                                 // of that person to one plan; nil: there is none
+	Agreed  *approval.Agreement                                 // of that person to one plan; nil if absent
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
 	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
 	Crowded func() bool                                         // others wait for the place of a run that only watches; nil: never

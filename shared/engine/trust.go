@@ -24,8 +24,8 @@ func (x *run) newer(ctx context.Context) (string, error) {
 }
 
 // newest returns the newest failure of the Service in the stream, of one class or of any ("*"), that has a time. The newest message
-// under its UID may be a stranger's, who has put it into an Event about another Service. One that is dated in the future has no time,
-// since nobody knows when it was.
+// under its UID can come from an Event that a stranger wrote about another Service. The time of a message that is dated in the future is
+// unknown.
 func (x *run) newest(ctx context.Context, class string) (f event.Failure, found bool, err error) {
 	of := x.ev.Failure.Service
 	kept, err := x.env.Stream.Lasts(ctx, stream.Failed, event.FailedSubject(x.env.Cluster, class, of.UID))

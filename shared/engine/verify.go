@@ -225,9 +225,8 @@ func (x *run) trip(ctx context.Context, most int, why say.Text) error {
 	return err
 }
 
-// bore returns the risk of a fix that is written. What the class or the comparison found
-// before it shows no more, so that the record counts, too: it opens a breaker, and allows
-// nothing.
+// bore returns the risk of a fix that is written. The cause is gone by then, so the risk in the
+// record counts, too: it can only open a breaker.
 func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
 	said := remedy.High // of a record that doesn't say
 	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {

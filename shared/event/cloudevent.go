@@ -350,7 +350,7 @@ func check(e event.Event) error {
 	return invalid("not a CloudEvent: %s", strings.Join(faults, "; "))
 }
 
-// extension returns an extension as text; empty if there is none.
+// extension returns an extension as text; empty if none exists.
 func extension(e event.Event, name string) string {
 	if e.Context == nil {
 		return ""

@@ -129,7 +129,7 @@ func size(part any) int {
 // StateKey returns the key in the bucket of an object's document. Each part may be "*" in a filter.
 func StateKey(cluster, uid string) string { return "state." + cluster + "." + uid }
 
-// Case returns the case of a class, and adds it if there is none.
+// Case returns the case of a class, and adds it if none exists.
 func (d *Document) Case(class string) *Case {
 	if d.Cases == nil {
 		d.Cases = map[string]*Case{}
@@ -142,7 +142,7 @@ func (d *Document) Case(class string) *Case {
 	return c
 }
 
-// Record returns the newest record of a class; the zero record if there is none.
+// Record returns the newest record of a class; the zero record if none exists.
 func (d *Document) Record(class string) Record {
 	if c := d.Cases[class]; c != nil && c.Record != nil {
 		return *c.Record

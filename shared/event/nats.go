@@ -55,7 +55,7 @@ func OfServer(name string) bool {
 	return strings.EqualFold(name, "Status") || len(name) >= 5 && strings.EqualFold(name[:5], "Nats-")
 }
 
-// Forged returns a header of a stored message for which the message is refused, the first by name; empty if there is none. The
+// Forged returns a header of a stored message for which the message is refused, the first by name; empty if none exists. The
 // server's own headers are taken off by who reads, and of those that a writer may choose lbremedy writes the message's
 // ID and the ones named here. All others pretend to be the server's.
 func Forged(header map[string][]string, written ...string) string {

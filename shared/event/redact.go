@@ -30,7 +30,7 @@ func Addresses(list string) string {
 		}
 		u, err := url.Parse(raw)
 		if err != nil {
-			hosts = append(hosts, "an address that is no URL")
+			hosts = append(hosts, "an address that is not a URL")
 			continue
 		}
 		hosts = append(hosts, u.Scheme+"://"+u.Host)
@@ -140,7 +140,7 @@ const (
 
 // A secretMark is a text that announces a secret, in lower case. Its find
 // returns where the secret stands that belongs to the mark s[start:end], or
-// two equal numbers if there is none.
+// two equal numbers if none exists.
 type secretMark struct {
 	text string
 	find func(s string, start, end int) (from, to int)
@@ -442,7 +442,7 @@ func run(s string, i int, others string) int {
 }
 
 // skipQuote returns the index after a quote at s[i:], and that quote, which
-// may be escaped; empty if there is none.
+// may be escaped; empty if none exists.
 func skipQuote(s string, i int) (int, string) {
 	for _, q := range [...]string{`\"`, `"`, `'`} {
 		if strings.HasPrefix(s[i:], q) {

@@ -62,7 +62,7 @@ func Next(d Doc, in Input) (Doc, []Effect) {
 	return r.d, r.effects
 }
 
-// Case returns the case of a class; nil: there is none.
+// Case returns the case of a class; nil if absent.
 func (d *Doc) Case(class string) *Case {
 	if i := slices.IndexFunc(d.Cases, func(c Case) bool { return c.Class == class }); i >= 0 {
 		return &d.Cases[i]

@@ -26,7 +26,7 @@ import (
 type Server struct {
 	Address *url.URL               // smtp://host:port or smtps://host:port
 	User    string                 // who sends; empty: the address that a message is from
-	Secret  func() (string, error) // of the user; nil: nobody logs in
+	Secret  func() (string, error) // of the user; nil: no login
 	Roots   *x509.CertPool         // that certificates are checked by; nil: those of the system
 }
 
@@ -48,8 +48,7 @@ func Answered(said *textproto.Error) string {
 	return fmt.Sprintf("code %d%s", said.Code, event.Quote([]byte(said.Msg)))
 }
 
-// Send hands a message over, and returns those to whom the server does not take it. It is an error if it
-// takes it to nobody.
+// Send hands a message over, and returns the recipients that the server refuses. It is an error if it refuses all.
 func (s Server) Send(ctx context.Context, m Message) (without []string, err error) {
 	u := s.Address
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
@@ -145,7 +144,7 @@ func (m Message) bytes() []byte {
 	return b.Bytes()
 }
 
-// bareAddress returns an address without a name. The policy has been checked for what is none.
+// bareAddress returns an address without a name. The policy admits only valid addresses.
 func bareAddress(text string) string {
 	if a, err := mail.ParseAddress(text); err == nil {
 		return a.Address

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// One returns the name that begins with what was typed, or that differs in a letter or two; empty if there is none.
+// One returns the name that begins with what was typed, or that differs in a letter or two; empty if none exists.
 func One(typed string, names []string) string {
 	if typed == "" {
 		return ""

@@ -35,7 +35,7 @@ func scrape(t *testing.T, m *Metrics) []string {
 	return slices.DeleteFunc(strings.Split(w.Body.String(), "\n"), func(l string) bool { return !strings.Contains(l, "lbremedy_") })
 }
 
-// value returns the value of a series, empty if there is none. The cluster is left out.
+// value returns the value of a series, empty if none exists. The cluster is left out.
 func value(t *testing.T, m *Metrics, series string) string {
 	t.Helper()
 	for _, l := range scrape(t, m) {

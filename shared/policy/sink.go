@@ -58,7 +58,7 @@ func (r Reference) String() string {
 	return "the file " + r.File
 }
 
-// Read returns the secret; an error if there is none, or none that can be one.
+// Read returns the secret; an error if none exists, or none that can be one.
 func (r Reference) Read() (string, error) {
 	value := os.Getenv(r.Env)
 	if r.File != "" {
@@ -223,7 +223,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	for _, id := range s.Classes {
 		if !slices.Contains(classes, id) {
-			bad("classes", "there is no class %q: the nearest are %s", id, strings.Join(near.Three(id, classes), ", "))
+			bad("classes", "unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, classes), ", "))
 		}
 	}
 	for _, text := range s.Risks {

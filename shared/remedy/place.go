@@ -102,7 +102,7 @@ func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
 // A Replacement is a vSwitch for one in a zone map that cannot be used.
 type Replacement struct {
 	For  ccm.Zone
-	To   cloud.VSwitch // of the same zone; its ID is empty if there is none
+	To   cloud.VSwitch // of the same zone; its ID is empty if none exists
 	Held say.Text      // what HeldVSwitches says of the zone
 }
 

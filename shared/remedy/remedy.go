@@ -213,7 +213,7 @@ const (
 
 var risks = [...]string{"low", "medium", "high"}
 
-// Raised returns the risk one step above, and high where there is none.
+// Raised returns the risk one step above, and high where none exists.
 func (r Risk) Raised() Risk { return min(r+1, High) }
 
 // String returns "low", "medium" or "high".
@@ -308,7 +308,7 @@ type Step interface {
 	Grants() []grant.Grant                        // the same for all values of a kind
 	Check(context.Context, *Case) (State, error)  // Todo, Done or Conflict, read now
 	Apply(context.Context, *Case, *Writers) error // conditional on the version that Check read
-	Undo() (Step, bool)                           // from Was alone; false if there is none
+	Undo() (Step, bool)                           // from Was alone; false if none exists
 }
 
 // A Settler is a step that must not follow the one before it too closely.

@@ -203,7 +203,7 @@ func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error
 	return nil
 }
 
-// listener returns a listener of the load balancer; nil if there is none.
+// listener returns a listener of the load balancer; nil if none exists.
 func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol string) (*cloud.Listener, error) {
 	list, err := c.Cloud.SLB.Listeners(ctx, lb)
 	if err != nil {

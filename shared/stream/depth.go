@@ -66,7 +66,7 @@ func (s *Stream) classConsumers(ctx context.Context, see func(class, cluster str
 type Fill struct {
 	Stream          string
 	Messages, Bytes uint64
-	Limit           uint64 // most bytes; 0: there is none
+	Limit           uint64 // most bytes; 0 if absent
 }
 
 // Fills returns how full FAILED, CASES, DEAD and the bucket are. One that is

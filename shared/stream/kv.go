@@ -53,7 +53,7 @@ func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.
 	return nil
 }
 
-// Delete removes a key; it is no error if there is none.
+// Delete removes a key; it is no error if none exists.
 func (s *Stream) Delete(ctx context.Context, key string) error {
 	if _, err := s.set(ctx, key, nil, "PURGE", nil, markerTTL); err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)

@@ -52,12 +52,12 @@ const (
 )
 
 // Last returns the newest message of a stream whose subject matches filter, which
-// may hold wildcards; ErrNotFound if there is none.
+// may hold wildcards; ErrNotFound if none exists.
 func (s *Stream) Last(ctx context.Context, stream, filter string) (Message, error) {
 	return s.one(ctx, stream, "read the last message of "+filter, query{Last: filter})
 }
 
-// At returns the message of a stream that has this sequence; ErrNotFound if there is none.
+// At returns the message of a stream that has this sequence; ErrNotFound if none exists.
 func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, error) {
 	return s.one(ctx, stream, fmt.Sprintf("read message %d of %s", seq, stream), query{Seq: seq})
 }

@@ -282,7 +282,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		{"no credentials file", t.Context(), Config{URL: guarded, Creds: "/nowhere/creds"}, "read the NATS credentials", os.ErrNotExist},
 		{"no certificates file", t.Context(), Config{URL: guarded, CA: "/nowhere/ca"}, "read the root certificates", os.ErrNotExist},
 		{"no answer in time", soon, Config{URL: "nats://" + mute.Addr().String()}, "connect to NATS", context.DeadlineExceeded},
-		{"no URL", t.Context(), Config{URL: "nats://[hunter2"}, "an address that is no URL", ErrUnavailable},
+		{"no URL", t.Context(), Config{URL: "nats://[hunter2"}, "an address that is not a URL", ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := Connect(c.ctx, c.config)

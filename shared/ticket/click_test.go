@@ -516,7 +516,7 @@ func TestMuteEnds(t *testing.T) {
 	}
 	// Without the cluster nobody is answered for.
 	d.Click(d.On(3, "u-ann", "approve"))
-	if !strings.HasSuffix(d.Said(3), "there is no access to the cluster") {
+	if !strings.HasSuffix(d.Said(3), "no access to the cluster") {
 		t.Errorf("got %s", d.Said(3))
 	}
 	q.empty()

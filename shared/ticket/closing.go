@@ -290,7 +290,7 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 			return false, err
 		}
 		*closed++
-		// What is counted alone leaves no record: the next run must begin to count anew.
+		// A run that is only counted leaves no record, so the next run must begin to count anew.
 		if err := (document.Store{Stream: s, Cluster: m.Cluster}).Recount(ctx, m.Service.UID, i.class); err != nil {
 			return false, err
 		}

@@ -138,7 +138,7 @@ func reasonOf(rec event.Record) string {
 	return strings.Join(all, "; ")
 }
 
-// last returns the last record about a Service that was stored by then, nil if there is none.
+// last returns the last record about a Service that was stored by then, nil if none exists.
 // An empty class stands for all, the zero time for the end.
 func (e evidence) last(uid, class string, by time.Time) *event.Record {
 	for i := len(e.Records) - 1; i >= 0; i-- {

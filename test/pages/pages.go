@@ -46,7 +46,7 @@ var runners = []runner{
 	{"openssl ", "infra/keys"},
 }
 
-// Runner returns the folder of the test that runs the command, empty if there is none.
+// Runner returns the folder of the test that runs the command, empty if none exists.
 func (c Command) Runner() string {
 	for _, r := range runners {
 		if strings.HasPrefix(c.Text, r.begins) {

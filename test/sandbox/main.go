@@ -93,7 +93,7 @@ func command(ctx context.Context, args []string) (int, error) {
 		return 0, nil
 	}
 	fmt.Fprint(os.Stderr, usage)
-	return 2, fmt.Errorf("there is no command %q", name)
+	return 2, fmt.Errorf("unknown command %q", name)
 }
 
 // flags returns the flag set of a command, with its help text.

@@ -152,7 +152,7 @@ func choose(all []string, only string) ([]string, error) {
 	var chosen []string
 	for class := range strings.SplitSeq(only, ",") {
 		if !slices.Contains(all, class) {
-			return nil, fmt.Errorf("there is no class %q: functions/README.md lists them", class)
+			return nil, fmt.Errorf("unknown class %q: functions/README.md lists them", class)
 		}
 		chosen = append(chosen, class)
 	}

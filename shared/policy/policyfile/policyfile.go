@@ -117,7 +117,7 @@ type reader struct {
 // class notes that there is no class with this ID.
 func (r reader) class(at, id string) {
 	if !slices.Contains(r.classes, id) {
-		r.Fail(at, "there is no class %q: the nearest are %s", id, strings.Join(near.Three(id, r.classes), ", "))
+		r.Fail(at, "unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, r.classes), ", "))
 	}
 }
 

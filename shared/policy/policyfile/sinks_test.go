@@ -73,7 +73,7 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: e, kind: event, urls: x}`, "line 1: tell[0].urls: there is no such field; there are name, kind"},
 		{`{name: e, kind: event, url: "https://x"}`, "tell[0].url: a sink of kind event has no address"},
 		{`{name: e, kind: event, secretFrom: {env: X}}`, "tell[0].secretFrom: a sink of kind event signs nothing"},
-		{`{name: e, kind: event, classes: [nope]}`, `tell[0].classes: there is no class "nope": the nearest are busy`},
+		{`{name: e, kind: event, classes: [nope]}`, `tell[0].classes: unknown class "nope": the nearest are busy`},
 		{`{name: e, kind: event, risks: [some]}`, "tell[0].risks:"},
 		{`{name: e, kind: event, namespaces: [""]}`, `tell[0].namespaces: "" is no pattern`},
 		{`{name: e, kind: event, namespaces: ["prod-["]}`, `tell[0].namespaces: "prod-[" is no pattern`},

@@ -106,7 +106,7 @@ func (w *walk) screen(args ...string) {
 		}
 	}
 	out := w.same(got.out)
-	if args[0] == "ls" { // of cases that need nobody the order is that of the last change
+	if args[0] == "ls" { // cases that need no person are ordered by their last change
 		if head, rows, ok := strings.Cut(out, "\n"); ok {
 			out = head + "\n" + strings.Join(slices.Sorted(strings.Lines(rows)), "")
 		}

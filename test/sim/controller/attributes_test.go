@@ -217,7 +217,7 @@ func TestDomainExtensions(t *testing.T) {
 }
 
 // TestBalancerAnnotations sends the annotations for a new load balancer on their
-// way, with what is taken where there is none.
+// way, with what is taken where none exists.
 func TestBalancerAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -167,7 +167,7 @@ func (p firstPass) sync(ctx context.Context) (*balancer, error) {
 }
 
 // find looks for the load balancer by the ID that the Service names, else by
-// tag, else by name, and returns nil if there is none.
+// tag, else by name, and returns nil if none exists.
 func (p firstPass) find(ctx context.Context) (*balancer, error) {
 	requests := []*slb.DescribeLoadBalancersRequest{slb.CreateDescribeLoadBalancersRequest(), slb.CreateDescribeLoadBalancersRequest()}
 	if id := p.annotation("id"); id != "" {

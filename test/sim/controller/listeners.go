@@ -485,7 +485,7 @@ func (p *pass) checkCertificate(ctx context.Context, old, now string) error {
 	return nil
 }
 
-// certificate returns nil if there is none with this ID.
+// certificate returns nil if none exists with this ID.
 func (p *pass) certificate(ctx context.Context, id string) (*slb.ServerCertificate, error) {
 	req, resp := slb.CreateDescribeServerCertificatesRequest(), slb.CreateDescribeServerCertificatesResponse()
 	req.ServerCertificateId = id

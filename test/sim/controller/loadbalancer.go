@@ -95,7 +95,7 @@ func (p *pass) wantedAttributes() (*balancer, error) {
 
 // find looks for the Service's load balancer: by the ID that the Service names,
 // which must exist, else by tag, else by name. It fills in lb, whose ID stays
-// empty if there is none. The label with the ID is never read.
+// empty if none exists. The label with the ID is never read.
 func (p *pass) find(ctx context.Context, lb *balancer) error {
 	if id := cmp.Or(p.annotation("id"), lb.id); id != "" {
 		lb.id = id

@@ -37,7 +37,7 @@ type note struct {
 }
 
 // syncFailed returns the event of a failed sync. lb is the ID of the load
-// balancer, empty if there is none.
+// balancer, empty if none exists.
 //
 // Releases between v1.9.3.101 and v1.9.3.276 wrote none.
 func (v version) syncFailed(lb string, err error) note {

@@ -233,7 +233,7 @@ func TestLaterSyncFails(t *testing.T) {
 	}
 }
 
-// address returns the address of a load balancer, empty if there is none.
+// address returns the address of a load balancer, empty if none exists.
 func (r *rig) address(id string) string {
 	if lb := r.lb(id); lb != nil {
 		return lb.Address

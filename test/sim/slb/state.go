@@ -316,7 +316,7 @@ func (lb *LoadBalancer) vgroup(id string) *VGroup {
 }
 
 // address takes an address for a load balancer: of its vSwitch, or a public
-// one. It reports false if there is none left, and leaves VSwitch.Free alone.
+// one. It reports false if none exists left, and leaves VSwitch.Free alone.
 func (s *State) address(lb *LoadBalancer) (string, bool) {
 	switch {
 	case lb.IPVersion == "ipv6":

@@ -15,7 +15,7 @@ var publicRanges = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
 }
 
-// Public takes a public address. It reports false if there is none left.
+// Public takes a public address. It reports false if none exists left.
 func (s *State) Public() (string, bool) {
 	for _, p := range publicRanges {
 		if a, ok := s.next(p.String(), p, ""); ok {
@@ -26,7 +26,7 @@ func (s *State) Public() (string, bool) {
 }
 
 // Private takes an address of a vSwitch, and leaves VSwitch.Free alone. It
-// reports false if there is none left.
+// reports false if none exists left.
 func (s *State) Private(vswitch string) (string, bool) {
 	v := s.VSwitches[vswitch]
 	if v == nil {

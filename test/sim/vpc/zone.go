@@ -50,7 +50,7 @@ func (s *State) AddZone(id string) {
 }
 
 // Roomy returns the first zone besides one that has stock, beginning with those
-// that are asked for; it is empty if there is none.
+// that are asked for; it is empty if none exists.
 func (s *State) Roomy(besides string, first ...string) string {
 	for _, id := range append(first, slices.Sorted(maps.Keys(s.Zones))...) {
 		if z := s.Zones[id]; z != nil && id != besides && !z.Sold() {

@@ -36,7 +36,7 @@ reason, type, component and message has one answer per line.
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
 "ignored" for anything else, including failures of other clouds and of other products of
 Alibaba Cloud. No secret of a text is printed. -o json prints one object per answer. The
-exit code is 0 whatever the classes are. What comes next is said on standard error.`,
+exit code is 0 whatever the classes are. The next command is printed on standard error.`,
 		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
   kubectl describe service web | lbremedy classify
   kubectl get events -A -o json | lbremedy classify -o json -

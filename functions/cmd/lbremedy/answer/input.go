@@ -57,7 +57,7 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 }
 
 // newest returns the newest failure of a Service: from its Events, else from the
-// stream, which keeps them longer; nil if there is none.
+// stream, which keeps them longer; nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
 	svc, err := cli.Service(ctx, env, ref)
 	switch {

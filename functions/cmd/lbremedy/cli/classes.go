@@ -48,7 +48,7 @@ func ClassOf(id string) (*remedy.Remedy, error) {
 
 // NoClass returns the mistake of a person who names a class that does not exist.
 func NoClass(id string) error {
-	return command.Wrong("there is no class %q: the nearest are %s", id, strings.Join(near.Three(id, Classes()), ", "))
+	return command.Wrong("unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, Classes()), ", "))
 }
 
 // CompleteClasses completes the IDs of classes with their titles.

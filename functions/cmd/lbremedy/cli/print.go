@@ -52,7 +52,7 @@ func (p *Program) writer() (func(io.Writer, any) error, error) {
 	return nil, command.Wrong("--output: %q is not one of %s", p.Output, forms)
 }
 
-// zeroTime matches a field of JSON with the time that Go writes where there is none. The
+// zeroTime matches a field of JSON with the time that Go writes where none exists. The
 // quotes of such a text inside a string are escaped.
 var zeroTime = regex.New(`"\w+":"0001-01-01T00:00:00Z",|,?"\w+":"0001-01-01T00:00:00Z"`)
 
@@ -187,7 +187,7 @@ func Wrap(s, indent string, width int) string {
 	return strings.ReplaceAll(b.String(), glue, " ")
 }
 
-// A time stays on one line: glue stands for its blanks until the lines are made. It is as wide, and no blank.
+// glue replaces the spaces in a time until lines are broken, so that a time stays on one line. It is as wide as a space.
 const glue = "\u2800"
 
 var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)

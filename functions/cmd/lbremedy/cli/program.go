@@ -101,7 +101,7 @@ func (i *input) Read(to []byte) (int, error) {
 	}
 }
 
-// terminal returns the width of the terminal behind a reader or writer; 0 if there is none.
+// terminal returns the width of the terminal behind a reader or writer; 0 if none exists.
 func terminal(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

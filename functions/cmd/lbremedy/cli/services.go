@@ -16,7 +16,7 @@ import (
 // serviceArg stands in the usage of commands that take Services.
 const serviceArg = "NAMESPACE/SERVICE"
 
-// What else such a command takes in place of a Service, in its usage.
+// The usage of such a command names what it accepts in place of a Service.
 const (
 	caseArg     = "CASE|"
 	BalancerArg = "LOAD-BALANCER" // its ID
@@ -105,7 +105,7 @@ func (p *Program) found(ctx context.Context, name string, orBalancer bool) (stri
 	case orBalancer && BalancerID(name):
 		return name, nil
 	}
-	return "", command.Wrong("there is no Service %s in any namespace of the cluster: correct the name, or --context and --kubeconfig", name)
+	return "", command.Wrong("no namespace of the cluster has a Service %s: correct the name, or --context and --kubeconfig", name)
 }
 
 // BalancerID reports whether a text has the form of a load balancer's ID.
@@ -113,7 +113,7 @@ func BalancerID(text string) bool {
 	return !strings.Contains(text, "/") && (strings.HasPrefix(text, "lb-") || strings.HasPrefix(text, "nlb-"))
 }
 
-// OneService returns the only one of the Services that have a name, each with its namespace; empty if there is none.
+// OneService returns the Service, as namespace/name, if found has exactly one; empty if found is empty. Several are a mistake.
 func OneService(name string, found []string) (string, error) {
 	slices.Sort(found)
 	found = slices.Compact(found)

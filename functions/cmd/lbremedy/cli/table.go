@@ -26,7 +26,7 @@ func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: co
 // Prose leaves twice as much room to the column as to names.
 func (t *Table) Prose(column string) { t.prose = slices.Index(t.columns, any(column)) }
 
-// AppendRow adds a row, with a value for each column; "-" stands where there is none, so that the words of each line can be counted.
+// AppendRow adds a row with a value for each column. An empty value becomes "-", so that each line has the same number of words.
 func (t *Table) AppendRow(row []any) {
 	for i, cell := range row {
 		if s, ok := cell.(string); ok && (s == "" || strings.ContainsAny(s, "\n\r\t")) {
@@ -68,8 +68,8 @@ func (t *Table) Render() {
 	w.Render()
 }
 
-// fit returns how wide each column may be and how much space is between two, so that the table is no wider than the
-// limit, if there is one. The widest columns give way first, down to the names of columns.
+// fit returns the width of each column and the space between two, so that the table does not exceed the limit; 0 sets no limit.
+// The widest columns give way first, down to the names of columns.
 func (t *Table) fit(limit int) (widths []int, gap int) {
 	sum := 0
 	for i := range t.columns {

@@ -29,7 +29,7 @@ func readPlan(text string) (approval.Question, bool) {
 // A question is a plan with what there is to say of it.
 type question struct {
 	Plan    approval.Question
-	Record  *event.Record // the newest of the case's class; nil: there is none
+	Record  *event.Record // the newest of the case's class; nil if absent
 	Closed  error         // why nobody can answer it; nil: somebody can
 	Missed  error         // why the person's last answer did not come about
 	Answers []kube.Approval

@@ -21,7 +21,7 @@ import (
 // A sheet is a part of a long list, with what leads to the others.
 type sheet struct {
 	All, From, To  int
-	Before, Behind string // addresses; empty: there is none
+	Before, Behind string // addresses; empty if absent
 }
 
 // perSheet is how many rows a page shows of a list.
@@ -61,7 +61,7 @@ type head struct {
 	Sorted     string // ascending or descending
 }
 
-// sorts are the columns of cases, with the order by each; nil: there is none.
+// sorts compare two cases by a column; nil if cases cannot be sorted by it.
 var sorts = []struct {
 	key, name string
 	order     func(x, y *past) int

@@ -133,7 +133,7 @@ func (c consoleRun) at() (*url.URL, error) {
 	}
 	for id := range c.aliases {
 		if event.ValidCluster(id) != nil {
-			return nil, command.Wrong("--alias: %q is no ID of a cluster, as in c1234=production", id)
+			return nil, command.Wrong("--alias: %q is not a cluster ID, as in c1234=production", id)
 		}
 	}
 	at := &url.URL{Scheme: "http"}

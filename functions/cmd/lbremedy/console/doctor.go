@@ -21,7 +21,7 @@ type found struct {
 	About    doctor.About
 	Severity string // the worst
 	Findings []doctor.Finding
-	Case     *past // the open case of the Service; nil: there is none
+	Case     *past // the open case of the Service; nil if absent
 }
 
 // An unknown is why checks could tell nothing of something.

@@ -55,7 +55,7 @@ func TestPolicyLinks(t *testing.T) {
 	}
 }
 
-// A page in Markdown is shown with its links, bold words and code; a link that is no https one stays text.
+// A page in Markdown is shown with its links, bold words and code; a link without https stays text.
 func TestStretches(t *testing.T) {
 	t.Parallel()
 	page := "# Title\n\n**Cause**: `a <b>` and [FAQ](https://example.com/faq), [no](javascript:alert), *x* ` **\n\n```sh\nlbremedy ls\n```\nend"

@@ -43,7 +43,7 @@ var (
 	policyName = regex.New(`^[A-Za-z0-9-]{1,128}$`)
 )
 
-// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty where there is none. Alibaba Cloud's
+// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty where none exists. Alibaba Cloud's
 // documentation links to the lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs,
 // https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB
 // behind its list; that the others are behind theirs is not documented.

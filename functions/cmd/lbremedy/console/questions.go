@@ -26,7 +26,7 @@ func (c *past) asks() bool {
 type ask struct {
 	incident string
 	Next     string // what a person does, as "lbremedy show" says it
-	digest   string // of the plan; empty: there is none
+	digest   string // of the plan; empty if absent
 	attempt  int
 }
 

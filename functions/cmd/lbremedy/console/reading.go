@@ -21,7 +21,7 @@ type reading struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	began time.Time      // of a reading under way; zero: there is none
+	began time.Time      // of a reading under way; zero if absent
 	why   string         // the last one has come to nothing
 	last  *doctor.Result // nil: nothing has been read yet
 }
@@ -75,7 +75,7 @@ func (g *reading) keep(fresh *doctor.Result, err error) {
 // A glance is what pages are told of a reading.
 type glance struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
-	Began  time.Time     // of a reading under way; zero: there is none
+	Began  time.Time     // of a reading under way; zero if absent
 	Why    string        // the last one has come to nothing
 }
 

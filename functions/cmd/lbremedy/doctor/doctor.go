@@ -322,8 +322,8 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	return r
 }
 
-// labelled returns the names of the Services with the labels that are asked for, of these names if there are any. None is an error:
-// what nobody looked at is not well.
+// labelled returns the names of the Services that match the selector, only of the given names if there are any. It is an error if none
+// matches: a check of nothing must not report health.
 func (e *examining) labelled(list []corev1.Service, names []string) ([]string, error) {
 	if e.chosen.All() {
 		return names, nil

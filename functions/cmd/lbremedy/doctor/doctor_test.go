@@ -133,8 +133,8 @@ func TestDoctorFile(t *testing.T) {
 	}
 }
 
-// What a manifest will meet is found before it is applied: the room that the cluster leaves it, and the Services and listeners that are
-// there. Each finding names its line, and what to do is an edit of the file.
+// The check of a manifest finds conflicts before it is applied: the limits and addresses of the cluster, and existing Services and
+// listeners. Each finding names its line, and what to do is an edit of the file.
 func TestDoctorFileInCluster(t *testing.T) {
 	t.Parallel()
 	there, other := operator.ServiceOn("there", "lb-there", ""), operator.ServiceOn("other", "lb-1", "lb-1")

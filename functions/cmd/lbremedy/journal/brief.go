@@ -23,8 +23,8 @@ func printFields(p *cli.Program, list []Field) {
 	}
 }
 
-// commandFirst returns the parts so that a command comes early: the finding ends where there is no more room, and goes on under Details. If
-// what is to be done takes too many words to come to a command, the next step comes before it.
+// commandFirst orders the parts so that a command comes early: a finding that is too long continues under Details, and if the command in
+// To do comes too late, Next moves before it.
 func commandFirst(l *say.Language, list []Field) []Field {
 	at := func(name string) int {
 		return slices.IndexFunc(list, func(f Field) bool { return f.Name == l.Format(name) })

@@ -32,8 +32,8 @@ func ls(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List cases: the newest of each Service and class",
-		Long: `List the newest case of each Service and class. What needs a person comes first, then what
-changed last. With --all older cases too, which reads the whole journal.
+		Long: `List the newest case of each Service and class. Cases that need a person come first, then
+the latest change. With --all older cases too, which reads the whole journal.
 
 RESULT is how the last run on the case ended, or "writing" while a plan is applied: a case
 that needs approval has a plan to approve, one that needs action has none. The fix of a

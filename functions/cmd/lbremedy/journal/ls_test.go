@@ -39,7 +39,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// What needs a person comes first, then what changed last; --sort-by chooses another order.
+// Cases that need a person come first, then the latest change; --sort-by chooses another order.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -191,7 +191,7 @@ func TestNextOfFindings(t *testing.T) {
 }
 
 // Programs read what the schema says: the words of people, RFC 3339, milliseconds, and no
-// time where there is none.
+// time where none exists.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -107,7 +107,7 @@ func lostFixes(ctx context.Context, s *stream.Stream, latest []History, records 
 }
 
 // lastUndo returns the last undo of a Service and class that has taken something back, and
-// the attempts that it took back; nothing if there is none.
+// the attempts that it took back; nothing if none exists.
 func lastUndo(ctx context.Context, s *stream.Stream, of event.Record) (undone event.Record, attempts []event.Record, err error) {
 	cases := map[string][]event.Record{}
 	subject := event.CaseSubject(of.Cluster, of.Service.UID, of.Class)

@@ -26,7 +26,7 @@ func TestPause(t *testing.T) {
 		`NATS has never seen a cluster "c-othr": did you mean c-other? It knows c-other, c1`)
 	wants(t, run("pause", "--by", "ann"), command.CodeWrong, "NATS knows several clusters, c-other, c1: name one with --cluster or LBREMEDY_CLUSTER")
 	inForce(0)
-	wants(t, run("breaker", "close", "qouta"), command.CodeWrong, `there is no class "qouta": the nearest are quota, `)
+	wants(t, run("breaker", "close", "qouta"), command.CodeWrong, `unknown class "qouta": the nearest are quota, `)
 
 	// A second one of the same clusters is not dropped silently.
 	wants(t, run("pause", "--by", "ann", "--why", "night", "--cluster", "c1"), 0, "Cluster c1: Paused by ann at ", ": night.")

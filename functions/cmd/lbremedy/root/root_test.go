@@ -23,19 +23,19 @@ func TestMistakes(t *testing.T) {
 		in   string
 		want string // part of the sentence
 	}{
-		{"unknown command", []string{"shw"}, "", `there is no command "shw": did you mean show`},
+		{"unknown command", []string{"shw"}, "", `unknown command "shw": did you mean show`},
 		{"unknown flag", []string{"ls", "--bar"}, "", "unknown flag: --bar: see lbremedy ls --help"},
 		{"unknown flag like another", []string{"ls", "--namespac", "shop"}, "", "unknown flag --namespac: did you mean --namespace?"},
 		{"unknown global flag like another", []string{"ls", "--clutser", "c1"}, "", "unknown flag --clutser: did you mean --cluster?"},
-		{"unknown command of a group", []string{"lb", "shw"}, "", `there is no command "lb shw": did you mean lb show?`},
-		{"help of no command", []string{"help", "aprove"}, "", `there is no command "aprove": did you mean approve?`},
+		{"unknown command of a group", []string{"lb", "shw"}, "", `unknown command "lb shw": did you mean lb show?`},
+		{"help of no command", []string{"help", "aprove"}, "", `unknown command "aprove": did you mean approve?`},
 		{"no number", []string{"up", "--setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: must be an integer: see`},
 		{"no argument", []string{"show"}, "", "show needs a case ID or NAMESPACE/SERVICE"},
 		{"one too many", []string{"ls", "x"}, "", `"x"`},
 		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, wide, json, yaml`},
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
 		{"unknown class", []string{"ls", "--class", "missing"}, "",
-			`there is no class "missing": the nearest are reference-missing, tag-missing, `},
+			`unknown class "missing": the nearest are reference-missing, tag-missing, `},
 		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
 		{"no time to wait", with("run", "shop/web", "--wait", "-5m"), "", "--wait: -5m0s is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},

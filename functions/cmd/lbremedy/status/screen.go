@@ -193,7 +193,7 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	}
 }
 
-// fit returns a text in one line of the screen. Where it is too long, its command stands in a line of its own, whole.
+// fit returns a text in one line of the screen, or a longer one with its command whole on a line of its own.
 func fit(text string) []string {
 	if cli.Columns(text) <= wide-indent {
 		return []string{clip(text)}

@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 		"worker's probes":       {append(nats, "--parts", "worker", "--probe", "10m"), "--probe: only the notifier probes"},
 		"probes too often":      {append(nats, "--probe", "1m"), "--probe: 1m0s is less than 3m0s"},
 		"probe of no class": {append(nats, "--probe", "10m", "--probe-classes", "quotas"),
-			`--probe-classes: there is no class "quotas": the nearest are quota, `},
+			`--probe-classes: unknown class "quotas": the nearest are quota, `},
 		"probes in no place":    {append(nats, "--probe", "10m", "--probe-namespace", "A/b"), "--probe-namespace: no namespace can be called"},
 		"notifier's kubeconfig": {append(nats, "--parts", "notifier", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},

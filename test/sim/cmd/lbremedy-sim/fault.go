@@ -64,7 +64,7 @@ func (p *program) fault() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return command.Wrong("there is no command \"fault %s\": see lbremedy-sim fault --help", args[0])
+				return command.Wrong("unknown command \"fault %s\": see lbremedy-sim fault --help", args[0])
 			}
 			return cmd.Help()
 		},

@@ -439,9 +439,9 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 		says string
 		args []string
 	}{
-		{2, `there is no command "upp": did you mean up`, []string{"upp"}},
-		{2, `there is no command "dance": see lbremedy-sim --help`, []string{"dance"}},
-		{2, `there is no command "fault make"`, []string{"fault", "make"}},
+		{2, `unknown command "upp": did you mean up`, []string{"upp"}},
+		{2, `unknown command "dance": see lbremedy-sim --help`, []string{"dance"}},
+		{2, `unknown command "fault make"`, []string{"fault", "make"}},
 		{2, "unknown flag: --nothing: see lbremedy-sim up --help", []string{"up", "--nothing"}},
 		{2, `"xml" is not one of table, json, yaml`, []string{"ls", "-o", "xml"}},
 		{2, `"now" is one`, []string{"up", "now"}},

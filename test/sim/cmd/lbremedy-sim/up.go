@@ -143,7 +143,7 @@ func (u *upRun) run(ctx context.Context) error {
 }
 
 // cluster reads the kubeconfig, and looks whether its server answers: a
-// controller would wait for that without a word. It returns nil if there is none.
+// controller would wait for that without a word. It returns nil if none exists.
 func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
