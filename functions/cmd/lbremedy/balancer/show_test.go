@@ -86,7 +86,7 @@ func TestShowByName(t *testing.T) {
 	refused(c, command.CodeWrong, `"lb-own/x/y" is not a Service`, "lb", "show", "lb-own/x/y")
 	refused(c, command.CodeWrong, `"LB-own" is not a Service`, "lb", "show", "LB-own")
 	for _, args := range []string{"lb show none", "plan none", "plan lb-own", "run none --apply", "doctor none"} {
-		refused(c, command.CodeWrong, " in any namespace of the cluster: correct the name", strings.Fields(args)...)
+		refused(c, command.CodeWrong, "no namespace of the cluster has a Service ", strings.Fields(args)...)
 	}
 	lift := account.Fault(sim.Fault{Action: "DescribeLoadBalancers", Code: "Forbidden.RAM", Status: 403})
 	refused(c, command.CodeFailed, "DescribeLoadBalancers", "lb", "show", "lb-own")
