@@ -53,11 +53,11 @@ func Asks(rec event.Record) error {
 		return late{say.Errorf("case %s has no plan that waits for an approval: %s rejected it at %s", rec.Case, rec.Rejected.By,
 			rec.Rejected.At.Format(time.RFC3339))}
 	case rec.Result == event.Planned:
-		return late{say.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Texts().Rule)}
+		return late{say.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)}
 	case rec.Phase == event.Intent || rec.Phase == event.Step:
-		return late{say.Errorf("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Texts().Rule)}
+		return late{say.Errorf("case %s has no plan that waits for an approval: it is being worked on. %s", rec.Case, rec.Rule)}
 	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
-		return late{say.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Texts().Rule)}
+		return late{say.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Status(), rec.Rule)}
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func newest(all []kube.Approval, want kube.ApprovalSpec) (last *kube.Approval) {
 
 // Stands reports whether an answer to the plan that a record asks about lasts, and the engine has not said that it does not count.
 func Stands(a kube.Approval, rec event.Record, now time.Time) bool {
-	return now.Before(a.CreationTimestamp.Add(lasts(a.Spec))) && !strings.Contains(rec.Note, Discounted(a.Name, nil).String())
+	return now.Before(a.CreationTimestamp.Add(lasts(a.Spec))) && !strings.Contains(rec.Note.String(), Discounted(a.Name, nil).String())
 }
 
 // Discounted returns what the engine notes of an Approval that does not count.

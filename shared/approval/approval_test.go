@@ -183,7 +183,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("the same answer is %s, and was %s", same.Name, first.Name)
 	}
 	_, void := s.read(early, time.Now())
-	early.Note = void
+	early.Note = say.Literal(void)
 	if again := give(ann, early, kube.Approve); again.UID == first.UID {
 		t.Errorf("the answer is %s again, which does not count", again.Name)
 	}

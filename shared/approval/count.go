@@ -43,7 +43,7 @@ func (a Answers) Rejected(rec *event.Record) bool {
 	}
 	g := a.Given[i]
 	rec.Rejected = said(g)
-	rec.SetRule(say.F("%s rejected this plan at %s.", g.By, g.At.Format(time.RFC3339)).Then(beside(g)))
+	rec.Rule = say.F("%s rejected this plan at %s.", g.By, g.At.Format(time.RFC3339)).Then(beside(g))
 	return true
 }
 
@@ -58,7 +58,7 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 	}
 	for _, v := range a.Void {
 		if v.Digest == rec.Digest {
-			rec.AddNote(v.Why)
+			rec.Note = rec.Note.Then(v.Why)
 		}
 	}
 	var count []Given
@@ -66,10 +66,10 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 		switch {
 		case g.Rejects || g.Case != rec.Case:
 		case g.Digest != rec.Digest:
-			rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", g.By, g.Digest, g.At.Format(time.RFC3339), rec.Digest))
+			rec.Note = rec.Note.Then(say.F("%s approved another plan (%s) at %s. This plan is %s.", g.By, g.Digest, g.At.Format(time.RFC3339), rec.Digest))
 		case g.Attempt != attempt:
 		case !want.From(g.By, g.Groups):
-			rec.AddNote(say.F("%s approved this plan at %s and is none of those whose approval counts: %s.", g.By, g.At.Format(time.RFC3339), want.Who()))
+			rec.Note = rec.Note.Then(say.F("%s approved this plan at %s and is none of those whose approval counts: %s.", g.By, g.At.Format(time.RFC3339), want.Who()))
 		case !slices.ContainsFunc(count, func(b Given) bool { return b.By == g.By }):
 			count = append(count, g)
 		}
@@ -79,7 +79,7 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 	}
 	if len(count) < want.Needs {
 		for _, g := range count {
-			rec.AddNote(text(g))
+			rec.Note = rec.Note.Then(text(g))
 		}
 		return false
 	}
@@ -89,7 +89,7 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 		rec.Seconded = append(rec.Seconded, *said(g))
 		rule = rule.Then(text(g))
 	}
-	rec.SetRule(rule)
+	rec.Rule = rule
 	return true
 }
 

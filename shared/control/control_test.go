@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/control"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -33,7 +34,7 @@ func TestUpdate(t *testing.T) {
 	s, ctx := fresh(t), t.Context()
 	began := time.Now()
 	must(t, control.Update(ctx, s, "c1", func(d *control.Doc, now time.Time) error {
-		d.Breakers = map[string]control.Breaker{"quota": {Cluster: "c1", Class: "quota", At: now, Why: "It is a test."}}
+		d.Breakers = map[string]control.Breaker{"quota": {Cluster: "c1", Class: "quota", At: now, Why: say.Literal("It is a test.")}}
 		return nil
 	}))
 	kept := errors.New("not now")
@@ -48,11 +49,11 @@ func TestUpdate(t *testing.T) {
 	view, err := s.View(ctx, control.Keys("c1")...)
 	must(t, err)
 	b, p := control.BreakerIn(view, "c1", "quota"), control.PauseIn(view, "c1")
-	if b == nil || b.Why != "It is a test." || b.At.Before(began.Add(-time.Second)) || p == nil || p.By != "ann" {
+	if b == nil || b.Why.String() != "It is a test." || b.At.Before(began.Add(-time.Second)) || p == nil || p.By != "ann" {
 		t.Errorf("the document holds %+v, %+v", b, p)
 	}
 	err = control.Update(ctx, s, "c1", func(d *control.Doc, _ time.Time) error {
-		d.Breakers["quota"] = control.Breaker{Cluster: "c1", Class: "quota", Why: strings.Repeat("x", stream.MostDocument)}
+		d.Breakers["quota"] = control.Breaker{Cluster: "c1", Class: "quota", Why: say.Literal(strings.Repeat("x", stream.MostDocument))}
 		return nil
 	})
 	if !errors.Is(err, stream.ErrTooLarge) {

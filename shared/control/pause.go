@@ -109,8 +109,7 @@ type Breaker struct {
 	Cluster string    `json:"cluster"`
 	Class   string    `json:"class"`
 	At      time.Time `json:"at"`
-	Why     string    `json:"why"` // as a sentence
-	Said    say.Text  `json:"said,omitempty"`
+	Why     say.Text  `json:"why"` // a sentence
 }
 
 // Text returns that the breaker is open, and why.
@@ -119,10 +118,13 @@ func (b *Breaker) Text() say.Text {
 	if b.At.IsZero() {
 		t = say.F("The breaker of the class %s is open.", b.Class)
 	}
-	if b.Said.String() != b.Why {
-		return t.Then(say.Literal(b.Why))
-	}
-	return t.Then(b.Said)
+	return t.Then(b.Why)
+}
+
+// In returns the breaker with its sentence in a language, in which it stays; nil is English.
+func (b Breaker) In(l *say.Language) Breaker {
+	b.Why = say.Literal(b.Why.In(l))
+	return b
 }
 
 // AnyClass stands for all classes, whose breakers are open where the document can't be read.
@@ -158,8 +160,7 @@ func BreakerIn(view stream.View, cluster, class string) *Breaker {
 func (d *Doc) breaker(cluster, class string) *Breaker {
 	b, open := d.Breakers[class]
 	if d.broken != nil {
-		b.Said = say.F("The record of what opened it is unreadable.")
-		b.Why = b.Said.String()
+		b.Why = say.F("The record of what opened it is unreadable.")
 	} else if !open {
 		return nil
 	}
@@ -195,7 +196,7 @@ func Trip(ctx context.Context, s *stream.Stream, cluster, class, attempt string,
 		}
 		d.Failed = with(d.Failed, class, failed)
 		if _, open := d.Breakers[class]; !open && len(failed) >= most {
-			opened = &Breaker{Cluster: cluster, Class: class, At: now, Why: why.String(), Said: why}
+			opened = &Breaker{Cluster: cluster, Class: class, At: now, Why: why}
 			d.Breakers = with(d.Breakers, class, *opened)
 		}
 		return nil

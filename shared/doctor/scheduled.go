@@ -482,8 +482,8 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 	case m.stands():
 		rec.Result, rec.Message = event.Asked, m.findings[0].Text.String()
 		finding, ask := m.words()
-		rec.SetFinding(finding)
-		rec.SetAsk(ask)
+		rec.Finding = finding
+		rec.Ask = ask
 	}
 	rec.At, rec.Who = now, p.Env.Who
 	if m.stands() {

@@ -41,7 +41,7 @@ func (p *ScheduledRun) records(t *testing.T) []string {
 	var lines []string
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
 		r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-		lines = append(lines, r.Class+" "+r.Service.String()+" "+string(r.Result)+": "+r.Finding+" / "+r.Ask)
+		lines = append(lines, r.Class+" "+r.Service.String()+" "+string(r.Result)+": "+r.Finding.String()+" / "+r.Ask.String())
 		return err
 	})
 	if err != nil {
@@ -341,7 +341,7 @@ func TestScheduledRunRenews(t *testing.T) {
 		Text: say.F("So."), Do: say.F("Do.")}}}
 	p.append(t, uid1, "doctor-cordoned", func(r *event.Record) {
 		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), strings.Repeat("d", 32),
-			[]event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
+			[]event.StepRecord{{Kind: "touch", Text: say.Literal("touch it"), Step: []byte("{}")}}, say.Literal("So it is."), say.Literal("Agree.")
 	})
 	read := func() event.Record {
 		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "doctor-cordoned"))

@@ -31,7 +31,7 @@ func (x *run) try(ctx context.Context, steps []remedy.Step) error {
 		_, err := x.order(ctx, s, hand.Order{Fresh: true, Dry: true})
 		switch {
 		case errors.Is(err, hand.ErrUnsure):
-			x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
+			x.rec.Note = x.rec.Note.Then(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
 			return nil
 		case errors.Is(err, hand.ErrMoved):
 			return nil // it changes just now: a run would diagnose again
@@ -134,7 +134,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return x.unguarded(err)
 		case len(proof) > 0:
 			r, why, _ := x.traffic(ctx)
-			x.rec.AddNote(proof.And("A resync was not needed.").Then(why))
+			x.rec.Note = x.rec.Note.Then(proof.And("A resync was not needed.").Then(why))
 			out.Over = machine.Outcome(r)
 			return out
 		// A full sync overwrites what the plan has compared: it must be as it was.
@@ -207,11 +207,11 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	}
 	if first {
 		if why := x.objection(g); len(why) > 0 {
-			x.rec.AddNote(why.Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
+			x.rec.Note = x.rec.Note.Then(why.Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
 			out.Approved, out.Permits, x.dropped = false, false, true
 		}
 		if taken && g.breaker != nil && !out.Approved {
-			x.rec.AddNote(g.breaker.Text().Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
+			x.rec.Note = x.rec.Note.Then(g.breaker.Text().Then(say.F("Nothing of the plan was written. The case is diagnosed again.")))
 			out.Permits, x.dropped = false, true
 		}
 	}
@@ -329,7 +329,7 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 	case remedy.Wakes(s) && errors.Is(err, hand.ErrMoved):
 		// The write before this one may well be the controller's, which needs no resync then.
 		x.rec.Reason = event.AfterOthers
-		x.rec.SetRule(say.F("Somebody else has just written to the Service."))
+		x.rec.Rule = say.F("Somebody else has just written to the Service.")
 		out.Result = machine.Blocked
 	case a.State == hand.Moved, errors.Is(err, hand.ErrMoved):
 		x.drifted(s)

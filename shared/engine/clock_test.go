@@ -40,7 +40,7 @@ func TestAttempts(t *testing.T) {
 		r.advance(time.Second)
 	}
 	rec := r.ends(event.Failed)
-	if rec.Ask == "" || len(rec.Steps) != 1 || rec.Next != 0 {
+	if len(rec.Ask) == 0 || len(rec.Steps) != 1 || rec.Next != 0 {
 		t.Errorf("the fourth attempt asks %q, with %d of %d steps", rec.Ask, rec.Next, len(rec.Steps))
 	}
 	r.wrote(3)
@@ -312,7 +312,7 @@ func TestWokenByItself(t *testing.T) {
 	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
 	r.must(err)
 	r.advance(61 * time.Second)
-	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "A resync was not needed") {
+	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note.String(), "A resync was not needed") {
 		t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
 	}
 	r.wrote(1)
@@ -329,7 +329,7 @@ func TestChangedBeforeTouch(t *testing.T) {
 		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
 		return nil
 	})
-	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+	if rec := r.ends(event.Waiting); len(rec.Note) == 0 || len(rec.Attempts) != 0 {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
 	r.wrote(0)
@@ -552,11 +552,11 @@ func TestWaitingEnds(t *testing.T) {
 		t.Parallel()
 		r := build(t)
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("It is busy."), Wait: time.Minute})
-		if rec := r.ends(event.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
+		if rec := r.ends(event.Waiting); rec.Wait != time.Minute || len(rec.Ask) > 0 {
 			t.Errorf("it waits %s and asks %q", rec.Wait, rec.Ask)
 		}
 		r.advance(18 * time.Minute)
-		if rec := r.ends(event.Asked); rec.Wait != 0 || rec.Ask == "" || rec.Rule == "" {
+		if rec := r.ends(event.Asked); rec.Wait != 0 || len(rec.Ask) == 0 || len(rec.Rule) == 0 {
 			t.Errorf("after 16 minutes it waits %s, asks %q, by the rule %q", rec.Wait, rec.Ask, rec.Rule)
 		}
 	})
@@ -576,7 +576,7 @@ func TestWaitingEnds(t *testing.T) {
 		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		r.ends(event.Waiting)
 		r.advance(61 * time.Minute)
-		if rec := r.ends(event.Asked); rec.Ask == "" {
+		if rec := r.ends(event.Asked); len(rec.Ask) == 0 {
 			t.Error("after an hour it asks nothing")
 		}
 		r.wrote(0)

@@ -21,16 +21,16 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}
 	rec := &x.rec
 	x.steps, x.risk = plan.Steps, plan.RiskTo(x.c.Service, x.env.Time())
-	rec.SetFinding(plan.Finding.Map(event.Redact))
-	rec.SetAsk(plan.Ask.Map(event.Redact))
-	rec.SetNote(plan.Note.Map(event.Redact))
+	rec.Finding = plan.Finding.Map(event.Redact)
+	rec.Ask = plan.Ask.Map(event.Redact)
+	rec.Note = plan.Note.Map(event.Redact)
 	rec.Cause = event.Redact(plan.Cause)
 	rec.Steps, rec.Changes, rec.Risk = steps, plan.Changes, ""
-	rec.Held, rec.Approved, rec.Seconded, rec.Rejected, rec.Digest, rec.Decided = "", nil, nil, nil, "", ""
+	rec.Held, rec.Approved, rec.Seconded, rec.Rejected, rec.Digest, rec.Decided = "", nil, nil, nil, "", say.Literal("")
 	may := x.permission(x.c.Policy)
 	ask := func(r event.Result, why say.Text) machine.Report {
 		if rec.Result = r; len(why) > 0 {
-			rec.SetRule(why)
+			rec.Rule = why
 		}
 		return machine.Looked{Answer: machine.Person, Outcome: machine.Outcome(r)}
 	}
@@ -45,24 +45,24 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}
 	if !x.object.Room(*rec) {
 		rec.Steps, rec.Changes = nil, nil
-		rec.AddAsk(say.F("Make the change by hand."))
+		rec.Ask = rec.Ask.Then(say.F("Make the change by hand."))
 		return ask(event.Asked, say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", event.MaxDocument>>10))
 	}
 	rec.Risk = x.risk.String()
 
 	own := remedy.Owner(x.c.Service, x.around, plan.Keys())
-	rec.AddNote(own.Note)
+	rec.Note = rec.Note.Then(own.Note)
 	if e, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.Time()); found {
-		rec.AddNote(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.By, e.Key, e.At.UTC().Format(time.RFC3339)))
+		rec.Note = rec.Note.Then(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.By, e.Key, e.At.UTC().Format(time.RFC3339)))
 	}
 	switch {
 	case own.Manager == "" || may.Muted:
 	case x.c.Service.DeletionTimestamp != nil:
 		// Its source may be gone, and no manager recreates the Service before the deletion has ended.
-		rec.AddNote(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.Manager))
+		rec.Note = rec.Note.Then(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.Manager))
 	default:
 		// Without a digest: to agree would not help.
-		rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
+		rec.Ask = rec.Ask.Then(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
 		return ask(event.Asked, say.F("%s owns what the plan would write and would revert it.", own.Manager))
 	}
 	rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
@@ -94,7 +94,7 @@ func (x *run) admits() machine.Guarded {
 	out := machine.Guarded{Readable: true, Revision: g.revision, Attempts: g.policy.Budgets.Tries(), Undoes: g.policy.TakeBack}
 	if may.Mode != remedy.Fix {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Planned)
-		rec.SetRule(rule)
+		rec.Rule = rule
 		return out
 	}
 	if allowed && !rec.Back.IsZero() {
@@ -111,7 +111,7 @@ func (x *run) admits() machine.Guarded {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Rejected)
 		return out
 	}
-	rec.SetRule(rule)
+	rec.Rule = rule
 	if out.Permits = allowed; !allowed {
 		x.want = x.c.Policy.Consent(x.risk)
 		out.Approved = g.answers.Approved(rec, x.c.Attempt, x.want)

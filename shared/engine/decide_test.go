@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 			look, err := engine.Look(t.Context(), r.env, r.class, r.event)
 			r.must(err)
 			rec := r.ends(tt.want)
-			if !strings.Contains(rec.Rule, tt.rule) {
+			if !strings.Contains(rec.Rule.String(), tt.rule) {
 				t.Errorf("the rule is %q, want %q", rec.Rule, tt.rule)
 			}
 			if want := max(tt.risk, tt.raised).String(); rec.Risk != want {
@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 			if len(rec.Steps) != 1 || rec.Digest == "" || rec.Digest != look.Digest {
 				t.Errorf("%d steps with digest %q; a look has %q", len(rec.Steps), rec.Digest, look.Digest)
 			}
-			if (rec.Ask != "") != (tt.want == event.Asked) {
+			if (len(rec.Ask) > 0) != (tt.want == event.Asked) {
 				t.Errorf("asks %q", rec.Ask)
 			}
 		})
@@ -100,7 +100,7 @@ func TestPlansWithoutSteps(t *testing.T) {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(tt.plan)
 		rec := r.ends(tt.want)
-		if rec.Finding != tt.plan.Finding.String() || rec.Ask != tt.plan.Ask.String() || rec.Note != tt.plan.Note.String() || rec.Cause != tt.plan.Cause ||
+		if rec.Finding.String() != tt.plan.Finding.String() || rec.Ask.String() != tt.plan.Ask.String() || rec.Note.String() != tt.plan.Note.String() || rec.Cause != tt.plan.Cause ||
 			rec.Wait != tt.plan.Wait || rec.Digest != "" {
 			t.Errorf("the record is %+v", rec)
 		}
@@ -171,13 +171,13 @@ func TestGitOps(t *testing.T) {
 			r.steps = []remedy.Step{act{Name: "1", Annotate: tt.step}}
 			rec := r.run()
 			if tt.owner != "" {
-				if rec.Result != event.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, `"`+key+`":"new"`) {
+				if rec.Result != event.Asked || !strings.Contains(rec.Rule.String(), tt.owner) || !strings.Contains(rec.Ask.String(), `"`+key+`":"new"`) {
 					t.Errorf("ended as %q, rule %q, ask %q; want %s to own it", rec.Result, rec.Rule, rec.Ask, tt.owner)
 				}
 				r.wrote(0)
 				return
 			}
-			if !rec.Done() || !strings.Contains(rec.Note, tt.note) {
+			if !rec.Done() || !strings.Contains(rec.Note.String(), tt.note) {
 				t.Errorf("ended as %q with %d steps, rule %q, note %q", rec.Result, rec.Next, rec.Rule, rec.Note)
 			}
 			r.wrote(1)
@@ -221,12 +221,12 @@ func TestRecentEdit(t *testing.T) {
 			r.event = r.failure(class, r.now())
 			rec := r.run()
 			if !tt.asks {
-				if !rec.Done() || strings.Contains(rec.Note, "changed") {
+				if !rec.Done() || strings.Contains(rec.Note.String(), "changed") {
 					t.Errorf("ended as %q, note %q", rec.Result, rec.Note)
 				}
 				return
 			}
-			if rec.Status() != event.NeedsApproval || rec.Risk != "medium" || !strings.Contains(rec.Note, tt.manager+" changed "+key+" on the Service at 20") {
+			if rec.Status() != event.NeedsApproval || rec.Risk != "medium" || !strings.Contains(rec.Note.String(), tt.manager+" changed "+key+" on the Service at 20") {
 				t.Errorf("ended as %q of %s risk, note %q", rec.Status(), rec.Risk, rec.Note)
 			}
 			r.wrote(0)
@@ -251,7 +251,7 @@ func TestDigest(t *testing.T) {
 	}
 	same := plan(step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Was: map[string]string{"a": "0"}}, step.Touch{})
 	same.Finding, same.Note, same.Ask = say.F("another"), say.F("n"), say.F("a")
-	same.Changes = []event.Change{{Balancer: "lb-1", What: "group g", How: "the group g gets i-1:30080"}}
+	same.Changes = []event.Change{{Balancer: "lb-1", What: "group g", How: say.Literal("the group g gets i-1:30080")}}
 	if same.Digest(class, "uid") != digest {
 		t.Error("the digest depends on the words")
 	}
@@ -260,7 +260,7 @@ func TestDigest(t *testing.T) {
 		p.Changes = changes
 		return p.Digest(class, "uid")
 	}
-	if with(event.Change{What: "a", Down: true}, event.Change{What: "b", Sets: true}) != with(event.Change{What: "b", Sets: true, How: "h"},
+	if with(event.Change{What: "a", Down: true}, event.Change{What: "b", Sets: true}) != with(event.Change{What: "b", Sets: true, How: say.Literal("h")},
 		event.Change{What: "a", Down: true}, event.Change{What: "a", Down: true}) {
 		t.Error("the digest depends on the order or the words of changes")
 	}

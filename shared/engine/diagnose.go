@@ -28,7 +28,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	defer x.lap(&x.rec.Timings.Diagnose)
 	end := func(r event.Result, finding say.Text) (remedy.Plan, bool, error) {
 		x.rec.Result = r
-		x.rec.SetFinding(finding)
+		x.rec.Finding = finding
 		return remedy.Plan{}, true, nil
 	}
 	asked := new(event.ReadList) // of the look in hand: those before count no more
@@ -93,7 +93,7 @@ func (x *run) over(ctx context.Context) event.Result {
 		return event.Gone
 	}
 	r, why, _ := x.traffic(ctx)
-	x.rec.AddNote(why)
+	x.rec.Note = x.rec.Note.Then(why)
 	return r
 }
 
@@ -198,7 +198,7 @@ func (x *run) impact(ctx context.Context) event.Impact {
 	case err == nil && a.Flow.Ports == ccm.AllPorts:
 		return event.Frozen
 	case err != nil:
-		x.rec.AddNote(say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())))
+		x.rec.Note = x.rec.Note.Then(say.F("Whether traffic can flow could not be checked: %s.", event.Redact(err.Error())))
 	}
 	return event.Unchecked
 }

@@ -176,7 +176,7 @@ func TestRecurrenceCrash(t *testing.T) {
 			t.Errorf("a run right behind waits %s", rec.Wait)
 		}
 	}
-	if rec := r.recurs(event.Failed); !strings.HasPrefix(rec.Finding, "3 runs") || rec.Ask == "" {
+	if rec := r.recurs(event.Failed); !strings.HasPrefix(rec.Finding.String(), "3 runs") || len(rec.Ask) == 0 {
 		t.Errorf("finds %q, asks %q", rec.Finding, rec.Ask)
 	}
 	if k := r.running(); r.document().State.Holder != "" {
@@ -583,7 +583,7 @@ func TestBounds(t *testing.T) {
 	r.advance(time.Hour)
 	r.event = r.failure(class, r.now())
 	rec := r.run()
-	if rec.Result != event.Asked || len(rec.Steps) != 0 || !strings.Contains(rec.Rule, "too large") || rec.Ask == "" {
+	if rec.Result != event.Asked || len(rec.Steps) != 0 || !strings.Contains(rec.Rule.String(), "too large") || len(rec.Ask) == 0 {
 		t.Errorf("it ends as %q: %.200s, asks %q, with %d steps", rec.Result, rec.Rule, rec.Ask, len(rec.Steps))
 	}
 	if got := bytes(); got > 768<<10 || r.document().State.Holder != "" {

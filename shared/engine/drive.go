@@ -27,7 +27,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if mine.State == machine.Waiting && x.object.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
 		if h := x.stillHeld(ctx); h != nil { // the document says so already
 			x.rec.Result, x.rec.Held, x.rec.Wait, x.rec.Undoing = event.Waiting, h.by, h.wait, mine.Undo != nil
-			x.rec.SetRule(h.rule)
+			x.rec.Rule = h.rule
 			return x.rec, nil
 		}
 	}
@@ -363,8 +363,8 @@ func (x *run) refused(err error) machine.Looked {
 		return machine.Looked{Answer: machine.Drifted}
 	}
 	x.log.Error("stored plan refused", "error", err)
-	x.rec.SetFinding(say.F("The stored plan is not one that the class can make, and none of it was applied: %s.", err))
-	x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))
+	x.rec.Finding = say.F("The stored plan is not one that the class can make, and none of it was applied: %s.", err)
+	x.rec.Ask = say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch.")
 	return machine.Looked{Answer: machine.Changed, Outcome: refused}
 }
 
@@ -377,13 +377,13 @@ func (x *run) gone(over say.Text) machine.Outcome {
 	if x.rec.Done() {
 		when = say.F("This happened after the write.")
 	}
-	x.rec.AddNote(over.Then(when))
+	x.rec.Note = x.rec.Note.Then(over.Then(when))
 	return machine.Outcome(event.Gone)
 }
 
 // drifted notes that a step found something else than it was planned on.
 func (x *run) drifted(s remedy.Step) {
 	x.dropped = true
-	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
+	x.rec.Note = x.rec.Note.Then(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
 	x.rec.Error = event.Redact(fmt.Sprintf("%s: %s", s.Says(), remedy.ErrMoved))
 }

@@ -28,7 +28,7 @@ func TestErrors(t *testing.T) {
 	for n := 1; ; n++ {
 		rec := r.fails("diagnose: boom")
 		if rec.Result == event.Failed {
-			if rec.Ask == "" || total < time.Hour-time.Minute {
+			if len(rec.Ask) == 0 || total < time.Hour-time.Minute {
 				t.Errorf("after %s it asks %q", total, rec.Ask)
 			}
 			break
@@ -110,7 +110,7 @@ func TestMoved(t *testing.T) {
 		return nil
 	})
 	rec := r.ends(event.Waiting)
-	if rec.Note == "" || len(rec.Steps) != 0 || len(rec.Attempts) != 0 || rec.Wait <= 0 {
+	if len(rec.Note) == 0 || len(rec.Steps) != 0 || len(rec.Attempts) != 0 || rec.Wait <= 0 {
 		t.Errorf("noted %q, %d steps, %d attempts, waits %s", rec.Note, len(rec.Steps), len(rec.Attempts), rec.Wait)
 	}
 	r.wrote(0)
@@ -133,7 +133,7 @@ func TestMoved(t *testing.T) {
 		last = rec.Wait
 		r.advance(rec.Wait)
 	}
-	if rec.Result != event.Failed || rec.Ask == "" || last != time.Minute {
+	if rec.Result != event.Failed || len(rec.Ask) == 0 || last != time.Minute {
 		t.Errorf("ended as %q, asks %q; the last pause was %s", rec.Result, rec.Ask, last)
 	}
 
@@ -141,7 +141,7 @@ func TestMoved(t *testing.T) {
 	r = build(t)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set("a/b", "2", "1")})
 	rec = r.ends(event.Waiting)
-	if len(rec.Attempts) != 1 || !strings.Contains(rec.Note, "a/b=2") {
+	if len(rec.Attempts) != 1 || !strings.Contains(rec.Note.String(), "a/b=2") {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
 	r.wrote(1)
@@ -162,7 +162,7 @@ func TestMovedInTheCloud(t *testing.T) {
 		})
 		return remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}}, nil
 	}
-	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+	if rec := r.ends(event.Waiting); len(rec.Note) == 0 || len(rec.Attempts) != 0 {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
 	if got := r.tags()["k"]; got != "theirs" {

@@ -60,7 +60,7 @@ func TestForgedPlan(t *testing.T) {
 				})
 				r.advance(3 * time.Minute)
 				rec := r.ends(event.Failed)
-				if !strings.Contains(rec.Finding, tt.want) || rec.Ask == "" || len(rec.Steps) != 0 {
+				if !strings.Contains(rec.Finding.String(), tt.want) || len(rec.Ask) == 0 || len(rec.Steps) != 0 {
 					t.Errorf("finding %q, ask %q, %d steps", rec.Finding, rec.Ask, len(rec.Steps))
 				}
 				r.wrote(0)
@@ -113,7 +113,7 @@ func TestForgedRisk(t *testing.T) {
 			r.setPolicy(lower)
 			r.advance(3 * time.Minute)
 			rec, _, _ := r.try(r.event)
-			if why := rec.Rule + rec.Note; tt.want != "" && (rec.Result != event.Waiting && !tt.asks || !strings.Contains(why, tt.want)) {
+			if why := rec.Rule.String() + rec.Note.String(); tt.want != "" && (rec.Result != event.Waiting && !tt.asks || !strings.Contains(why, tt.want)) {
 				t.Errorf("ended as %s: %s", rec.Result, why)
 			}
 			r.wrote(tt.wrote)

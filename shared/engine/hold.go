@@ -158,7 +158,7 @@ func (x *run) objection(g guards) say.Text {
 	now := x.rec
 	switch {
 	case g.answers.Rejected(&now):
-		return now.Said.Rule
+		return now.Rule
 	case x.rec.Approved != nil && !g.answers.Approved(&now, x.rec.Attempt, g.policy.Consent(x.risk)):
 		return say.F("The approval of the plan no longer counts.")
 	}

@@ -56,14 +56,14 @@ func TestRuleStays(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	rec := r.ends(event.Waiting)
-	if rec.Rule != "Applied. Waiting for the controller to sync." || !strings.HasPrefix(rec.Decided, "Fix mode applies") {
+	if rec.Rule.String() != "Applied. Waiting for the controller to sync." || !strings.HasPrefix(rec.Decided.String(), "Fix mode applies") {
 		t.Errorf("it waits by the rule %q, and was decided by %q", rec.Rule, rec.Decided)
 	}
 	if err := r.syncs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.advance(rec.Wait)
-	if rec := r.ends(event.Fixed); !strings.HasPrefix(rec.Rule, "Fix mode applies") {
+	if rec := r.ends(event.Fixed); !strings.HasPrefix(rec.Rule.String(), "Fix mode applies") {
 		t.Errorf("what is fixed was decided by the rule %q", rec.Rule)
 	}
 }
@@ -178,7 +178,7 @@ func TestCrashLoop(t *testing.T) {
 				r.advance(2 * time.Minute)
 			}
 			rec := r.ends(event.Failed)
-			if rec.Ask == "" || rec.Crashes == 0 && rec.Finding == "" {
+			if len(rec.Ask) == 0 || rec.Crashes == 0 && len(rec.Finding) == 0 {
 				t.Errorf("it asks %q and finds %q", rec.Ask, rec.Finding)
 			}
 			records := len(r.journal())
@@ -331,7 +331,7 @@ func TestUnknownBeside(t *testing.T) {
 		t.Fatalf("what can be undone: %+v", applied)
 	}
 	rec, err := engine.Undo(t.Context(), r.env, r.class, applied)
-	if err != nil || rec.Result != event.Undone || r.live().Annotations[key] != "theirs" || !strings.Contains(rec.Note, "Whether this was applied is unknown") {
+	if err != nil || rec.Result != event.Undone || r.live().Annotations[key] != "theirs" || !strings.Contains(rec.Note.String(), "Whether this was applied is unknown") {
 		t.Errorf("the undo ends as %q with %v, notes %q, and leaves %q", rec.Result, err, rec.Note, r.live().Annotations[key])
 	}
 	r.advance(10 * time.Minute)

@@ -155,7 +155,7 @@ func (r *rig) held(by event.Hold, rule string) event.Record {
 	r.Helper()
 	wrote := r.patches.Load()
 	rec := r.ends(event.Waiting)
-	if rec.Held != by || !strings.Contains(rec.Rule, rule) || rec.Wait <= 0 || rec.Next != 0 {
+	if rec.Held != by || !strings.Contains(rec.Rule.String(), rule) || rec.Wait <= 0 || rec.Next != 0 {
 		r.Errorf("held by %q (%s) for %s, want %q (%s)", rec.Held, rec.Rule, rec.Wait, by, rule)
 	}
 	r.wrote(wrote)
@@ -199,7 +199,7 @@ func TestPause(t *testing.T) {
 	r.must(control.SetPause(ctx, s, control.Pause{Cluster: r.env.Cluster, By: "ann", At: time.Now(), Why: "night"}, false))
 	r.must(control.SetPause(ctx, s, control.Pause{Cluster: r.env.Cluster, By: "bob"}, false))
 	rec := r.held(event.HeldByPause, "Paused by ann")
-	if rec.Wait > 10*time.Second || !strings.HasSuffix(rec.Rule, ": night.") {
+	if rec.Wait > 10*time.Second || !strings.HasSuffix(rec.Rule.String(), ": night.") {
 		t.Errorf("held for %s: %s", rec.Wait, rec.Rule)
 	}
 	if was, err := control.Resume(ctx, s, r.env.Cluster); err != nil || was == nil || was.By != "ann" {
@@ -227,7 +227,7 @@ func TestPause(t *testing.T) {
 		return r.env.Stream.Put(ctx, control.Key(r.env.Cluster), []byte("{"))
 	})
 	rec = r.ends(event.Waiting)
-	if r.wrote(1); rec.Next != 1 || !strings.Contains(rec.Rule, "Paused by somebody") {
+	if r.wrote(1); rec.Next != 1 || !strings.Contains(rec.Rule.String(), "Paused by somebody") {
 		t.Errorf("%d steps are written: %s", rec.Next, rec.Rule)
 	}
 	r.on("after 1", nil)
@@ -322,7 +322,7 @@ func TestBudgets(t *testing.T) {
 						rec = r.run()
 					}
 				}
-				if rec.Result != event.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+				if rec.Result != event.Asked || !strings.Contains(rec.Ask.String(), "lbremedy approve "+rec.Case) {
 					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
 				}
 				r.approve(rec, "ann")
@@ -376,7 +376,7 @@ func TestBreaker(t *testing.T) {
 			}
 			r := next()
 			rec := r.ends(event.Asked)
-			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake has been open since") || !strings.Contains(rec.Rule, tt.why) {
+			if r.wrote(0); !strings.Contains(rec.Rule.String(), "The breaker of the class fake has been open since") || !strings.Contains(rec.Rule.String(), tt.why) {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
 			open, err := control.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
@@ -457,7 +457,7 @@ func TestApprove(t *testing.T) {
 	ask := func(t *testing.T) (*rig, event.Record) {
 		r := build(t)
 		rec := r.consent()
-		if !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+		if !strings.Contains(rec.Ask.String(), "lbremedy approve "+rec.Case) {
 			t.Errorf("asks %q", rec.Ask)
 		}
 		return r, rec
@@ -484,7 +484,7 @@ func TestApprove(t *testing.T) {
 			t.Errorf("the record is %+v", rec)
 		}
 		for _, in := range r.journal() {
-			if in.Phase == event.Intent && (in.Approved == nil || !strings.Contains(in.Rule, "ann approved this plan")) {
+			if in.Phase == event.Intent && (in.Approved == nil || !strings.Contains(in.Rule.String(), "ann approved this plan")) {
 				t.Errorf("the intent says %q", in.Rule)
 			}
 		}
@@ -535,7 +535,7 @@ func TestApprove(t *testing.T) {
 		r.approve(rec, "ann")
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
 		now := r.ends(event.Asked)
-		if r.wrote(0); now.Digest == rec.Digest || !strings.Contains(now.Note, "ann approved another plan ("+rec.Digest+")") {
+		if r.wrote(0); now.Digest == rec.Digest || !strings.Contains(now.Note.String(), "ann approved another plan ("+rec.Digest+")") {
 			t.Errorf("the note is %q", now.Note)
 		}
 		r.approve(now, "bob")
@@ -570,8 +570,8 @@ func TestApprove(t *testing.T) {
 		r.policy.Mode = remedy.Observe
 		for rec, want := range map[*event.Record]string{
 			new(r.ends(event.Planned)): "only observed",
-			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Fixed}, Outcome: event.Outcome{Digest: "d"}}:          "has no plan that waits",
-			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Asked}, Decision: event.Decision{Rule: "Ask first."}}: "Ask first.",
+			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Fixed}, Outcome: event.Outcome{Digest: "d"}}:                       "has no plan that waits",
+			{Origin: event.Origin{Case: "c"}, Run: event.Run{Result: event.Asked}, Decision: event.Decision{Rule: say.Literal("Ask first.")}}: "Ask first.",
 		} {
 			if err := approval.Asks(*rec); !errors.Is(err, approval.ErrNotAsked) || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
@@ -594,13 +594,13 @@ func TestConsent(t *testing.T) {
 	t.Run("two people", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{Risk: &high, Needs: 2})
-		if !strings.Contains(rec.Ask, "The policy wants the approvals of 2 people. To approve the plan: lbremedy approve "+rec.Case) {
+		if !strings.Contains(rec.Ask.String(), "The policy wants the approvals of 2 people. To approve the plan: lbremedy approve "+rec.Case) {
 			t.Errorf("it asks %q", rec.Ask)
 		}
 		first := r.approve(rec, "ann")
 		r.must(r.again(rec, "ann", nil)) // by another object
 		rec = r.ends(event.Asked)
-		if !strings.Contains(rec.Note, "ann approved this plan at") {
+		if !strings.Contains(rec.Note.String(), "ann approved this plan at") {
 			t.Errorf("the note is %q", rec.Note)
 		}
 		r.wrote(0)
@@ -618,7 +618,7 @@ func TestConsent(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network", "user:cat"}})
 		r.approve(rec, "ann", "web")
-		if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "is none of those whose approval counts: group:network, user:cat") {
+		if rec = r.ends(event.Asked); !strings.Contains(rec.Note.String(), "is none of those whose approval counts: group:network, user:cat") {
 			t.Errorf("the note is %q", rec.Note)
 		}
 		r.wrote(0)
@@ -640,7 +640,7 @@ func TestConsent(t *testing.T) {
 			r, rec := ask(t, remedy.ApprovalRule{})
 			identity.Answerable(t, r.kube)
 			r.must(r.again(rec, "bob", change))
-			if rec = r.ends(event.Asked); what == "another cluster" && !strings.Contains(rec.Note, "does not count: it is about the cluster c2") {
+			if rec = r.ends(event.Asked); what == "another cluster" && !strings.Contains(rec.Note.String(), "does not count: it is about the cluster c2") {
 				t.Errorf("%s: the note is %q", what, rec.Note)
 			}
 			r.wrote(0)
@@ -691,7 +691,7 @@ func TestConsent(t *testing.T) {
 		r.approve(rec, "bob")
 		for range 3 {
 			rec = r.ends(event.Planned)
-			if rec.Status() != event.Rejected || rec.Rejected == nil || rec.Rejected.By != "ann" || !strings.Contains(rec.Rule, "Comment: it is to go") {
+			if rec.Status() != event.Rejected || rec.Rejected == nil || rec.Rejected.By != "ann" || !strings.Contains(rec.Rule.String(), "Comment: it is to go") {
 				t.Errorf("it is %s: %s", rec.Status(), rec.Rule)
 			}
 			r.advance(time.Minute)
@@ -795,7 +795,7 @@ func TestUnguarded(t *testing.T) {
 	rec := r.consent()
 	r.approve(rec, "ann")
 	r.on("guard", func(context.Context) error { return errNotFound })
-	if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "does not count: nothing proves who created an Approval: the admission policy") {
+	if rec = r.ends(event.Asked); !strings.Contains(rec.Note.String(), "does not count: nothing proves who created an Approval: the admission policy") {
 		t.Errorf("the note is %q", rec.Note)
 	}
 	r.wrote(0)
@@ -819,7 +819,7 @@ func TestAgreed(t *testing.T) {
 	r.policy.Approvals = []remedy.ApprovalRule{{From: []string{"group:network"}}}
 	r.ends(event.Asked)
 	r.policy.Approvals = []remedy.ApprovalRule{{Needs: 2}}
-	if rec = r.ends(event.Asked); !strings.Contains(rec.Note, "ann approved this plan at") {
+	if rec = r.ends(event.Asked); !strings.Contains(rec.Note.String(), "ann approved this plan at") {
 		t.Errorf("the note is %q", rec.Note)
 	}
 	r.wrote(0)
@@ -960,7 +960,7 @@ func TestOneWay(t *testing.T) {
 	r.class.Steps = append(r.class.Steps, elsewhere{})
 	r.steps = nil
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{far}})
-	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule, "The plan has a step that cannot be undone: write elsewhere.") {
+	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule.String(), "The plan has a step that cannot be undone: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
 	// A touch leaves nothing behind.
@@ -974,19 +974,19 @@ func TestOneWay(t *testing.T) {
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	r := build(t, fixture.Labels(map[string]string{remedy.ModeLabel: "observe"}))
-	if rec := r.ends(event.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule, "lbremedy.io/mode=observe") {
+	if rec := r.ends(event.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule.String(), "lbremedy.io/mode=observe") {
 		t.Errorf("mode %q: %s", rec.Mode, rec.Rule)
 	}
 	r.wrote(0)
 
 	r = build(t)
 	r.label(remedy.MuteLabel, "true")
-	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
+	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule.String(), "The namespace has the label lbremedy.io/mute=true") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 	r.event.Again = true
-	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "Nobody is asked.") {
+	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule.String(), "Nobody is asked.") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
 	r.wrote(0)
@@ -1037,7 +1037,7 @@ func TestTakenBackAsks(t *testing.T) {
 	for range 2 {
 		r.event = r.failure(class, r.now())
 		rec := r.ends(event.Asked)
-		if !strings.Contains(rec.Rule, "was undone at") {
+		if !strings.Contains(rec.Rule.String(), "was undone at") {
 			t.Errorf("the rule is %q", rec.Rule)
 		}
 		r.advance(time.Minute)
@@ -1117,7 +1117,7 @@ func TestTakeBack(t *testing.T) {
 	r.ends(event.Waiting)
 	r.advance(8 * time.Minute)
 	r.advance(r.ends(event.Waiting).Wait)
-	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "The fix was not undone") || rec.Ask == "" {
+	if rec := r.ends(event.Failed); !strings.Contains(rec.Note.String(), "The fix was not undone") || len(rec.Ask) == 0 {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
 	// Who has moved on is left alone.
@@ -1128,7 +1128,7 @@ func TestTakeBack(t *testing.T) {
 	rec := r.ends(event.Waiting)
 	r.annotate("mine")
 	r.advance(rec.Wait)
-	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "The fix was not undone") || rec.Ask == "" {
+	if rec := r.ends(event.Failed); !strings.Contains(rec.Note.String(), "The fix was not undone") || len(rec.Ask) == 0 {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
 	r.wrote(1)
@@ -1188,7 +1188,7 @@ func TestTakeBackHeld(t *testing.T) {
 				before := func() int { return r.count("after 2 back") + r.count("after 1 back") }
 				if tt.held == "" {
 					rec := r.ends(event.Failed)
-					if before() != done || rec.Ask == "" || !strings.Contains(rec.Rule, tt.says) {
+					if before() != done || len(rec.Ask) == 0 || !strings.Contains(rec.Rule.String(), tt.says) {
 						t.Errorf("%d steps were taken back: rule %q, ask %q", before(), rec.Rule, rec.Ask)
 					}
 					return
@@ -1328,7 +1328,7 @@ func TestTakeBackWorks(t *testing.T) {
 				t.Fatalf("it ends as %q: %s, %s", rec.Result, rec.Finding, rec.Error)
 			}
 			r.wrote(tt.writes)
-			if tt.want == event.Fixed && (!strings.Contains(rec.Finding, "works by now") || rec.Undoing || rec.Held != "" || len(rec.Steps) > 0) {
+			if tt.want == event.Fixed && (!strings.Contains(rec.Finding.String(), "works by now") || rec.Undoing || rec.Held != "" || len(rec.Steps) > 0) {
 				t.Errorf("finds %q, held by %q, with %d steps", rec.Finding, rec.Held, len(rec.Steps))
 			}
 		})
@@ -1397,7 +1397,7 @@ func TestHeldBetweenSteps(t *testing.T) {
 				r.once("after 1", func(context.Context) error { tt.stop(r); return nil })
 				for range 3 {
 					rec := r.ends(event.Waiting)
-					if rec.Next != 1 || !strings.Contains(rec.Rule, tt.says) {
+					if rec.Next != 1 || !strings.Contains(rec.Rule.String(), tt.says) {
 						t.Errorf("%d steps were made: %s", rec.Next, rec.Rule)
 					}
 					r.advance(rec.Wait)

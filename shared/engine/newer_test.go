@@ -39,8 +39,8 @@ func TestNewerController(t *testing.T) {
 				t.Errorf("under %s a plan of %s risk has %s risk and ends as %s", runs, own, rec.Risk, rec.Result)
 			}
 			version, _ := ccm.ParseVersion(runs)
-			unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown && strings.Contains(c.How, "graceful-shutdown") })
-			if named := strings.Contains(rec.Note, runs) && strings.Contains(rec.Note, "graceful-shutdown"); named != version.TooNew() || unknown != named {
+			unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown && strings.Contains(c.How.String(), "graceful-shutdown") })
+			if named := strings.Contains(rec.Note.String(), runs) && strings.Contains(rec.Note.String(), "graceful-shutdown"); named != version.TooNew() || unknown != named {
 				t.Errorf("under %s the note says %q, and the changes are %v", runs, rec.Note, rec.Changes)
 			}
 		}

@@ -84,7 +84,7 @@ func TestPatience(t *testing.T) {
 	}
 	r.ends(event.Waiting)
 	r.advance(2 * time.Hour)
-	if rec := r.ends(event.Asked); !strings.Contains(rec.Rule, "has lasted 49h") {
+	if rec := r.ends(event.Asked); !strings.Contains(rec.Rule.String(), "has lasted 49h") {
 		t.Errorf("the rule is %q", rec.Rule)
 	}
 }
@@ -115,7 +115,7 @@ func TestByCause(t *testing.T) {
 	r.advance(rec.Wait)
 	r.advance(r.ends(event.Waiting).Wait)
 	rec = r.ends(event.Waiting)
-	if made != 1 || len(rec.Steps) != 0 || rec.Finding != "Somebody decides about it." {
+	if made != 1 || len(rec.Steps) != 0 || rec.Finding.String() != "Somebody decides about it." {
 		t.Errorf("made %d times, then %+v", made, rec)
 	}
 	gone = true
@@ -247,12 +247,12 @@ func TestOwnedPorts(t *testing.T) {
 			rec, err := engine.Look(t.Context(), r.env, r.class, r.event)
 			r.must(err)
 			if tt.owner == "" {
-				if rec.Result != event.Planned || !strings.Contains(rec.Note, tt.note) || (tt.note == "") != (rec.Note == "") {
+				if rec.Result != event.Planned || !strings.Contains(rec.Note.String(), tt.note) || (tt.note == "") != (len(rec.Note) == 0) {
 					t.Errorf("ended as %q, note %q", rec.Result, rec.Note)
 				}
 				return
 			}
-			if rec.Result != event.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, "Commit this patch") {
+			if rec.Result != event.Asked || !strings.Contains(rec.Rule.String(), tt.owner) || !strings.Contains(rec.Ask.String(), "Commit this patch") {
 				t.Errorf("ended as %q, rule %q, ask %q", rec.Result, rec.Rule, rec.Ask)
 			}
 		})

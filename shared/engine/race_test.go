@@ -421,7 +421,7 @@ func TestPaceStale(t *testing.T) {
 			late.Store(true)
 			r.advance(10 * time.Second)
 			rec := <-ended
-			if rec.Result != tt.want || !strings.Contains(rec.Finding+rec.Rule+rec.Note, tt.says) {
+			if rec.Result != tt.want || !strings.Contains(rec.Finding.Then(rec.Rule).Then(rec.Note).String(), tt.says) {
 				t.Errorf("it ends as %s: %s, %s, %s, %s", rec.Result, rec.Finding, rec.Rule, rec.Note, rec.Error)
 			}
 			if rec.Timings.Diagnose >= 5*time.Second || rec.Timings.Apply < 10*time.Second {

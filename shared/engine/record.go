@@ -56,7 +56,7 @@ func (x *run) intend(mine machine.Case) {
 	rec := &x.rec
 	rec.Attempt, rec.Hash = mine.Attempt, x.c.Service.Labels[ccm.HashLabel]
 	rec.Next, rec.Written, rec.Left, rec.Back = 0, time.Time{}, ccm.SpecDigest(x.c.Service), time.Time{}
-	rec.Decided, rec.Said.Decided = rec.Rule, rec.Said.Rule
+	rec.Decided = rec.Rule
 	x.c.Attempt = mine.Attempt
 	x.clock = x.env.Time()
 	x.into, x.intended = &rec.Timings.Apply, true
@@ -100,8 +100,8 @@ func (x *run) tellCrash(e machine.Entry) error {
 		rec.Event, rec.EventTime, rec.Message = x.ev.ID, x.ev.Failure.Last, x.ev.Failure.Message
 	}
 	rec.Crashes = x.object.State.Case(e.Class).Crashes
-	rec.SetFinding(say.F("%d runs on this event in a row never ended.", rec.Crashes))
-	rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
+	rec.Finding = say.F("%d runs on this event in a row never ended.", rec.Crashes)
+	rec.Ask = say.F("Check the log of the function for why it stops, then replay the event.")
 	x.object.State.Outbox = append(x.object.State.Outbox, e)
 	return x.object.Append(rec)
 }
@@ -157,8 +157,8 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 	default:
 		rec.Errors = 0
 	}
-	if rec.Result != event.Waiting && rec.Decided != "" {
-		rec.Rule, rec.Said.Rule = rec.Decided, rec.Said.Decided // it waits for nothing any more
+	if rec.Result != event.Waiting && len(rec.Decided) > 0 {
+		rec.Rule = rec.Decided // it waits for nothing any more
 	}
 	if o := x.object.State.Order; o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == rec.Attempt && o.Step < len(rec.Steps) {
 		rec.Steps[o.Step].Unknown = true
@@ -216,7 +216,7 @@ func (x *run) waits(mine machine.Case) {
 	switch why {
 	case machine.ForPause, machine.ForPlace, machine.ForPolicy, machine.ForStep, machine.ForSync:
 		if x.held != nil {
-			rec.SetRule(x.held.rule)
+			rec.Rule = x.held.rule
 		}
 	}
 	switch why {
@@ -234,15 +234,15 @@ func (x *run) waits(mine machine.Case) {
 		}
 	case machine.ForRetry:
 		if len(x.unsettled) > 0 && mine.Undo != nil {
-			rec.AddNote(x.unsettled)
-			rec.AddAsk(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
-			rec.SetRule(say.F("The policy undoes fixes that did not work."))
+			rec.Note = rec.Note.Then(x.unsettled)
+			rec.Ask = rec.Ask.Then(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
+			rec.Rule = say.F("The policy undoes fixes that did not work.")
 		} else if len(x.unsettled) > 0 {
 			rec.Result = event.Unsettled
-			rec.AddNote(x.unsettled)
+			rec.Note = rec.Note.Then(x.unsettled)
 		}
 	case machine.ForOther:
-		rec.SetRule(say.F("Another case is writing to the same target."))
+		rec.Rule = say.F("Another case is writing to the same target.")
 	case machine.ForAnswer:
 		rec.Reason = event.ForStep
 	}
@@ -257,16 +257,16 @@ func (x *run) question(mine machine.Case, result event.Result) {
 	switch mine.Outcome {
 	case machine.NeedsApproval:
 		rec.Result = event.Asked
-		rec.AddAsk(x.approval(x.want))
+		rec.Ask = rec.Ask.Then(x.approval(x.want))
 	case machine.Spent:
 		rec.Result = event.Failed
 		if len(x.unsettled) > 0 {
-			rec.AddNote(x.unsettled)
-			rec.AddAsk(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
+			rec.Note = rec.Note.Then(x.unsettled)
+			rec.Ask = rec.Ask.Then(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
 			return
 		}
-		rec.SetRule(say.F("The limit is %d attempts per Service and class in 24 hours.", x.c.Policy.Budgets.Tries()))
-		rec.AddAsk(spent())
+		rec.Rule = say.F("The limit is %d attempts per Service and class in 24 hours.", x.c.Policy.Budgets.Tries())
+		rec.Ask = rec.Ask.Then(spent())
 	case machine.Lasts:
 		x.asksWhatLasts(mine)
 	case machine.Stopped, machine.Drift, machine.Denied:
@@ -284,18 +284,18 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 	rec.Result = event.Asked
 	switch mine.Wait.Why {
 	case machine.ForCause:
-		rec.SetRule(say.F("The failure was expected to end without a fix but has lasted %s.", x.env.waited(*rec).Round(time.Minute)))
-		rec.AddAsk(say.F("Find out why it lasts."))
+		rec.Rule = say.F("The failure was expected to end without a fix but has lasted %s.", x.env.waited(*rec).Round(time.Minute))
+		rec.Ask = rec.Ask.Then(say.F("Find out why it lasts."))
 	case machine.ForUnknown:
-		rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
+		rec.Ask = say.F("Check the Service and its load balancer by hand.")
 	case machine.ForPlace:
 		if x.held != nil {
-			rec.SetRule(x.held.rule)
+			rec.Rule = x.held.rule
 		}
-		rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", rec.Case))
+		rec.Ask = rec.Ask.Then(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", rec.Case))
 	default:
 		rec.Result = event.Failed
-		rec.SetAsk(say.F("Fix the cause of the error, then replay the event."))
+		rec.Ask = say.F("Fix the cause of the error, then replay the event.")
 	}
 }
 

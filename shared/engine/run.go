@@ -221,7 +221,7 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 // under returns what there is to say where a look does not diagnose: a plan is under way.
 func (x *run) under() event.Record {
 	x.rec.Phase, x.rec.Result = "", event.Waiting
-	x.rec.AddNote(say.F("A plan is under way for this failure. No other one is made, and this one goes on."))
+	x.rec.Note = x.rec.Note.Then(say.F("A plan is under way for this failure. No other one is made, and this one goes on."))
 	return x.rec
 }
 

@@ -131,7 +131,7 @@ func (x *run) reverse(ctx context.Context) error {
 		x.rec.First, x.rec.Crashes, x.rec.Held = first.First, first.Crashes, event.TakenBack
 	}
 	x.rec.Case, x.c.ID, x.rec.Undoing = id, id, true
-	x.rec.SetFinding(say.F("Undo of %s: %s", id, applied[0].Texts().Finding))
+	x.rec.Finding = say.F("Undo of %s: %s", id, applied[0].Finding)
 	x.sign()
 	v := &reversal{maybe: map[int]bool{}, unsure: map[string]bool{}, last: lastWrite(applied, x.prev)}
 	x.reversal, x.unsettled, x.taken, x.reserved = v, nil, false, false
@@ -167,7 +167,7 @@ func (x *run) inverse(v *reversal, applied []event.Record) error {
 				v.steps, v.made, v.of = append(v.steps, back), append(v.made, s), append(v.of, place{rec.Attempt, i})
 			case remedy.Wakes(s):
 			case rec.Steps[i].Unknown:
-				x.rec.AddNote(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Says()))
+				x.rec.Note = x.rec.Note.Then(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Says()))
 			default:
 				return fmt.Errorf("step %d, %s: %w", i+1, s.Says(), ErrNoUndo)
 			}
@@ -253,8 +253,8 @@ func (x *run) bars(ctx context.Context) machine.Report {
 func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
 	r, why, _ := x.traffic(ctx)
 	x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
-	x.rec.SetFinding(works)
-	x.rec.AddNote(why)
+	x.rec.Finding = works
+	x.rec.Note = x.rec.Note.Then(why)
 	return machine.Outcome(r)
 }
 
@@ -334,7 +334,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
 	}
 	if out.Undoes = ok; !ok {
-		x.rec.SetRule(rule)
+		x.rec.Rule = rule
 	}
 	if h := x.env.held(g.pause, g.policy); h != nil {
 		x.held, out.Paused, out.Hold = h, true, h.wait
@@ -374,7 +374,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	x.rec.Next = i
 	s, made, began := v.steps[i], &x.rec.Steps[i], x.env.Time()
 	if x.dry && v.unsure[s.Target()] {
-		x.rec.AddNote(say.F("Step %d is checked when the step before it is undone.", i+1))
+		x.rec.Note = x.rec.Note.Then(say.F("Step %d is checked when the step before it is undone.", i+1))
 		out.Result = machine.Found
 		return out
 	}
@@ -387,7 +387,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	}
 	switch {
 	case errors.Is(err, remedy.ErrMoved) && v.maybe[i]:
-		x.rec.AddNote(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
+		x.rec.Note = x.rec.Note.Then(say.F("Whether this was applied is unknown, and it is left as it is: %s", err.Error()))
 		made.Found = true
 		out.Result = machine.Moved
 		return out
@@ -400,7 +400,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	case a.State == hand.Found:
 	case x.dry && errors.Is(failed, hand.ErrUnsure):
 		v.unsure[s.Target()] = true // it is not as it would be
-		x.rec.AddNote(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
+		x.rec.Note = x.rec.Note.Then(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
 	case failed != nil:
 		return refused(machine.Refused, fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
 	case x.dry && s.Target() != "":
@@ -411,7 +411,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 		return out
 	}
 	if made.Found {
-		x.rec.AddNote(say.F("Already undone, or no longer there: %s.", s.Says()))
+		x.rec.Note = x.rec.Note.Then(say.F("Already undone, or no longer there: %s.", s.Says()))
 		out.Result = machine.Found
 	}
 	x.rec.Written = x.env.Time()
@@ -425,15 +425,15 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 	rec.Result, rec.Held = event.Failed, ""
 	switch {
 	case mine.Outcome == machine.Denied:
-		rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", rec.Next, len(rec.Steps), rec.Case))
+		rec.Ask = say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", rec.Next, len(rec.Steps), rec.Case)
 	case !x.person && (x.reversal == nil || !x.reversal.begun):
 		if x.cause != nil {
-			rec.AddNote(say.F("The fix was not undone: %s.", event.Redact(x.cause.Error())))
+			rec.Note = rec.Note.Then(say.F("The fix was not undone: %s.", event.Redact(x.cause.Error())))
 		}
 		x.cause, rec.Error = nil, ""
-		rec.AddAsk(spent())
+		rec.Ask = rec.Ask.Then(spent())
 	default:
-		rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", rec.Next, len(rec.Steps)))
+		rec.Ask = say.F("%d of %d steps were undone. Undo the others by hand or keep them.", rec.Next, len(rec.Steps))
 	}
 }
 

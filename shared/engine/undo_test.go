@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -264,7 +265,7 @@ func TestUndoRuledOut(t *testing.T) {
 	made(r)
 	r.advance(held.Wait)
 	rec := r.ends(event.Failed)
-	if !strings.Contains(rec.Note, "The fix was not undone: ") || !strings.Contains(rec.Note, `master-zoneid="z-was"`) || rec.Ask == "" {
+	if !strings.Contains(rec.Note.String(), "The fix was not undone: ") || !strings.Contains(rec.Note.String(), `master-zoneid="z-was"`) || len(rec.Ask) == 0 {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
 	r.wrote(2)
@@ -275,7 +276,7 @@ func TestUndoOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
 	rec.Steps[0].Undo = nil
-	rec.Steps[1].Undo.Kind, rec.Steps[1].Undo.Text = "annotate", "annotate "+key+"=forged"
+	rec.Steps[1].Undo.Kind, rec.Steps[1].Undo.Text = "annotate", say.Literal("annotate "+key+"=forged")
 	_, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec})
 	r.must(err)
 	if got := r.live().Annotations[key]; got != "old" || r.tags()["k"] != "" {
@@ -317,7 +318,7 @@ func TestLookUndoOfSeveralSteps(t *testing.T) {
 		t.Fatalf("%d steps are written", rec.Next)
 	}
 	would, err := engine.LookUndo(t.Context(), r.env, r.class, []event.Record{rec})
-	if err != nil || len(would.Steps) != 4 || !strings.Contains(would.Note, "Step 2 is checked when the step before it is undone.") {
+	if err != nil || len(would.Steps) != 4 || !strings.Contains(would.Note.String(), "Step 2 is checked when the step before it is undone.") {
 		t.Errorf("%v, %+v", err, would)
 	}
 	if r.live().Annotations[key] != "c" || len(r.tags()) != 0 {
@@ -435,7 +436,7 @@ func TestLookMeetsTheGuards(t *testing.T) {
 				}
 				err, rec.Result = nil, ""
 			}
-			if err != nil || rec.Result != tt.want || !strings.Contains(rec.Rule+rec.Note, tt.says) {
+			if err != nil || rec.Result != tt.want || !strings.Contains(rec.Rule.Then(rec.Note).String(), tt.says) {
 				t.Errorf("%v: %s, rule %q, note %q", err, rec.Result, rec.Rule, rec.Note)
 			}
 			if rec.Case != "" && !slices.ContainsFunc(r.journal(), func(j event.Record) bool { return j.Case == rec.Case }) {

@@ -84,7 +84,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 			return machine.Looked{Answer: machine.Gone, Outcome: x.gone(x.c.Over(last))}
 		case ccm.SpecDigest(last) != x.rec.Left:
 			x.dropped = true
-			x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
+			x.rec.Note = x.rec.Note.Then(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
 			return machine.Looked{Answer: machine.Changed}
 		}
 		a, err := x.ask(watch, hand.Prove, false)
@@ -107,7 +107,7 @@ func (x *run) proven(ctx context.Context) machine.Report {
 		x.held = &hold{rule: say.F("Applied. Waiting for proof that traffic can flow.")}
 		return machine.Looked{Answer: machine.NotYet}
 	}
-	x.rec.AddNote(why)
+	x.rec.Note = x.rec.Note.Then(why)
 	return machine.Looked{Answer: machine.Proven, Outcome: machine.Outcome(r)}
 }
 
@@ -179,7 +179,7 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 			return x.found(err)
 		}
 		if a.Verdict == remedy.No {
-			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
+			x.rec.Note = x.rec.Note.Then(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
 			return machine.Looked{Answer: machine.Superseded, Outcome: machine.Outcome(event.Superseded)}
 		}
 	// Our clock may be behind that which dates failures: the one that was answered is none that came back.

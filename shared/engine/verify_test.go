@@ -81,7 +81,7 @@ func TestVerify(t *testing.T) {
 				r.env.Watch = time.Second
 			}
 			rec := r.ends(tt.want)
-			if !strings.Contains(rec.Note, tt.note) {
+			if !strings.Contains(rec.Note.String(), tt.note) {
 				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
 			}
 			if tt.want == event.Waiting && tt.note == "" && !rec.Done() {
@@ -157,12 +157,12 @@ func TestTraffic(t *testing.T) {
 			r.on("after 1", r.syncs)
 			after := tt.before(r)
 			if tt.looks {
-				if rec := r.ends(event.Waiting); rec.Reason != event.ForSync || !rec.Done() || rec.Note != "" {
+				if rec := r.ends(event.Waiting); rec.Reason != event.ForSync || !rec.Done() || len(rec.Note) > 0 {
 					t.Errorf("it waits for %q with the note %q", rec.Reason, rec.Note)
 				}
 				after()
 			}
-			if rec := r.ends(tt.want); !strings.Contains(rec.Note, tt.note) || (tt.note == "") != (rec.Note == "") {
+			if rec := r.ends(tt.want); !strings.Contains(rec.Note.String(), tt.note) || (tt.note == "") != (len(rec.Note) == 0) {
 				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
 			}
 			r.ends(tt.want) // as the journal says
@@ -225,7 +225,7 @@ func TestNoSign(t *testing.T) {
 			r.ends(event.Waiting)
 			r.advance(31 * time.Second)
 			rec := r.ends(event.Unsettled)
-			if !strings.Contains(rec.Note, "There is no sign") || rec.Wait <= 0 {
+			if !strings.Contains(rec.Note.String(), "There is no sign") || rec.Wait <= 0 {
 				t.Errorf("the note is %q, it waits %s", rec.Note, rec.Wait)
 			}
 			r.wrote(1)
@@ -264,7 +264,7 @@ func TestFailuresAfterWrite(t *testing.T) {
 				return nil
 			})
 			rec := r.ends(tt.want)
-			if !strings.Contains(rec.Note, tt.note) {
+			if !strings.Contains(rec.Note.String(), tt.note) {
 				t.Errorf("the note is %q, want %q", rec.Note, tt.note)
 			}
 		})
@@ -283,7 +283,7 @@ func TestFailureBeforeWriteBehind(t *testing.T) {
 	r.ends(event.Waiting)
 	r.publish(r.failure(class, time.Now().Add(20*time.Second))) // it is a new one now
 	r.advance(time.Minute)
-	if rec := r.ends(event.Unsettled); !strings.Contains(rec.Note, "came back") {
+	if rec := r.ends(event.Unsettled); !strings.Contains(rec.Note.String(), "came back") {
 		t.Errorf("the note is %q", rec.Note)
 	}
 	r.wrote(1)
@@ -325,7 +325,7 @@ func TestUnsettledThrice(t *testing.T) {
 			want = event.Failed
 		}
 		rec = r.ends(want)
-		if n == 3 && rec.Ask == "" {
+		if n == 3 && len(rec.Ask) == 0 {
 			t.Error("it asks nothing")
 		}
 	}
@@ -499,7 +499,7 @@ func TestGone(t *testing.T) {
 			tt.before(r)
 			patched := r.patches.Load()
 			rec := r.ends(tt.want)
-			if !strings.Contains(rec.Finding, tt.says) {
+			if !strings.Contains(rec.Finding.String(), tt.says) {
 				t.Errorf("finds %q, want it to say %q", rec.Finding, tt.says)
 			}
 			if wrote := r.patches.Load() > patched; wrote != (tt.want == event.Waiting && tt.says == "") {
@@ -510,7 +510,7 @@ func TestGone(t *testing.T) {
 			}
 			// The journal has the answer, and a look gives the same one.
 			look, err := engine.Look(t.Context(), r.env, r.class, r.event)
-			if err != nil || look.Result != event.Gone || look.Finding != rec.Finding {
+			if err != nil || look.Result != event.Gone || look.Finding.String() != rec.Finding.String() {
 				t.Errorf("a look ends as %q: %s, %v", look.Result, look.Finding, err)
 			}
 		})
@@ -550,7 +550,7 @@ func TestGoneBetweenSteps(t *testing.T) {
 					r.setPolicy(remedy.Policy{Mode: remedy.Fix})
 					r.advance(time.Minute)
 				}
-				if rec := r.ends(event.Gone); rec.Note == "" {
+				if rec := r.ends(event.Gone); len(rec.Note) == 0 {
 					t.Error("the record doesn't say that the plan is not done")
 				}
 				r.wrote(1)

@@ -14,6 +14,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Limits, in bytes.
@@ -181,22 +182,13 @@ func clean(text string) string { return strings.ToValidUTF8(Redact(text), "?") }
 // Clean returns the record redacted in all texts but those of the steps, which undoing needs as they are.
 func (r Record) Clean() Record {
 	r.Message = Abridge(r.Message)
-	for _, text := range []*string{&r.Rule, &r.Decided, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
-		*text = strings.ToValidUTF8(Redact(*text), "?")
-	}
-	r.Found = slices.Clone(r.Found)
-	for i := range r.Found {
-		f := &r.Found[i]
-		f.Text, f.Do = f.Text.Map(clean), f.Do.Map(clean)
-	}
-	r.Changes = slices.Clone(r.Changes)
+	r.Cause, r.Error = clean(r.Cause), clean(r.Error)
+	r.sentences(func(t *say.Text) { *t = t.Map(clean) })
 	for i := range r.Changes {
-		c := &r.Changes[i]
-		c.What, c.How = strings.ToValidUTF8(Redact(c.What), "?"), strings.ToValidUTF8(Redact(c.How), "?")
+		r.Changes[i].What = clean(r.Changes[i].What)
 	}
 	r.redactCalls()
 	r.redactReads()
-	r.fit()
 	return r
 }
 

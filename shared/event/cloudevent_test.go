@@ -50,14 +50,14 @@ func record(changes ...func(*Record)) Record {
 			Phase: Settled, Result: Fixed, At: testTime.Add(time.Second), Who: "worker", Attempt: 1, Attempts: []time.Time{testTime},
 			Prior: testTime, Began: testTime, First: testTime, Impact: NeverUp,
 		},
-		Decision: Decision{Mode: "fix", Rule: "Risk low is applied by default."},
-		Plan: Plan{Finding: "The vSwitch is full; vsw-b has 41 free addresses.", Cause: "vsw-a", Risk: "low", Steps: []StepRecord{{
-			Kind: "annotate", Text: "annotate a=b", Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
-			Undo: &Undo{Kind: "annotate", Text: "annotate a="},
+		Decision: Decision{Mode: "fix", Rule: say.Literal("Risk low is applied by default.")},
+		Plan: Plan{Finding: say.Literal("The vSwitch is full; vsw-b has 41 free addresses."), Cause: "vsw-a", Risk: "low", Steps: []StepRecord{{
+			Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
+			Undo: &Undo{Kind: "annotate", Text: say.Literal("annotate a=")},
 		}}},
 		Progress: Progress{Next: 1, Written: testTime, Hash: "h", Left: "l"},
 		Outcome: Outcome{
-			Ask: "Free addresses.", Wait: time.Minute, Digest: strings.Repeat("0a", 16), Note: "n", Error: "e", Ticket: "t", Errors: 1,
+			Ask: say.Literal("Free addresses."), Wait: time.Minute, Digest: strings.Repeat("0a", 16), Note: say.Literal("n"), Error: "e", Ticket: "t", Errors: 1,
 			Crashes: 2, Timings: Timings{Queue: time.Millisecond, Verify: time.Second},
 		},
 	}
@@ -317,7 +317,7 @@ func TestRecords(t *testing.T) {
 func TestNewRecordRedacts(t *testing.T) {
 	secret := "with AccessKeySecret=" + testSecret
 	e, err := NewRecord(record(func(r *Record) {
-		r.Message, r.Rule, r.Finding, r.Cause, r.Ask, r.Note, r.Error = secret, secret, secret, secret, secret, secret, secret+"\xff"
+		r.Message, r.Rule, r.Finding, r.Cause, r.Ask, r.Note, r.Error = secret, say.Literal(secret), say.Literal(secret), secret, say.Literal(secret), say.Literal(secret), secret+"\xff"
 		r.Steps[0].Step = json.RawMessage(`{"value":"a=b"}`)
 		r.Found = []Found{{Text: say.Literal(secret), Do: say.F("Do it %s", secret)}}
 		r.Steps[0].Calls = []Call{{Action: secret, Resource: secret, Request: secret, Version: secret, Error: secret}}
@@ -338,7 +338,7 @@ func TestRecordsRefuse(t *testing.T) {
 		"no UID":      func(r *Record) { r.Service.UID = "" },
 		"no name":     func(r *Record) { r.Service = Service{Kind: "load balancer", UID: r.Service.UID} },
 		"no cluster":  func(r *Record) { r.Cluster = "." },
-		"a huge text": func(r *Record) { r.Note = strings.Repeat("x", MaxRecord) },
+		"a huge text": func(r *Record) { r.Note = say.Literal(strings.Repeat("x", MaxRecord)) },
 		"no JSON":     func(r *Record) { r.Steps[0].Step = json.RawMessage("{") },
 	} {
 		if _, err := NewRecord(record(change)); !errors.Is(err, ErrInvalid) {

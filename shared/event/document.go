@@ -196,7 +196,7 @@ func (r Record) Undoable() Record {
 	r.Steps = slices.Clone(r.Steps)
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		s.Undo, s.Said, s.Calls = nil, nil, nil
+		s.Undo, s.Calls = nil, nil
 	}
 	return r
 }

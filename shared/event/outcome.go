@@ -170,7 +170,6 @@ type Record struct {
 	Outcome
 	Reads []Read  `json:"reads,omitempty"` // by which the finding came about; in the first record that a run writes after them
 	Found []Found `json:"found,omitempty"` // by a scheduled run: what its next one is compared with
-	Said  Said    `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
 }
 
 // An Origin says which case a record is of, and which failure its run answers.
@@ -206,8 +205,8 @@ type Run struct {
 // A Decision says whether the plan is applied, and who or what decided so.
 type Decision struct {
 	Mode     string    `json:"mode,omitempty"`
-	Rule     string    `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
-	Decided  string    `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
+	Rule     say.Text  `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
+	Decided  say.Text  `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
 	Reason   Reason    `json:"reason,omitempty"`   // what a plan waits for that is to be applied, or is
 	Held     Hold      `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
 	Approved *Approved `json:"approved,omitempty"` // who agreed to the plan
@@ -221,7 +220,7 @@ type Decision struct {
 
 // A Plan says what the class found, and what it would do about it.
 type Plan struct {
-	Finding string       `json:"finding,omitempty"`
+	Finding say.Text     `json:"finding,omitempty"`
 	Cause   string       `json:"cause,omitempty"`
 	Risk    string       `json:"risk,omitempty"`
 	Steps   []StepRecord `json:"steps,omitempty"`
@@ -240,10 +239,10 @@ type Progress struct {
 // An Outcome says what a run leaves to others, beside its Result: to people what they are to do and
 // to know, to the next run when it is due and how often those before it went wrong.
 type Outcome struct {
-	Ask     string        `json:"ask,omitempty"`
+	Ask     say.Text      `json:"ask,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
 	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits
-	Note    string        `json:"note,omitempty"`   // what else a person should know
+	Note    say.Text      `json:"note,omitempty"`   // what else a person should know
 	Error   string        `json:"error,omitempty"`
 	Ticket  string        `json:"ticket,omitempty"`
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
@@ -264,8 +263,7 @@ type Found struct {
 type Change struct {
 	Balancer string   `json:"balancer,omitempty"` // ID of the load balancer; empty: of one that is not there yet, or was not found
 	What     string   `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
-	How      string   `json:"how"`                // a clause
-	Said     say.Text `json:"said,omitempty"`     // How as messages
+	How      say.Text `json:"how"`                // a clause
 	Down     bool     `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
 	Sets     bool     `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
 	Unknown  bool     `json:"unknown,omitempty"`  // whether it will be changed could not be found out
@@ -300,12 +298,12 @@ func (r Record) end() string {
 	var all strings.Builder
 	steps := 0
 	for _, s := range r.Steps {
-		steps += len(s.Text)
+		steps += len(s.Text.String())
 	}
 	fmt.Fprintln(&all, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing,
 		r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
-	for _, said := range []string{r.Finding, r.Ask, r.Note, r.Rule, r.Error} {
-		fmt.Fprintf(&all, "%q\n", digits().ReplaceAllString(said, "#"))
+	for _, t := range []say.Text{r.Finding, r.Ask, r.Note, r.Rule, say.Literal(r.Error)} {
+		fmt.Fprintf(&all, "%q\n", digits().ReplaceAllString(t.String(), "#"))
 	}
 	return all.String()
 }
@@ -322,8 +320,7 @@ func (r Record) Made() []StepRecord {
 // A StepRecord is one step of a plan as the journal keeps it.
 type StepRecord struct {
 	Kind   string          `json:"kind"`
-	Text   string          `json:"text"`           // what it does, in the imperative
-	Said   say.Text        `json:"said,omitempty"` // Text as messages
+	Text   say.Text        `json:"text"` // what it does, in the imperative
 	Target string          `json:"target"`
 	Risk   string          `json:"risk"`
 	Step   json.RawMessage `json:"step"`
@@ -340,8 +337,7 @@ type StepRecord struct {
 // An Undo says what takes a step back. The undo itself is worked out from the step.
 type Undo struct {
 	Kind string   `json:"kind"`
-	Text string   `json:"text"`
-	Said say.Text `json:"said,omitempty"` // Text as messages
+	Text say.Text `json:"text"`
 }
 
 // Timings say how long each phase of a run took, in nanoseconds.

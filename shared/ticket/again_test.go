@@ -164,7 +164,7 @@ func TestTextOfDoctor(t *testing.T) {
 	found := func(kind, name string) func(*event.Record) {
 		return func(r *event.Record) {
 			r.At, r.First, r.EventTime, r.Impact, r.Cause, r.Steps, r.Digest, r.Risk = at, at, at, "", "", nil, "", ""
-			r.Message, r.Finding, r.Ask = "It is full.", "It is full.", "Make room."
+			r.Message, r.Finding, r.Ask = "It is full.", say.Literal("It is full."), say.Literal("Make room.")
 			if kind != "" {
 				r.Service = event.Service{Kind: kind, Name: name, UID: r.Service.UID}
 			}

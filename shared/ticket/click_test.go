@@ -98,8 +98,8 @@ func (n *night) asks(service int, change ...func(*event.Record)) event.Record {
 		r.Service.Namespace, r.Case = n.namespace, fmt.Sprintf("%08d-20260102T220405", service)
 		r.Service.UID = r.Case[:8] + r.Service.UID[8:]
 		r.Steps = annotates("vsw-2")
-		r.SetFinding(say.F("The vSwitch is full: %s.", "vsw-1"))
-		r.SetAsk(say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i")))
+		r.Finding = say.F("The vSwitch is full: %s.", "vsw-1")
+		r.Ask = say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i"))
 		r.Risk, r.Digest = "medium", hash(fmt.Sprint(n.digests))+hash("")
 		r.EventTime, r.At, r.First = n.now(), n.now(), n.now()
 	}}, change...)...)
@@ -116,7 +116,7 @@ func (n *night) asks(service int, change ...func(*event.Record)) event.Record {
 // annotates is the step of a plan.
 func annotates(vswitch string) []event.StepRecord {
 	said := say.F("annotate %s", "vswitch-id="+vswitch)
-	return []event.StepRecord{{Kind: "annotate", Text: said.String(), Said: said, Risk: "medium"}}
+	return []event.StepRecord{{Kind: "annotate", Text: said, Risk: "medium"}}
 }
 
 // ends writes how the case of a record ended.
@@ -434,7 +434,7 @@ func TestCardThatFails(t *testing.T) {
 			q := w.queue(w.follower(func(c *Config) { c.wire = wire(d.URL()) }, sink), 0)
 			asks := func(n int, plan string) {
 				q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-					r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(plan)+hash("")
+					r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: say.Literal("annotate it"), Risk: "low"}}, hash(plan)+hash("")
 				})))
 			}
 			ticket := func() Notified {
@@ -487,7 +487,7 @@ func TestMuteEnds(t *testing.T) {
 		t.Helper()
 		plans++
 		q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-			r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: "annotate it", Risk: "low"}}, hash(fmt.Sprint("plan", plans))+hash("")
+			r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: say.Literal("annotate it"), Risk: "low"}}, hash(fmt.Sprint("plan", plans))+hash("")
 		})))
 		q.pass(time.Minute)
 		if got := d.Count(); got != want {

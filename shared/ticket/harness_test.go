@@ -23,6 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -111,9 +112,9 @@ func (w *world) record(n int, class string, result event.Result, change ...func(
 			Message: "Error syncing load balancer []: Message: it is full.", EventTime: w.now(),
 		},
 		Run:      event.Run{Phase: event.Settled, Result: result, At: w.now(), First: w.now(), Who: "worker", Impact: event.NeverUp},
-		Decision: event.Decision{Rule: "Observe mode."},
-		Plan:     event.Plan{Risk: "low", Finding: "The vSwitch is full.", Cause: "vsw-1"},
-		Outcome:  event.Outcome{Digest: hash(fmt.Sprint(n)) + hash(""), Ask: "Add a vSwitch."},
+		Decision: event.Decision{Rule: say.Literal("Observe mode.")},
+		Plan:     event.Plan{Risk: "low", Finding: say.Literal("The vSwitch is full."), Cause: "vsw-1"},
+		Outcome:  event.Outcome{Digest: hash(fmt.Sprint(n)) + hash(""), Ask: say.Literal("Add a vSwitch.")},
 	}
 	for _, f := range change {
 		f(&r)
@@ -122,7 +123,7 @@ func (w *world) record(n int, class string, result event.Result, change ...func(
 }
 
 func cause(id string) func(*event.Record) {
-	return func(r *event.Record) { r.Cause, r.Finding = id, "The vSwitch "+id+" is full." }
+	return func(r *event.Record) { r.Cause, r.Finding = id, say.Literal("The vSwitch "+id+" is full.") }
 }
 
 // write appends a record to the journal and returns the message.

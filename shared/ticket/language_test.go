@@ -62,10 +62,10 @@ func TestLanguages(t *testing.T) {
 		return texts[0], texts[1]
 	}
 	r := w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-		r.SetFinding(say.F("The vSwitch is full: %s.", "vsw-1"))
-		r.SetAsk(say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i")))
+		r.Finding = say.F("The vSwitch is full: %s.", "vsw-1")
+		r.Ask = say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i"))
 		said := say.F("annotate %s", "vswitch-id=vsw-2")
-		r.Steps = []event.StepRecord{{Kind: "annotate", Text: said.String(), Said: said, Step: []byte("{}")}}
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: said, Step: []byte("{}")}}
 	})
 	got, english := both(r)
 	for _, part := range []string{
@@ -83,7 +83,7 @@ func TestLanguages(t *testing.T) {
 	if got, _ = both(w.record(2, "arrearage", event.Asked)); !strings.Contains(got, "原因：The vSwitch is full.") || !strings.Contains(got, "处理方法：Add a vSwitch.") {
 		t.Errorf("a record without messages is told as\n%s", got)
 	}
-	got, _ = both(w.record(1, "vswitch-ip-exhausted", event.Fixed, func(r *event.Record) { r.Finding = "" }))
+	got, _ = both(w.record(1, "vswitch-ip-exhausted", event.Fixed, func(r *event.Record) { r.Finding = say.Literal("") }))
 	if !strings.Contains(got, "已结束：") || !strings.Contains(got, "1 个 Service：已由 lbremedy 修复，并证明有效。") || !strings.Contains(got, "原因：交换机已满：vsw-1。") {
 		t.Errorf("at its end it is told as\n%s", got)
 	}

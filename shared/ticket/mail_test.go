@@ -20,6 +20,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A mailServer is a server of mail with TLS, as RFC 5321 and 3207 have it.
@@ -178,7 +179,7 @@ func TestMail(t *testing.T) {
 			f.outlets[0].to.(sender).by.(*email).roots = m.roots
 			q := w.queue(f, 0)
 			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-				r.Cause, r.Finding = "值\r\nBcc: eve@example.com", "The vSwitch is full.\n.\r\n.\nQUIT 漏"
+				r.Cause, r.Finding = "值\r\nBcc: eve@example.com", say.Literal("The vSwitch is full.\n.\r\n.\nQUIT 漏")
 			})))
 			mails := m.take()
 			if len(mails) != 1 {

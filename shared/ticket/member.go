@@ -93,12 +93,11 @@ func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected
 
 // memberOf returns the Service of a record as a member; was is what it was before.
 func memberOf(r event.Record, sequence uint64, was Member) Member {
-	t := r.Texts()
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
 		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: event.Clip(r.Message, shortText), Failed: r.EventTime,
-		Finding: short(t.Finding, longText), Cause: event.Clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
-		Ask: short(t.Ask, longText), Note: short(t.Note, shortText), Rule: short(t.Rule, shortText), Error: event.Clip(r.Error, shortText),
+		Finding: short(r.Finding, longText), Cause: event.Clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
+		Ask: short(r.Ask, longText), Note: short(r.Note, shortText), Rule: short(r.Rule, shortText), Error: event.Clip(r.Error, shortText),
 	}
 	var by say.Text
 	switch {
@@ -117,7 +116,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 			m.Steps = append(m.Steps, say.F("and %d more steps", len(r.Steps)-mostSteps))
 			break
 		}
-		m.Steps = append(m.Steps, short(s.Says().Map(event.Redact), stepText))
+		m.Steps = append(m.Steps, short(s.Text.Map(event.Redact), stepText))
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
@@ -182,7 +181,7 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 		return out
 	}
 	// A run that broke off before it found a cause says nothing against the one found before.
-	if r.Finding == "" && r.Cause == "" && len(open) == 1 {
+	if len(r.Finding) == 0 && r.Cause == "" && len(open) == 1 {
 		own = open[0]
 	}
 	for _, i := range open {

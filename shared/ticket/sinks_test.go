@@ -29,6 +29,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -171,7 +172,7 @@ func TestEvents(t *testing.T) {
 	q := w.queue(f, 0)
 	here := func(r *event.Record) {
 		r.Service.Namespace = ns
-		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service", Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service"), Risk: "low"}}
 	}
 	read := func(n int) corev1.Event {
 		t.Helper()
@@ -183,7 +184,7 @@ func TestEvents(t *testing.T) {
 	}
 	// Each Service has its own, though the cause is one.
 	for n := range 3 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = "" })))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = say.Literal("") })))
 	}
 	for n := range 3 {
 		e := read(n)
@@ -224,7 +225,7 @@ func TestEvents(t *testing.T) {
 	}
 	// A huge text fits, and a Service whose namespace is gone holds nobody up.
 	huge := strings.Repeat("漏", 20000)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) { r.Finding, r.Ask, r.Error = huge, huge, huge })))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) { r.Finding, r.Ask, r.Error = say.Literal(huge), say.Literal(huge), huge })))
 	q.put(w.write(w.record(5, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Service.Namespace = ns + "-gone" })))
 	q.pass(time.Minute)
 	if e := read(2); len(e.Message) > 1024 || e.Reason != "LBRemedyFailed" {
@@ -264,7 +265,7 @@ func TestDingTalk(t *testing.T) {
 		`{"errcode":310000,"errmsg":"sign not match, access_token=tok3n"}`}
 	i := -1
 	h.answers(func(int, post) (int, http.Header, string) { i++; return 200, nil, answers[i] })
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Finding = "Look at [this](https://evil.example) @all <!here>." })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Finding = say.Literal("Look at [this](https://evil.example) @all <!here>.") })))
 	posts := h.take()
 	u, err := url.Parse(posts[0].url)
 	if err != nil {
@@ -321,7 +322,7 @@ func TestWeCom(t *testing.T) {
 	h.answers(func(int, post) (int, http.Header, string) { i++; return 200, nil, answers[i] })
 	began := w.now()
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
-		r.Finding, r.Ask = "Look at [this](https://evil.example) <@all>.", strings.Repeat("漏", 2000)
+		r.Finding, r.Ask = say.Literal("Look at [this](https://evil.example) <@all>."), say.Literal(strings.Repeat("漏", 2000))
 	})))
 	q.pass(time.Hour)
 	posts := h.take()
@@ -353,7 +354,7 @@ func TestSlack(t *testing.T) {
 	q := w.queue(f, 0)
 	// Messages can't be changed: an open ticket is told again after growing pauses.
 	for n := range 200 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Ask = "Do <!channel> & that." })))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Ask = say.Literal("Do <!channel> & that.") })))
 		q.pass(30 * time.Second)
 	}
 	posts := h.take()
@@ -389,7 +390,7 @@ func TestWebhook(t *testing.T) {
 	q := w.queue(w.follower(func(c *Config) { c.Now = nil }, h.sink("ops")), 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
 		r.At = time.Now()
-		r.Steps = []event.StepRecord{{Kind: "x", Text: "send Signature=abcdefghijkl0123456789 there", Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "x", Text: say.Literal("send Signature=abcdefghijkl0123456789 there"), Risk: "low"}}
 		r.Message = `Error Post "https://slb.aliyuncs.com/?AccessKeyId=LTAI5tabcdefghijklmnop12&SecurityToken=CAISabcdef%2Fx&Signature=xyzxyzxyz%3D": EOF, ` +
 			`Post "https://slb.aliyuncs.com/?AccessKeyId=STS.NVexample": EOF`
 	})))
@@ -532,9 +533,9 @@ func TestHugeTexts(t *testing.T) {
 	q := w.queue(w.follower(nil, h.sink("ops")), 0)
 	huge := func(r *event.Record) {
 		text := strings.Repeat("满 \x1b[31m ", 4000)
-		r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error, r.Cause = text, text, text, text, text, text, text
+		r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error, r.Cause = text, say.Literal(text), say.Literal(text), say.Literal(text), say.Literal(text), text, text
 		for range 40 {
-			r.Steps = append(r.Steps, event.StepRecord{Kind: "x", Text: text[:5000], Risk: "low"})
+			r.Steps = append(r.Steps, event.StepRecord{Kind: "x", Text: say.Literal(text[:5000]), Risk: "low"})
 		}
 	}
 	var last post
@@ -560,8 +561,8 @@ func TestText(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at
-		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "trigger a resync", Risk: "low"}}
-		r.Rule = "The risk of the plan is medium. The policy applies plans up to low automatically."
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service with vsw-b"), Risk: "low"}, {Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low"}}
+		r.Rule = say.Literal("The risk of the plan is medium. The policy applies plans up to low automatically.")
 	}
 	w.write(w.record(2, "vswitch-ip-exhausted", event.Asked, full))
 	q.o.since = at

@@ -55,6 +55,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/testbed"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // rules let the worker fix what is of low risk, and ask about the rest.
@@ -356,18 +357,18 @@ func (w *world) said() event.Record {
 
 func (w *world) say(ctx context.Context, text string) error {
 	r := w.said()
-	r.Result, r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error = event.Asked, text, text, text, text, text, text
+	r.Result, r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error = event.Asked, text, say.Literal(text), text, text, text, text
 	r.Risk, r.Digest = "high", "0123456789abcdef0123456789abcdef"
 	step, err := json.Marshal(map[string]any{"set": map[string]string{text: text}, "was": map[string]string{text: text}})
 	if err != nil {
 		return err
 	}
-	r.Steps = []event.StepRecord{{Kind: "annotate", Text: text, Target: text, Risk: "high", Step: step}}
+	r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.Literal(text), Target: text, Risk: "high", Step: step}}
 	return operator.Seed(ctx, w.stream, r)
 }
 
 func (w *world) settle(ctx context.Context, text string) error {
 	r := w.said()
-	r.Result, r.Finding = event.Fixed, text
+	r.Result, r.Finding = event.Fixed, say.Literal(text)
 	return operator.Seed(ctx, w.stream, r)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // TestPolicy holds the policy file to the comments in it.
@@ -88,7 +89,7 @@ func TestMarkdown(t *testing.T) {
 		rec := event.Record{Plan: event.Plan{Risk: risk}}
 		for _, s := range steps {
 			kind, text, _ := strings.Cut(s, ": ")
-			rec.Steps = append(rec.Steps, event.StepRecord{Kind: kind, Text: text})
+			rec.Steps = append(rec.Steps, event.StepRecord{Kind: kind, Text: say.Literal(text)})
 		}
 		return rec
 	}

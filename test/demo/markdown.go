@@ -77,7 +77,7 @@ func plan(o outcome) (kinds, what string) {
 	var texts []string
 	for _, s := range o.plan.Steps {
 		kinds += s.Kind + " "
-		texts = append(texts, brief(s.Text))
+		texts = append(texts, brief(s.Text.String()))
 	}
 	what = strings.Join(texts, ", ")
 	switch o.result {

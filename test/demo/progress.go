@@ -84,8 +84,8 @@ func (p *progress) record(m stream.Message) error {
 		return nil
 	}
 	if r.Finding != "" && r.Result != event.Gone && r.Result != event.Superseded {
-		t.finding = r.Finding
-		p.say(t, finding, r.Finding)
+		t.finding = r.Finding.String()
+		p.say(t, finding, r.Finding.String())
 	}
 	if r.Class == t.Class && len(r.Steps) > 0 {
 		t.plan = r
@@ -102,12 +102,12 @@ func (p *progress) record(m stream.Message) error {
 
 // step takes in that a step was applied, or found applied.
 func (p *progress) step(t *service, s event.StepRecord) {
-	text := brief(s.Text)
+	text := brief(s.Text.String())
 	if s.Target != "" {
-		if by, ok := p.first[s.Text]; ok && by != t.Service {
+		if by, ok := p.first[s.Text.String()]; ok && by != t.Service {
 			text = fmt.Sprintf("finds the policy extended for %s", by)
 		} else {
-			p.first[s.Text] = t.Service
+			p.first[s.Text.String()] = t.Service
 		}
 	}
 	if !slices.Contains(t.done, text) {
@@ -122,21 +122,21 @@ func (p *progress) settled(t *service, r event.Record) {
 	case r.Error != "":
 		p.say(t, trouble, r.Error)
 	case r.Result == event.Asked:
-		p.say(t, asks, r.Ask)
+		p.say(t, asks, r.Ask.String())
 	case r.Result == event.Waiting:
-		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waiting before the next step: ")+r.Note)
+		p.say(t, waits, strings.TrimPrefix(r.Rule.String(), "Waiting before the next step: ")+r.Note)
 	case r.Result.Worked() && r.Class == t.Class && t.result != r.Result:
 		at, _ := p.testbed.Failed(t.Service)
-		p.say(t, string(r.Result), fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
+		p.say(t, string(r.Result), fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note.String())))
 	case !r.Result.Worked():
-		p.say(t, string(r.Status()), r.Finding+spaced(r.Note))
+		p.say(t, string(r.Status()), r.Finding+spaced(r.Note.String()))
 	}
 	// What may pass by itself is not waited for: a quarter of an hour is long.
 	ends := r.Result.Settled() || r.Result == event.Waiting && t.Ends == event.Waiting
 	if r.Class == t.Class && ends && r.Result != t.result && r.Result != event.Superseded {
 		t.result, t.at = r.Result, r.At
 		if r.Result == event.Asked {
-			t.done = []string{"asks a person: " + brief(r.Ask)}
+			t.done = []string{"asks a person: " + brief(r.Ask.String())}
 		}
 		if r.Result == event.Waiting {
 			t.done = []string{"looks again later"}

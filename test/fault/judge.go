@@ -130,7 +130,7 @@ func (s witness) ended(rec event.Record) bool {
 // reasonOf returns why a case stands as it does, in the words of the journal.
 func reasonOf(rec event.Record) string {
 	var all []string
-	for _, text := range []string{string(rec.Held), rec.Rule, rec.Ask, rec.Note, rec.Error} {
+	for _, text := range []string{string(rec.Held), rec.Rule.String(), rec.Ask.String(), rec.Note.String(), rec.Error} {
 		if text != "" {
 			all = append(all, text)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // at returns a time of the sound history, in seconds since it began.
@@ -18,9 +19,9 @@ func at(seconds float64) time.Time {
 // sound is the evidence of a history in which all went well: two steps on one Service, one on
 // another, and a third one that a person is asked about.
 func sound() evidence {
-	tag := event.StepRecord{Kind: "tag", Text: "tag lb-1", Step: json.RawMessage(`{"id":"lb-1"}`)}
-	touch := event.StepRecord{Kind: "touch", Text: "trigger a resync", Step: json.RawMessage(`{}`)}
-	annotate := event.StepRecord{Kind: "annotate", Text: "annotate a=b", Step: json.RawMessage(`{"set":{"a":"b"}}`)}
+	tag := event.StepRecord{Kind: "tag", Text: say.Literal("tag lb-1"), Step: json.RawMessage(`{"id":"lb-1"}`)}
+	touch := event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Step: json.RawMessage(`{}`)}
+	annotate := event.StepRecord{Kind: "annotate", Text: say.Literal("annotate a=b"), Step: json.RawMessage(`{"set":{"a":"b"}}`)}
 	record := func(seconds float64, uid, class, who string, phase event.Phase, result event.Result, next int, steps ...event.StepRecord) recorded {
 		var r recorded
 		r.Stored, r.Case, r.Class, r.Service.UID, r.Who, r.Phase, r.Result = at(seconds), "case-"+uid, class, uid, who, phase, result
@@ -28,7 +29,7 @@ func sound() evidence {
 		return r
 	}
 	asked := record(3, "u3", "words", "worker-2", event.Settled, event.Asked, 0)
-	asked.Ask = "Correct it."
+	asked.Ask = say.Literal("Correct it.")
 	return evidence{
 		Services: []witness{
 			{"s1", "u1", "lost", event.Fixed, true}, {"s2", "u2", "full", event.Fixed, true}, {"s3", "u3", "words", event.Asked, false},
@@ -75,7 +76,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"a failure that nobody knows of", func(e *evidence) { cut(e, "u3", event.Settled) }, "s3: lost: its failure was reported and the journal holds nothing"},
 		{"a case in the middle", func(e *evidence) { cut(e, "u2", event.Settled) }, "s2: lost: its case ends in the middle"},
-		{"open without a reason", func(e *evidence) { e.Services[2].Ends = event.Fixed; e.Records[4].Ask = "" }, "s3: it stands open as asked and nothing says why"},
+		{"open without a reason", func(e *evidence) { e.Services[2].Ends = event.Fixed; e.Records[4].Ask = say.Literal("") }, "s3: it stands open as asked and nothing says why"},
 		{"fixed and broken", func(e *evidence) { e.Services[0].Healed = false }, "s1: the journal says fixed, and the Service does not work"},
 		{"over and broken", func(e *evidence) { e.Services[2].Ends = event.Fixed; e.Records[4].Result = event.Gone },
 			"s3: the journal says that the failure is over"},

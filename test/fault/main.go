@@ -198,7 +198,7 @@ func (e evidence) tell(out io.Writer) {
 		}
 		next := ""
 		if r.Next < len(r.Steps) {
-			next = r.Steps[r.Next].Text
+			next = r.Steps[r.Next].Text.String()
 		}
 		all = append(all, line{r.Stored, fmt.Sprintf("journal %d: %s %s %s attempt %d by %s, next: %s; %s",
 			r.Sequence, r.Service.Name, r.Phase, r.Result, r.Attempt, r.Who,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Lately returns the records of Journalled, moved so that they are of the last hour.
@@ -41,23 +42,23 @@ func Journalled() []event.Record {
 		}
 	}
 	old := base(web, "vswitch-ip-exhausted", Began.Add(-24*time.Hour))
-	old.Phase, old.Result, old.Finding = event.Settled, event.Gone, "The cause of the failure is gone."
+	old.Phase, old.Result, old.Finding = event.Settled, event.Gone, say.Literal("The cause of the failure is gone.")
 	begun := base(web, "vswitch-ip-exhausted", Began)
-	begun.Phase, begun.Finding = event.Intent, "The vSwitch vsw-a is full; vsw-b has 41 free addresses."
+	begun.Phase, begun.Finding = event.Intent, say.Literal("The vSwitch vsw-a is full; vsw-b has 41 free addresses.")
 	fixed := begun
 	fixed.Phase, fixed.Result, fixed.Attempt, fixed.Attempts = event.Settled, event.Fixed, 1, []time.Time{Began}
 	fixed.Risk, fixed.Rule = "low",
-		"Fix mode applies plans up to low risk. The risk of this plan is low."
+		say.Literal("Fix mode applies plans up to low risk. The risk of this plan is low.")
 	fixed.Digest, fixed.Next, fixed.Written = "0123456789abcdef0123456789abcdef", 1, Began.Add(time.Second)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
 	fixed.Steps = []event.StepRecord{{
-		Kind: "annotate", Text: "annotate " + key + "=vsw-b", Risk: "low", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
-		Undo: &event.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a"},
+		Kind: "annotate", Text: say.Literal("annotate " + key + "=vsw-b"), Risk: "low", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
+		Undo: &event.Undo{Kind: "annotate", Text: say.Literal("annotate " + key + "=vsw-a")},
 	}}
 	fixed.Timings = event.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
 	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	asked := base(api, "ram-permission", Began.Add(time.Minute))
-	asked.Phase, asked.Result, asked.Finding, asked.Ask = event.Settled, event.Asked, "The role lacks slb:TagResources.", "Attach the policy.\x1b[2J"
+	asked.Phase, asked.Result, asked.Finding, asked.Ask = event.Settled, event.Asked, say.Literal("The role lacks slb:TagResources."), say.Literal("Attach the policy.\x1b[2J")
 	return []event.Record{old, begun, fixed, asked}
 }
 

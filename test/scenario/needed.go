@@ -187,7 +187,7 @@ func refusal(s script, g grant.Grant, err error, runs ...event.Record) error {
 	}
 	text := fmt.Sprint(err)
 	for _, rec := range runs {
-		text = strings.Join([]string{text, rec.Error, rec.Finding, rec.Note, rec.Ask}, " ")
+		text = strings.Join([]string{text, rec.Error, rec.Finding.String(), rec.Note.String(), rec.Ask.String()}, " ")
 	}
 	if !strings.Contains(text, name) {
 		return fmt.Errorf("%s without %s ends as %q, and what it says does not name %q: %s", s.name(), g, runs[len(runs)-1].Result, name, text)

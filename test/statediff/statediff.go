@@ -185,7 +185,7 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 		if err != nil {
 			t.Fatal(err)
 		}
-		may := func(parts ...string) { all = append(all, Allowance{At(parts...), s.Text}) }
+		may := func(parts ...string) { all = append(all, Allowance{At(parts...), s.Text.String()}) }
 		may(svc, "metadata", "annotations", ccm.Resync)
 		if keyed, ok := made.(remedy.Keyed); ok {
 			for _, key := range keyed.Keys() {
@@ -305,19 +305,19 @@ func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance 
 			all = append(all, made(before, after, rec.Service)...)
 			for _, g := range after.World.ServerGroups {
 				if g.Tags[nameTag] == nameOwn(rec.Service) {
-					cloud(c.How, "serverGroups", g.ID)
+					cloud(c.How.String(), "serverGroups", g.ID)
 				}
 			}
 		case kind == "tag":
-			cloud(c.How, "loadBalancers", c.Balancer, "tags", name)
-			cloud(c.How, "nlbs", c.Balancer, "tags", name)
+			cloud(c.How.String(), "loadBalancers", c.Balancer, "tags", name)
+			cloud(c.How.String(), "nlbs", c.Balancer, "tags", name)
 		case kind == "listener":
-			cloud(c.How, "loadBalancers", c.Balancer, "listeners", name)
+			cloud(c.How.String(), "loadBalancers", c.Balancer, "listeners", name)
 			for _, w := range worlds {
 				for _, n := range w.NLBs {
 					for _, l := range n.Listeners {
 						if n.ID == c.Balancer && fmt.Sprintf("%s:%d", l.Protocol, l.Port) == name {
-							cloud(c.How, "nlbs", n.ID, "listeners", l.ID)
+							cloud(c.How.String(), "nlbs", n.ID, "listeners", l.ID)
 						}
 					}
 				}
@@ -327,18 +327,18 @@ func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance 
 				for _, lb := range w.LoadBalancers {
 					for _, g := range lb.VGroups {
 						if lb.ID == c.Balancer && g.Name == name {
-							cloud(c.How, "loadBalancers", lb.ID, "vgroups", g.ID)
+							cloud(c.How.String(), "loadBalancers", lb.ID, "vgroups", g.ID)
 						}
 					}
 				}
 				for _, g := range w.ServerGroups {
 					if g.Name == name {
-						cloud(c.How, "serverGroups", g.ID)
+						cloud(c.How.String(), "serverGroups", g.ID)
 					}
 				}
 			}
 		default:
-			setting(c.How, c.Balancer, c.What)
+			setting(c.How.String(), c.Balancer, c.What)
 		}
 	}
 	for _, s := range rec.Steps[:rec.Next] {
@@ -354,7 +354,7 @@ func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance 
 			for _, w := range worlds {
 				for _, lb := range w.LoadBalancers {
 					if lb.Tags[nameTag] == nameOwn(rec.Service) {
-						setting(s.Text, lb.ID, strings.TrimPrefix(key, ccm.Prefix))
+						setting(s.Text.String(), lb.ID, strings.TrimPrefix(key, ccm.Prefix))
 					}
 				}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -77,10 +78,10 @@ const webName = "a3f9a12bc11112222333344445555666"
 
 // fix is a plan that sets an annotation, puts a tag back and extends a policy.
 var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Steps: []event.StepRecord{
-	{Kind: "annotate", Text: "annotate", Step: []byte(`{"set":{"example.com/size":"small"}}`)},
-	{Kind: "tag-lb", Text: "tag", Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
-	{Kind: "policy-version", Text: "policy", Step: []byte(`{"policy":"Ccm","document":"{2}","was":"v1"}`)},
-	{Kind: "touch", Text: "touch", Step: []byte(`{}`)},
+	{Kind: "annotate", Text: say.Literal("annotate"), Step: []byte(`{"set":{"example.com/size":"small"}}`)},
+	{Kind: "tag-lb", Text: say.Literal("tag"), Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
+	{Kind: "policy-version", Text: say.Literal("policy"), Step: []byte(`{"policy":"Ccm","document":"{2}","was":"v1"}`)},
+	{Kind: "touch", Text: say.Literal("touch"), Step: []byte(`{}`)},
 }}, Progress: event.Progress{Next: 4}}
 
 // TestCompare changes one thing at a time behind everybody's back.

@@ -128,7 +128,7 @@ func (s *Sender) make(ctx context.Context, r event.Record) {
 	case r.Error != "":
 		span.SetStatus(codes.Error, clip(r.Error))
 	case r.Result == event.Failed, r.Result == event.Unsettled:
-		span.SetStatus(codes.Error, clip(r.Rule))
+		span.SetStatus(codes.Error, clip(r.Rule.String()))
 	case r.Result.Worked():
 		span.SetStatus(codes.Ok, "")
 	}
@@ -168,7 +168,7 @@ func (m making) steps(ctx context.Context, in phase) {
 		}
 		id := digest(m.r.Cluster, m.r.Case, m.r.Class, strconv.Itoa(i), strconv.FormatInt(s.Began.UnixNano(), 10), "step")
 		ctx, end := m.span(ctx, id, "step "+s.Kind, s.Began, otel.WithAttributes(
-			str("lbremedy.step.kind", s.Kind), str("lbremedy.step.target", s.Target), str("lbremedy.step.risk", s.Risk), str("lbremedy.step.text", s.Text),
+			str("lbremedy.step.kind", s.Kind), str("lbremedy.step.target", s.Target), str("lbremedy.step.risk", s.Risk), str("lbremedy.step.text", s.Text.String()),
 		))
 		to := s.Ended
 		if to.IsZero() {
@@ -197,7 +197,7 @@ func (m making) run() []attribute.KeyValue {
 	attrs := append(m.service(), str("lbremedy.outcome", string(m.r.Status())), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
 	for _, a := range []attribute.KeyValue{
 		str("lbremedy.mode", m.r.Mode), str("lbremedy.impact", string(m.r.Impact)), str("lbremedy.held", string(m.r.Held)), str("lbremedy.risk", m.r.Risk),
-		str("lbremedy.rule", m.r.Rule), str("lbremedy.finding", m.r.Finding), str("lbremedy.ask", m.r.Ask),
+		str("lbremedy.rule", m.r.Rule.String()), str("lbremedy.finding", m.r.Finding.String()), str("lbremedy.ask", m.r.Ask.String()),
 	} {
 		if a.Value.AsString() != "" {
 			attrs = append(attrs, a)

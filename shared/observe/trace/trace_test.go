@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A collector takes traces over OTLP as a real one does.
@@ -126,8 +127,8 @@ func record(changes ...func(*event.Record)) event.Record {
 		Run:      event.Run{Began: at(800), At: at(9000), Phase: event.Settled, Result: event.Fixed, Who: "worker", Attempt: 1},
 		Decision: event.Decision{Mode: "fix"},
 		Plan: event.Plan{Steps: []event.StepRecord{
-			{Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600)},
-			{Kind: "touch", Text: "trigger a resync", Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
+			{Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600)},
+			{Kind: "touch", Text: say.Literal("trigger a resync"), Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
 		}},
 		Progress: event.Progress{Next: 2},
 		Outcome: event.Outcome{Timings: event.Timings{

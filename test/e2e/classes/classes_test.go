@@ -173,7 +173,7 @@ func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead ti
 		}
 		if want, ok := listed[f.Name]; ok {
 			named := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == want.what && c.Down == want.down })
-			if !named || rec.Risk != "high" || !strings.Contains(rec.Note, want.what) {
+			if !named || rec.Risk != "high" || !strings.Contains(rec.Note.String(), want.what) {
 				t.Errorf("%s is of %s risk, says %q and lists %v", f.Name, rec.Risk, rec.Note, rec.Changes)
 			}
 		}
@@ -354,7 +354,7 @@ func (r *rig) see(m stream.Message) error {
 	if rec.Phase == event.Settled && rec.Result != event.Superseded {
 		r.settled[k] = rec
 		if rec.Result == event.Asked {
-			r.asks[k] = append(r.asks[k], figures.ReplaceAllString(rec.Finding, ""))
+			r.asks[k] = append(r.asks[k], figures.ReplaceAllString(rec.Finding.String(), ""))
 		}
 	}
 	r.testbed.Wake()
@@ -524,13 +524,13 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 			}
 			rec = reply.Record
 		}
-		if rec.Result != event.Asked || rec.Ask == "" {
+		if rec.Result != event.Asked || len(rec.Ask) == 0 {
 			t.Errorf("%s (%s) has waited long and is %s: %s", f.Name, f.Class, rec.Result, rec.Finding)
 		}
 		// The same event has its answer. Where all this took so long that it has asked before the clock was put forward, it is the same
 		// question.
 		again := r.hosts[f.Class].Handle(ctx, e).Record
-		if again.Result != event.Asked || !again.At.Equal(rec.At) && !again.Repeats && again.Ask != rec.Ask {
+		if again.Result != event.Asked || !again.At.Equal(rec.At) && !again.Repeats && again.Ask.String() != rec.Ask.String() {
 			t.Errorf("%s (%s) has asked %q, and then ended as %s at %v: %s", f.Name, f.Class, rec.Ask, again.Result, again.At, again.Ask)
 		}
 	}

@@ -369,7 +369,7 @@ func TestClusters(t *testing.T) {
 
 	// Whatever else holds the first cluster, the second goes on.
 	rule := func(text string) func(event.Record) bool {
-		return func(rec event.Record) bool { return strings.Contains(rec.Rule, text) }
+		return func(rec event.Record) bool { return strings.Contains(rec.Rule.String(), text) }
 	}
 	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().
 		Add(time.Hour).Format(time.RFC3339))

@@ -33,7 +33,7 @@ func TestApprove(t *testing.T) {
 			me := r.answerable()
 			r.must(r.testbed.Fail(r.ctx, tt.fixture.As("web")))
 			asked := r.ends("web", event.Asked)
-			if asked.Risk != tt.risk || asked.Digest == "" || !strings.Contains(asked.Ask, "lbremedy approve "+asked.Case) || asked.Next != 0 {
+			if asked.Risk != tt.risk || asked.Digest == "" || !strings.Contains(asked.Ask.String(), "lbremedy approve "+asked.Case) || asked.Next != 0 {
 				t.Errorf("it asks %q of risk %s, with %d steps done", asked.Ask, asked.Risk, asked.Next)
 			}
 			if writes := r.testbed.WorkerWrites(); len(writes) > 0 {
@@ -95,7 +95,7 @@ func TestApproveTooLate(t *testing.T) {
 			tt.meanwhile(r)
 			r.says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by cat", "", "resume")
 			again := r.ends("web", event.Asked)
-			if !strings.Contains(again.Note, tt.note) || (tt.note != "") != (again.Digest != asked.Digest) || again.Approved != nil {
+			if !strings.Contains(again.Note.String(), tt.note) || (tt.note != "") != (again.Digest != asked.Digest) || again.Approved != nil {
 				t.Errorf("it asks about %s with %q, and asked about %s; approved: %+v", again.Digest, again.Note, asked.Digest, again.Approved)
 			}
 			if writes := r.testbed.WorkerWrites(); len(writes) > 0 {

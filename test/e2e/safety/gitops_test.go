@@ -103,7 +103,7 @@ func TestGitOps(t *testing.T) {
 				if after == before {
 					t.Error("it was not moved")
 				}
-				if name == "kubectl" && !strings.Contains(rec.Note, "The next kubectl apply reverts the write") {
+				if name == "kubectl" && !strings.Contains(rec.Note.String(), "The next kubectl apply reverts the write") {
 					t.Errorf("the note is %q", rec.Note)
 				}
 				return
@@ -111,11 +111,11 @@ func TestGitOps(t *testing.T) {
 			if after != before || rec.Next != 0 || rec.Digest != "" {
 				t.Errorf("it was moved from %q to %q, and there is a plan %q to agree to", before, after, rec.Digest)
 			}
-			if rec.Rule != tt.manager+" owns what the plan would write and would revert it." {
+			if rec.Rule.String() != tt.manager+" owns what the plan would write and would revert it." {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
 			// The patch is what a person commits: applied, it ends the failure.
-			_, patch, ok := strings.Cut(rec.Ask, "Commit this patch to the source of the Service: ")
+			_, patch, ok := strings.Cut(rec.Ask.String(), "Commit this patch to the source of the Service: ")
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
 			}

@@ -35,7 +35,7 @@ func TestFreeze(t *testing.T) {
 			r := newRig(t, testbed.Config{}, careful+"freezes:\n- "+freeze+"\n").start()
 			r.create("web", nil)
 			rec := r.held("web", event.HeldByFreeze)
-			if !strings.Contains(rec.Rule, `The freeze "office" blocks all writes until`) || len(rec.Steps) == 0 || rec.Next != 0 {
+			if !strings.Contains(rec.Rule.String(), `The freeze "office" blocks all writes until`) || len(rec.Steps) == 0 || rec.Next != 0 {
 				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
 			}
 			r.says(0, `The freeze "office" blocks all writes`, "", "policy", "show")
@@ -80,7 +80,7 @@ func TestBudget(t *testing.T) {
 				if all[at].Result == event.Fixed {
 					fixed++
 				}
-				if all[at].Held == event.HeldByBudget && strings.Contains(all[at].Rule, "The budget of the class is spent: 2 Services in 10 minutes.") {
+				if all[at].Held == event.HeldByBudget && strings.Contains(all[at].Rule.String(), "The budget of the class is spent: 2 Services in 10 minutes.") {
 					waiting++
 				}
 				break
@@ -165,7 +165,7 @@ func TestBreaker(t *testing.T) {
 	r.create("next", nil)
 	r.complain("next", fullMessage)
 	asked := r.ends("next", event.Asked)
-	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" has been open since") || r.vswitch("next") != testbed.FullVSwitchH {
+	if !strings.Contains(asked.Rule.String(), "The breaker of the class "+full+" has been open since") || r.vswitch("next") != testbed.FullVSwitchH {
 		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
 	}
 	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)

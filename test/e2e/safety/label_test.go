@@ -50,7 +50,7 @@ func TestLabels(t *testing.T) {
 		rec := r.until(name, string(tt.result), func(rec event.Record) bool {
 			return rec.Phase == event.Settled && rec.Result != event.Waiting
 		})
-		if rec.Result != tt.result || !strings.Contains(rec.Rule, tt.rule) || rec.Muted != tt.muted {
+		if rec.Result != tt.result || !strings.Contains(rec.Rule.String(), tt.rule) || rec.Muted != tt.muted {
 			t.Errorf("%s: it ended as %s, muted: %t, by %q", tt.name, rec.Result, rec.Muted, rec.Rule)
 		}
 		if at := r.vswitch(name); (at == testbed.FullVSwitchH) != (tt.result == event.Planned) {

@@ -43,7 +43,7 @@ func TestPause(t *testing.T) {
 	stopped := time.Now().Add(time.Second)
 	for _, f := range fixtures {
 		r.until(f.Service, "touched or stopped", func(rec event.Record) bool {
-			return rec.Done() || rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
+			return rec.Done() || rec.Phase == event.Settled && strings.Contains(rec.Rule.String(), "Paused by ann")
 		})
 	}
 	before := r.touched(fixtures)
@@ -87,7 +87,7 @@ func TestPauseUnreadable(t *testing.T) {
 		says  func(event.Record) string
 		want  string
 	}{
-		"pause": {func(r *rig) { r.must(r.stream.Put(r.ctx, control.Key(testbed.ClusterID), []byte("{"))) }, func(rec event.Record) string { return rec.Rule },
+		"pause": {func(r *rig) { r.must(r.stream.Put(r.ctx, control.Key(testbed.ClusterID), []byte("{"))) }, func(rec event.Record) string { return rec.Rule.String() },
 			"Paused by somebody"},
 		"policy": {func(r *rig) { r.must(os.WriteFile(r.rules, []byte("{"), 0o600)) }, func(rec event.Record) string { return rec.Error },
 			"read the policy: policy file "},
@@ -126,7 +126,7 @@ func TestPauseLong(t *testing.T) {
 	r.until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
 	r.says(0, "", "", "pause", "--by", "ann")
 	half := r.until("web", "stopped", func(rec event.Record) bool {
-		return rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
+		return rec.Phase == event.Settled && strings.Contains(rec.Rule.String(), "Paused by ann")
 	})
 	r.advance(16 * time.Minute)
 	r.says(0, "", "", "resume")

@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Commands returns the commands of this package.
@@ -198,14 +199,14 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		v.Record = v.In(p.Language())
 		plan := strings.Join(steps(v.Record), "; ")
 		if plan == "" {
-			plan = v.Ask
+			plan = v.Ask.String()
 		}
 		finding := v.Finding
 		if v.err != nil {
-			finding = v.Error
+			finding = say.Literal(v.Error)
 		}
 		name := command.Clean(v.Service.String())
-		row := []any{name, v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding)}
+		row := []any{name, v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding.String())}
 		if a.replay {
 			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
 			if v.Was.Result == "" {
@@ -224,7 +225,7 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 func steps(r event.Record) []string {
 	var texts []string
 	for _, s := range r.Steps {
-		texts = append(texts, s.Text)
+		texts = append(texts, s.Text.String())
 	}
 	return texts
 }

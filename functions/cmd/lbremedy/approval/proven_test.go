@@ -28,7 +28,7 @@ func TestProven(t *testing.T) {
 	u := sc.Up(t)
 	asked := sc.Asks(t, u, "{needs: 2, from: [group:network]}")
 	sc.Wants(t, 0, "all plans: approvals of 2 people from group:network", "", "policy", "show")
-	if !strings.Contains(asked.Ask, "The policy wants the approvals of 2 people from group:network.") {
+	if !strings.Contains(asked.Ask.String(), "The policy wants the approvals of 2 people from group:network.") {
 		t.Errorf("it asks %q", asked.Ask)
 	}
 	// The record says how it was found out.

@@ -110,7 +110,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		}
 		back := h.Last().Result.Worked()
 		if !u.apply {
-			return cmp.Or(p.Print(undoPlan{rec, sharing}, func() { would(p, rec, sharing, back, stops) }), stops)
+			return cmp.Or(p.Print(undoPlan{rec.In(nil), sharing}, func() { would(p, rec, sharing, back, stops) }), stops)
 		}
 		printUndo(p, p.Err, rec, back, stops)
 	}
@@ -169,7 +169,7 @@ type undoPlan struct {
 func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops error) {
 	fmt.Fprintln(to, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
 	for i, s := range r.Steps {
-		text := journal.Brief(s.Text)
+		text := journal.Brief(s.Text.String())
 		switch {
 		case stops != nil && i == r.Next:
 			text = p.Phrase("stops here: %s", text)
@@ -192,8 +192,8 @@ func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, st
 	if stops != nil {
 		return
 	}
-	if r.Note != "" {
-		p.Note("%s", command.Clean(r.Note))
+	if len(r.Note) > 0 {
+		p.Note("%s", command.Clean(r.Note.String()))
 	}
 	if len(sharing) > 0 {
 		p.Note("Nothing was written; --apply --shared undoes the steps.")

@@ -238,10 +238,7 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	}
 	c := past{
 		Cluster: r.Cluster, Class: r.Class, Case: r.Case, Service: r.Service, Status: r.Status(), At: r.At, First: r.FirstFailure(),
-		Finding: r.Said.Finding, Message: r.Message, sequence: m.Sequence,
-	}
-	if len(c.Finding) == 0 {
-		c.Finding = say.Literal(r.Finding)
+		Finding: r.Finding, Message: r.Message, sequence: m.Sequence,
 	}
 	if c.Status.Open() {
 		c.Impact = r.Impact

@@ -16,9 +16,9 @@ func TestLanguages(t *testing.T) {
 	r := operator.Journalled()[2]
 	r.Case, r.Class, r.Result, r.Digest, r.Undoing, r.Next = "66666666-20260102T150405", "vswitch-ip-exhausted", event.Asked, strings.Repeat("0", 32), false, 0
 	r.Service = event.Service{Namespace: "shop", Name: "web", UID: "66666666-0000-4000-8000-000000000000"}
-	r.SetFinding(say.F("The vSwitch is full: %s.", "vsw-1"))
+	r.Finding = say.F("The vSwitch is full: %s.", "vsw-1")
 	said := say.F("annotate %s", "vswitch-id=vsw-2")
-	r.Steps = []event.StepRecord{{Kind: "annotate", Text: said.String(), Said: said, Step: []byte("{}")}}
+	r.Steps = []event.StepRecord{{Kind: "annotate", Text: said, Step: []byte("{}")}}
 	if err := operator.Seed(t.Context(), s, r); err != nil {
 		t.Fatal(err)
 	}

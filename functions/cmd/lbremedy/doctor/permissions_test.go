@@ -64,7 +64,7 @@ func TestFixPermissions(t *testing.T) {
 		var would []event.Record
 		got := sc.Run(t.Context(), append(look, upgrade)...)
 		if err := json.Unmarshal([]byte(got.Out), &would); err != nil || got.Code != cli.CodeOpen || len(would) != 1 || would[0].Digest == "" ||
-			len(would[0].Steps) != 1 || !strings.Contains(would[0].Steps[0].Text, ramPolicy) ||
+			len(would[0].Steps) != 1 || !strings.Contains(would[0].Steps[0].Text.String(), ramPolicy) ||
 			!strings.Contains(string(would[0].Steps[0].Step), "ecs:DescribeInstances") {
 			t.Fatalf("code %d, %v: %s %s", got.Code, err, got.Out, got.Err)
 		}

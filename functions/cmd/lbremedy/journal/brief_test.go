@@ -69,17 +69,17 @@ func TestCommandFirst(t *testing.T) {
 		_, want, _ := strings.Cut(string(data), "\n-- want --\n")
 		want, _, _ = strings.Cut(want, "\n-- ")
 		r := operator.Journalled()[3]
-		r.Finding, r.Ask, r.Impact = "", "", event.Frozen
+		r.Finding, r.Ask, r.Impact = nil, nil, event.Frozen
 		for line := range strings.Lines(want) {
 			line = strings.TrimSpace(line)
 			switch key, text, _ := strings.Cut(line, ":"); {
 			case key == "ask":
-				r.Ask = strings.TrimSpace(text)
-			case r.Finding == "" && !slices.Contains([]string{"do", "cause", "end", "wait", "error", "note"}, key):
-				r.Finding = line
+				r.Ask = say.Literal(strings.TrimSpace(text))
+			case len(r.Finding) == 0 && !slices.Contains([]string{"do", "cause", "end", "wait", "error", "note"}, key):
+				r.Finding = say.Literal(line)
 			}
 		}
-		if r.Ask == "" || r.Finding == "" {
+		if len(r.Ask) == 0 || len(r.Finding) == 0 {
 			continue
 		}
 		seen++
@@ -95,7 +95,7 @@ func TestCommandFirst(t *testing.T) {
 				t.Errorf("%s: %d words before the first command:\n%s", file, n, out.String())
 			}
 			text := strings.Join(strings.Fields(out.String()), " ")
-			for _, sentence := range strings.SplitAfter(r.Finding, ". ") {
+			for _, sentence := range strings.SplitAfter(r.Finding.String(), ". ") {
 				if !strings.Contains(text, strings.Join(strings.Fields(sentence), " ")) {
 					t.Errorf("%s: %q is lost:\n%s", file, sentence, out.String())
 				}
@@ -106,7 +106,7 @@ func TestCommandFirst(t *testing.T) {
 		}
 		shown(func(r *event.Record) { r.Digest = "" })
 		shown(func(r *event.Record) {
-			r.Digest, r.Steps = "0123456789abcdef", []event.StepRecord{{Text: "trigger a resync", Wakes: true}}
+			r.Digest, r.Steps = "0123456789abcdef", []event.StepRecord{{Text: say.Literal("trigger a resync"), Wakes: true}}
 		})
 	}
 	if seen < 300 || divided == 0 {
@@ -133,7 +133,7 @@ func TestCommandFirstOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := operator.Journalled()[3]
-			r.Finding, r.Ask = tt.finding, tt.ask
+			r.Finding, r.Ask = say.Literal(tt.finding), say.Literal(tt.ask)
 			var out bytes.Buffer
 			p := operator.Call{Env: map[string]string{"LANG": tt.language}}.Program(&out, io.Discard)
 			p.Output = tt.output

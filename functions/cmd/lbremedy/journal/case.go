@@ -52,8 +52,17 @@ type Repeats struct {
 	Last  time.Time `json:"last"`  // when the last of them ended
 }
 
-// Printed returns a record as commands print it.
-func Printed(r event.Record) Case { return printed(r, nil) }
+// Printed returns a record as commands print it in JSON.
+func Printed(r event.Record) Case { return printed(r.In(nil), nil) }
+
+// english returns cases as commands print them in JSON.
+func english(list []Case) []Case {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Record = list[i].Record.In(nil)
+	}
+	return list
+}
 
 func printed(r event.Record, seen *Repeats) Case {
 	c := Case{Record: r, Result: r.Status(), FirstSeen: r.FirstFailure(), LastSeen: r.EventTime, Seen: seen, WaitMs: ms(r.Wait)}
@@ -62,10 +71,6 @@ func printed(r event.Record, seen *Repeats) Case {
 	}
 	if t := r.Timings; t != (event.Timings{}) {
 		c.TimingsMs = &Timings{ms(t.Queue), ms(t.Resume), ms(t.Diagnose), ms(t.Decide), ms(t.Apply), ms(t.Verify)}
-	}
-	c.Found = slices.Clone(r.Found)
-	for i, f := range c.Found {
-		c.Found[i] = f.In(nil)
 	}
 	if c.Attempts == nil {
 		c.Attempts = []time.Time{}

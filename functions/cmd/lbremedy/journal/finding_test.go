@@ -24,14 +24,14 @@ func TestFindingCase(t *testing.T) {
 			EventTime: now,
 		},
 		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker"},
-		Plan:    event.Plan{Finding: "It is full."},
-		Outcome: event.Outcome{Ask: "Make room."},
+		Plan:    event.Plan{Finding: say.Literal("It is full.")},
+		Outcome: event.Outcome{Ask: say.Literal("Make room.")},
 	}
 	r.Found = []event.Found{{Key: "a", Severity: "warning", Text: say.F("It has %d of %d.", 3, 3), Do: say.F("Make room.")}}
 	planned := r
 	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "doctor-finalizers", event.Service{Namespace: "shop", Name: "web",
 		UID: "55555555-0000-4000-8000-000000000002"}
-	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, strings.Repeat("0", 32)
+	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: say.Literal("touch it"), Step: []byte("{}")}}, strings.Repeat("0", 32)
 	if err := operator.Seed(t.Context(), s, r, planned); err != nil {
 		t.Fatal(err)
 	}

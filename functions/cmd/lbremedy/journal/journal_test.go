@@ -24,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 func TestJournal(t *testing.T) {
@@ -160,15 +161,15 @@ func TestReport(t *testing.T) {
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	fixed := operator.Journalled()[2]
 	fixed.Written, fixed.First = operator.Began.Add(1500*time.Millisecond), operator.Began.Add(300*time.Millisecond)
-	fixed.Steps[0].Text = "annotate " + key + "vswitch-id=vsw-b, remove " + key + "zone-maps"
+	fixed.Steps[0].Text = say.Literal("annotate " + key + "vswitch-id=vsw-b, remove " + key + "zone-maps")
 	fixed.Steps[0].Step = json.RawMessage(`{"set":{"` + key + `vswitch-id":"vsw-b"},"remove":["` + key + `zone-maps"],"was":{"` + key + `zone-maps":"h:vsw-a"}}`)
-	fixed.Steps[0].Undo.Text = "annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id"
+	fixed.Steps[0].Undo.Text = say.Literal("annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id")
 	fixed.Steps = append(fixed.Steps,
-		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high",
+		event.StepRecord{Kind: "listener", Text: say.Literal("let listener 80/tcp of lb-1 use the group rsp-2"), Risk: "high",
 			Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
-		event.StepRecord{Kind: "touch", Text: "trigger a resync", Risk: "low", Wakes: true, Step: json.RawMessage(`{"after":60000000000}`)})
-	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk. The risk of this plan is high."
-	fixed.Note = "Two other Services were in the same vSwitch."
+		event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low", Wakes: true, Step: json.RawMessage(`{"after":60000000000}`)})
+	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, say.Literal("Fix mode applies plans up to high risk. The risk of this plan is high.")
+	fixed.Note = say.Literal("Two other Services were in the same vSwitch.")
 	if err := operator.Seed(t.Context(), s, operator.Journalled()[1], fixed); err != nil {
 		t.Fatal(err)
 	}

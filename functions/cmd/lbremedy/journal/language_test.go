@@ -18,11 +18,11 @@ func TestLanguage(t *testing.T) {
 	r := operator.Journalled()[2]
 	r.Case, r.Class, r.Result, r.Digest, r.Undoing = "66666666-20260102T150405", "vswitch-ip-exhausted", event.Asked, strings.Repeat("0", 32), false
 	r.Service = event.Service{Namespace: "shop", Name: "web", UID: "66666666-0000-4000-8000-000000000000"}
-	r.SetFinding(say.F("The vSwitch is full: %s.", "vsw-1"))
-	r.SetAsk(say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i")))
+	r.Finding = say.F("The vSwitch is full: %s.", "vsw-1")
+	r.Ask = say.F("The Service can use another one: %s.", say.F("%s in %s", "vsw-2", "cn-hangzhou-i"))
 	said := say.F("annotate %s", "vswitch-id=vsw-2")
-	r.Steps, r.Next = []event.StepRecord{{Kind: "annotate", Text: said.String(), Said: said, Step: []byte("{}")}}, 0
-	r.Note, r.Said.Note = "A note without a message.", nil
+	r.Steps, r.Next = []event.StepRecord{{Kind: "annotate", Text: said, Step: []byte("{}")}}, 0
+	r.Note = say.Literal("A note without a message.")
 	if err := operator.Seed(t.Context(), s, r); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func ls(p *cli.Program) *cobra.Command {
 		"class":   func(a, b Case) int { return strings.Compare(a.Class, b.Class) },
 		"result":  func(a, b Case) int { return strings.Compare(string(a.Result), string(b.Result)) },
 		"age":     func(a, b Case) int { return b.FirstSeen.Compare(a.FirstSeen) },
-		"finding": func(a, b Case) int { return strings.Compare(a.Finding, b.Finding) },
+		"finding": func(a, b Case) int { return strings.Compare(a.Finding.String(), b.Finding.String()) },
 		"time":    func(a, b Case) int { return b.At.Compare(a.At) },
 	}}
 	cmd := &cobra.Command{
@@ -116,7 +116,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 					return err
 				}
 			}
-			return p.Print(seen, func() { printCases(p, seen) })
+			return p.Print(english(seen), func() { printCases(p, seen) })
 		},
 	}
 	f.FailureFlags(p, cmd)
@@ -163,13 +163,13 @@ func Live(p *cli.Program, r event.Record) {
 			said = r.Steps[r.Next].Text
 		}
 	case r.Error != "":
-		said = r.Error
+		said = say.Literal(r.Error)
 	case r.Result.Worked() && len(r.Steps) > 0:
-		said = p.Phrase("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure())))
+		said = say.Literal(p.Phrase("%s (%s after the failure)", r.Steps[0].Text, cli.Short(r.At.Sub(r.FirstFailure()))))
 	}
 	word := Outcome(p, r) + strings.Repeat(" ", max(0, len(event.NeedsApproval)-cli.Columns(p.Tell(r.Status().Word()))))
 	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05 MST"), word, command.Clean(r.Service.String()), r.Class)
-	fmt.Fprintln(p.Out, head+p.Cell(cli.Local(said), len(head)))
+	fmt.Fprintln(p.Out, head+p.Cell(cli.Local(said.String()), len(head)))
 }
 
 func printCases(p *cli.Program, cases []Case) {
@@ -209,7 +209,7 @@ func printCases(p *cli.Program, cases []Case) {
 		if several {
 			row = append([]any{c.Cluster}, row...)
 		}
-		t.AppendRow(append(row, cli.Plain(c.In(p.Language()).Finding)))
+		t.AppendRow(append(row, cli.Plain(c.In(p.Language()).Finding.String())))
 	}
 	t.Render()
 }

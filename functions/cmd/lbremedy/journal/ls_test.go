@@ -11,13 +11,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A person at a terminal gets colours, unless NO_COLOR says otherwise, and lines that fit.
 func TestTerminal(t *testing.T) {
 	c, s := operator.Embed(t)
 	r := operator.Journalled()[2]
-	r.Class, r.Service.Namespace, r.Service.Name, r.Finding = "lb-gone", "a", "b", strings.Repeat("word ", 30)
+	r.Class, r.Service.Namespace, r.Service.Name, r.Finding = "lb-gone", "a", "b", say.Literal(strings.Repeat("word ", 30))
 	if err := operator.Seed(t.Context(), s, r); err != nil {
 		t.Fatal(err)
 	}

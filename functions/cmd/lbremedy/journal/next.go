@@ -26,7 +26,7 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		return "lbremedy approve " + r.Case
 	case event.NeedsAction, event.Status(event.Failed):
 		above := ""
-		if slices.ContainsFunc(say.Pieces(r.Ask), func(p say.Piece) bool { return p.Command }) {
+		if slices.ContainsFunc(say.Pieces(r.Ask.String()), func(p say.Piece) bool { return p.Command }) {
 			above = l.Phrase("Run one of the commands above.") + " "
 		}
 		switch {

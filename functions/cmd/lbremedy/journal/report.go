@@ -43,9 +43,9 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	if dry || r.Status().Open() {
 		add(p.Phrase("Impact"), p.Tell(r.Impact.Text()))
 	}
-	add(p.Phrase("Finding"), r.Finding)
-	add(p.Phrase("To do"), r.Ask)
-	if todo := next(p.Language(), r, seen); !dry && !strings.Contains(r.Ask, todo) { // the question may name the command
+	add(p.Phrase("Finding"), r.Finding.String())
+	add(p.Phrase("To do"), r.Ask.String())
+	if todo := next(p.Language(), r, seen); !dry && !strings.Contains(r.Ask.String(), todo) { // the question may name the command
 		add(p.Phrase("Next"), todo)
 	}
 	if r.Undoing {
@@ -54,12 +54,12 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 		add(p.Phrase("Plan"), plan(p, r, dry))
 	}
 	add(p.Phrase("Sync"), changes(p, r))
-	add(p.Phrase("Rule"), cmp.Or(r.Decided, r.Rule))
-	if english.Decided != "" && english.Rule != english.Decided {
+	add(p.Phrase("Rule"), cmp.Or(r.Decided.String(), r.Rule.String()))
+	if len(english.Decided) > 0 && english.Rule.String() != english.Decided.String() {
 		waiting, _, _ := strings.Cut(p.Language().Format("Waiting before the next step: %s."), "%s")
-		add(p.Phrase("Waits"), strings.TrimPrefix(r.Rule, waiting))
+		add(p.Phrase("Waits"), strings.TrimPrefix(r.Rule.String(), waiting))
 	}
-	add(p.Phrase("Note"), r.Note)
+	add(p.Phrase("Note"), r.Note.String())
 	add(p.Phrase("Error"), r.Error)
 	add(p.Phrase("Ticket"), r.Ticket)
 	if dry {
@@ -191,7 +191,7 @@ type PlanStep struct {
 func Steps(p *cli.Program, r event.Record) []PlanStep {
 	var list []PlanStep
 	for _, s := range r.Steps {
-		one := PlanStep{Text: Brief(s.Text), Changes: differences(s)}
+		one := PlanStep{Text: Brief(s.Text.String()), Changes: differences(s)}
 		switch {
 		case s.Found && r.Undoing:
 			one.Note = p.Phrase("was already undone, or has gone: nothing was written")
@@ -203,7 +203,7 @@ func Steps(p *cli.Program, r event.Record) []PlanStep {
 		switch {
 		case r.Undoing:
 		case s.Undo != nil:
-			one.Undo = Brief(s.Undo.Text)
+			one.Undo = Brief(s.Undo.Text.String())
 		case s.Wakes:
 			one.Undo = p.Phrase("nothing to undo")
 		default:

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // standing is a case of each kind that is not over.
@@ -32,7 +33,7 @@ func standing() []event.Record {
 		return r
 	}
 	result := func(result event.Result) func(*event.Record) {
-		return func(r *event.Record) { r.Result, r.Rule = result, "The policy says so." }
+		return func(r *event.Record) { r.Result, r.Rule = result, say.Literal("The policy says so.") }
 	}
 	return []event.Record{
 		record(1, "vswitch-ip-exhausted", "planned", result(event.Planned)),
@@ -43,7 +44,7 @@ func standing() []event.Record {
 		}),
 		record(3, "ram-permission", "act", func(r *event.Record) {
 			result(event.Asked)(r)
-			r.Steps, r.Digest, r.Ask = nil, "", "Attach the policy."
+			r.Steps, r.Digest, r.Ask = nil, "", say.Literal("Attach the policy.")
 		}),
 		record(4, "throttling", "held", func(r *event.Record) { result(event.Waiting)(r); r.Held = event.HeldByPause }),
 		record(5, "throttling", "later", func(r *event.Record) { result(event.Waiting)(r); r.Wait = 90 * time.Second }),

@@ -56,9 +56,10 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 			if err != nil {
 				return err
 			}
-			var value any = story.Last()
+			records := english(story.Records)
+			var value any = records[len(records)-1]
 			if whole {
-				value = story.Records
+				value = records
 			}
 			return p.Print(value, func() {
 				fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(h.Last().Service.String())), paint(p, story.Last().Result))
@@ -182,9 +183,9 @@ func stepLine(p *cli.Program, r event.Record) string {
 	}
 	s := r.Steps[r.Next-1]
 	if s.Found {
-		return p.Phrase("step %d of %d found applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text)))
+		return p.Phrase("step %d of %d found applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text.String())))
 	}
-	return p.Phrase("step %d of %d applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text)))
+	return p.Phrase("step %d of %d applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text.String())))
 }
 
 // undonePlan prints what an undo has taken back, which the newest record does not hold.
@@ -197,9 +198,9 @@ func undonePlan(p *cli.Program, h History) {
 		r = r.In(p.Language())
 		fmt.Fprintln(p.Out)
 		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, p.Tell(r.Status().Word()))))
-		p.Field("Finding", r.Finding)
+		p.Field("Finding", r.Finding.String())
 		p.Field("Plan", plan(p, r, false))
-		p.Field("Rule", cmp.Or(r.Decided, r.Rule))
+		p.Field("Rule", cmp.Or(r.Decided.String(), r.Rule.String()))
 		p.Field("Written", p.Phrase("%s by %s", cli.Clock(r.Written), byWhom(p, r)))
 	}
 }

@@ -104,7 +104,7 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 				}
 				if !known[k] && f.at(c.At) {
 					known[k] = true
-					list = append(list, write{c, rec.Case, rec.Cluster, rec.Class, rec.Service, step.Text, rec.Who, rec.Person, rec.Approved})
+					list = append(list, write{c, rec.Case, rec.Cluster, rec.Class, rec.Service, step.Text.String(), rec.Who, rec.Person, rec.Approved})
 				}
 			}
 		}

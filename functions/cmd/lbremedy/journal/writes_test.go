@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Each write is listed once, however many records repeat it. One of which the journal holds no
@@ -22,7 +23,7 @@ func TestWrites(t *testing.T) {
 	first := old
 	first.Service.UID, first.Case = operator.UID(1), "44444444-20260102T150405"
 	first.Phase, first.Result, first.Next = event.Step, "", 1
-	tag := event.StepRecord{Kind: "tag-lb", Text: "tag lb-1", Target: "slb/lb-1", Risk: "high", Step: json.RawMessage(`{}`), Ended: call.At}
+	tag := event.StepRecord{Kind: "tag-lb", Text: say.Literal("tag lb-1"), Target: "slb/lb-1", Risk: "high", Step: json.RawMessage(`{}`), Ended: call.At}
 	made, found, half := tag, tag, tag
 	made.Calls, found.Found, half.Calls = []event.Call{call}, true, []event.Call{lost}
 	first.Steps = []event.StepRecord{made, found, half}

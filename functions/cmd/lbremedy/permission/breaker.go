@@ -3,6 +3,7 @@ package permission
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 			if open == nil {
 				open = []control.Breaker{}
 			}
-			return p.Print(open, func() {
+			return p.Print(English(open), func() {
 				if len(open) == 0 {
 					fmt.Fprintln(p.Out, p.Phrase("No breaker is open%s.", cli.InCluster(p.Cluster)))
 					return
@@ -39,7 +40,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 				t := p.Table("Class", "Cluster", "Since", "Why")
 				t.Prose("Why")
 				for _, b := range open {
-					t.AppendRow([]any{b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why)})
+					t.AppendRow([]any{b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why.String())})
 				}
 				t.Render()
 			})
@@ -75,16 +76,25 @@ breaker is open, and its plans need approval until a person closes it.`,
 					closed = append(closed, b)
 				}
 			}
-			return p.Print(closed, func() {
+			return p.Print(English(closed), func() {
 				if len(closed) == 0 {
 					fmt.Fprintln(p.Out, p.Phrase("The breaker of %s is not open%s.", args[0], cli.InCluster(p.Cluster)))
 				}
 				for _, b := range closed {
 					fmt.Fprintln(p.Out, p.Phrase("%s may write again in cluster %s. Its breaker was open since %s: %s",
-						b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why)))
+						b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why.String())))
 				}
 			})
 		}),
 	}
 	return command.Parent(cmd, ls, shut)
+}
+
+// English returns breakers as commands print them in JSON.
+func English(list []control.Breaker) []control.Breaker {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i] = list[i].In(nil)
+	}
+	return list
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // sentence matches English of more than a name: three words in a row.
@@ -32,7 +33,7 @@ func TestChinese(t *testing.T) {
 	records := append(operator.Journalled(), operator.Lately()...)
 	r := records[len(records)-1]
 	r.Class, r.Service.UID, r.Case = "tag-missing", operator.UID(1), operator.UID(1)[:8]+"-20260101T150405"
-	r.Digest, r.Steps = strings.Repeat("0", 32), []event.StepRecord{{Kind: "tag", Text: "tag it", Step: json.RawMessage(`{}`)}}
+	r.Digest, r.Steps = strings.Repeat("0", 32), []event.StepRecord{{Kind: "tag", Text: say.Literal("tag it"), Step: json.RawMessage(`{}`)}}
 	records, asked := append(records, r), r.Case
 	if err := operator.Seed(t.Context(), s, records...); err != nil {
 		t.Fatal(err)
@@ -48,9 +49,9 @@ func TestChinese(t *testing.T) {
 		"refused as invalid: a write needs the resource version that was read",
 	}
 	for _, r := range records {
-		others = append(others, r.Finding, r.Ask, r.Note, r.Rule, r.Error, r.Message, r.Cause)
+		others = append(others, r.Finding.String(), r.Ask.String(), r.Note.String(), r.Rule.String(), r.Error, r.Message, r.Cause)
 		for _, s := range r.Steps {
-			others = append(others, s.Text)
+			others = append(others, s.Text.String())
 		}
 	}
 	c = c.With("LBREMEDY_LANGUAGE", "zh")

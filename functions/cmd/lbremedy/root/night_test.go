@@ -40,7 +40,7 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "All clusters: Paused by ann", "", "pause", "--all-clusters", "--by", "ann", "--why", "network change")
 	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--by", "bob")
 	policy(sc.Fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
-	if r := u.Until(t, held(event.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
+	if r := u.Until(t, held(event.HeldByPause)); !strings.Contains(r.Rule.String(), "Paused by ann") {
 		t.Errorf("the rule is %q", r.Rule)
 	}
 	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "policy", "show")
@@ -80,7 +80,7 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")
 	policy(sc.Fixes())
 	asked := u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
-	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted has been open since") {
+	if !strings.Contains(asked.Rule.String(), "The breaker of the class vswitch-ip-exhausted has been open since") {
 		t.Errorf("the rule is %q", asked.Rule)
 	}
 	untouched()

@@ -28,8 +28,8 @@ func show(p *cli.Program, st Status) {
 	s := screen{p, st}
 	s.line("lbremedy", s.p.Paint(s.colour(), s.p.Tell(s.Headline())))
 	s.line("Version", s.p.Phrase("%s, controller %s", s.Version, cmp.Or(s.Controller, s.p.Phrase("unknown"))))
-	if s.Newer != "" {
-		s.line("", s.p.Paint(cli.Yellow, clip(s.p.Tell(s.newer))))
+	if len(s.Newer) > 0 {
+		s.line("", s.p.Paint(cli.Yellow, clip(s.p.Tell(s.Newer))))
 	}
 	switch {
 	case s.Cluster == "":
@@ -161,13 +161,13 @@ func (s screen) policy() {
 		s.line("Policy", s.missing("mode"))
 		return
 	}
-	lines := strings.SplitN(strings.TrimRight(cli.Wrap(s.p.Phrase("%s.", s.allows), "", wide-indent), "\n"), "\n", 2)
+	lines := strings.SplitN(strings.TrimRight(cli.Wrap(s.p.Phrase("%s.", s.Policy), "", wide-indent), "\n"), "\n", 2)
 	s.line("Policy", lines[0])
 	if len(lines) > 1 {
 		s.line("", clip(lines[1]))
 	}
-	if s.Freeze != "" {
-		s.line("Freeze", s.p.Paint(cli.Yellow, clip(s.p.Tell(s.frozen))))
+	if len(s.Freeze) > 0 {
+		s.line("Freeze", s.p.Paint(cli.Yellow, clip(s.p.Tell(s.Freeze))))
 	}
 }
 

@@ -38,14 +38,11 @@ type Status struct {
 	Cluster    string            `json:"cluster"`
 	Region     string            `json:"region,omitempty"`
 	Controller string            `json:"controller,omitempty"` // version
-	newer      say.Text          // Newer
-	Newer      string            `json:"newer,omitempty"` // that the controller is newer than what is known, as a sentence
+	Newer      say.Text          `json:"newer,omitempty"`      // that the controller is newer than what is known
 	NATS       Connection        `json:"nats"`
 	Mode       string            `json:"mode,omitempty"`
-	Policy     string            `json:"policy,omitempty"` // what it allows, as a sentence
-	allows     say.Text          // the same
-	frozen     say.Text          // Freeze
-	Freeze     string            `json:"freeze,omitempty"` // that is in force, as a sentence
+	Policy     say.Text          `json:"policy,omitempty"` // what it allows
+	Freeze     say.Text          `json:"freeze,omitempty"` // that is in force
 	Pauses     []control.Pause   `json:"pauses,omitempty"` // that are in force here
 	Breakers   []control.Breaker `json:"breakers,omitempty"`
 	Budgets    []Budget          `json:"spentBudgets,omitempty"` // the next one to have a place first
@@ -138,7 +135,7 @@ newer than what lbremedy knows is shown as such, and makes every plan riskier by
 			if err != nil {
 				return err
 			}
-			if err := p.Print(st, func() { show(p, st) }); err != nil {
+			if err := p.Print(st.english(), func() { show(p, st) }); err != nil {
 				return err
 			}
 			if code := st.Verdict.code(); code != 0 {
@@ -153,6 +150,15 @@ newer than what lbremedy knows is shown as such, and makes every plan riskier by
 type reading struct {
 	p *cli.Program
 	Status
+}
+
+// english returns the status as it is printed in JSON.
+func (s Status) english() Status {
+	for _, t := range []*say.Text{&s.Newer, &s.Policy, &s.Freeze} {
+		*t = say.Literal(t.String())
+	}
+	s.Breakers = permission.English(s.Breakers)
+	return s
 }
 
 // read reads the status. The error is a mistake of the caller, or a context that has ended.
@@ -255,13 +261,12 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	} else {
 		r.budgets(ctx, s, now.Policy.Budgets)
 		allowed := now.Policy
-		r.allows = permission.Describe(allowed)
-		r.Mode, r.Policy = string(remedy.Observe), r.allows.String()
+		r.Mode, r.Policy = string(remedy.Observe), permission.Describe(allowed)
 		if allowed.Mode != "" {
 			r.Mode = string(allowed.Mode)
 		}
 		if frozen, _ := allowed.Frozen(r.p.Now()); len(frozen) > 0 {
-			r.frozen, r.Freeze = frozen, frozen.String()
+			r.Freeze = frozen
 		}
 	}
 	pauses, err := control.Pauses(ctx, s)
@@ -331,8 +336,7 @@ func (r *reading) controller(ctx context.Context) {
 	default:
 		r.Controller = s.Controller.Version.String()
 		if s.Controller.Version.TooNew() {
-			r.newer = say.F("newer than %s, the newest release known here", ccm.Newest())
-			r.Newer = r.newer.String()
+			r.Newer = say.F("newer than %s, the newest release known here", ccm.Newest())
 		}
 	}
 }

@@ -81,12 +81,12 @@ Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
 	add := func(class string, i int, change func(*event.Record)) {
 		r := records[len(records)-1]
 		r.Class, r.Service.UID, r.Case = class, operator.UID(i), operator.UID(i)[:8]+fmt.Sprintf("-2026010%dT150405", i)
-		r.Finding, r.Ask = "", ""
+		r.Finding, r.Ask = nil, nil
 		change(&r)
 		records = append(records, r)
 	}
 	add("tag-missing", 1, func(r *event.Record) {
-		r.Digest, r.Steps = strings.Repeat("0", 32), []event.StepRecord{{Kind: "tag", Text: "tag it", Step: json.RawMessage(`{}`)}}
+		r.Digest, r.Steps = strings.Repeat("0", 32), []event.StepRecord{{Kind: "tag", Text: say.Literal("tag it"), Step: json.RawMessage(`{}`)}}
 	})
 	add("tag-missing", 2, func(r *event.Record) { r.Result = event.Planned })
 	add("tag-missing", 3, func(r *event.Record) { r.Result = event.Waiting })

@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A person lists the open incidents, looks at one, and closes it.
@@ -64,8 +65,8 @@ func TestTickets(t *testing.T) {
 			Service: event.Service{Namespace: "shop", Name: "web", UID: operator.UID(1)}, Event: "e", Message: "unpaid", EventTime: now,
 		},
 		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker"},
-		Plan:    event.Plan{Finding: "The account is in arrears.", Cause: "bill"},
-		Outcome: event.Outcome{Ask: "Pay."},
+		Plan:    event.Plan{Finding: say.Literal("The account is in arrears."), Cause: "bill"},
+		Outcome: event.Outcome{Ask: say.Literal("Pay.")},
 	}
 	if err := operator.Seed(ctx, s, r); err != nil {
 		t.Fatal(err)

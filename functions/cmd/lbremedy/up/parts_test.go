@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // What up can't run is refused before anything is connected to.
@@ -90,8 +91,8 @@ func TestNotifiers(t *testing.T) {
 				EventTime: at,
 			},
 			Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc"},
-			Plan:    event.Plan{Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes)},
-			Outcome: event.Outcome{Ask: "Make room."},
+			Plan:    event.Plan{Finding: say.Literal("It is full."), Cause: fmt.Sprint("vsw-", i%causes)},
+			Outcome: event.Outcome{Ask: say.Literal("Make room.")},
 		}
 		if err := operator.Seed(t.Context(), admin, r); err != nil {
 			t.Fatal(err)
@@ -176,8 +177,8 @@ func TestNotifierAsksTheCloud(t *testing.T) {
 			Event: "e", Message: "busy", EventTime: at,
 		},
 		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc"},
-		Plan:    event.Plan{Finding: "It is busy.", Cause: "it"},
-		Outcome: event.Outcome{Ask: "Wait."},
+		Plan:    event.Plan{Finding: say.Literal("It is busy."), Cause: "it"},
+		Outcome: event.Outcome{Ask: say.Literal("Wait.")},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -610,7 +610,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key, word := r.Case+" "+r.Class, string(r.Status())+" "+r.Finding+" "+string(r.Held)
+	key, word := r.Case+" "+r.Class, string(r.Status())+" "+r.Finding.String()+" "+string(r.Held)
 	if u.said[key] == word {
 		return
 	}
