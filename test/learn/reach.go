@@ -1,0 +1,253 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// standIns are packages whose types answer in place of the cloud: calls through an interface do not count as calls of theirs.
+var standIns = []string{"pkg/provider/dryrun", "pkg/provider/vmock"}
+
+// A unit is a function or a package's variable with what it stands on.
+type unit struct {
+	pack *pack
+	node ast.Node
+	uses []types.Object // of the module, whose code runs if this one does
+	apis []api
+}
+
+// An api is a method of a cloud's client that takes a request: the action that RAM knows it by, and where it is used.
+type api struct {
+	action string
+	at     token.Pos
+}
+
+// A graph knows the units of a tree.
+type graph struct {
+	*tree
+	units    map[types.Object]*unit
+	concrete []*types.Named                 // types that may stand behind an interface
+	meant    map[*types.Func][]types.Object // functions behind a method of an interface
+}
+
+// graphOf finds the units of a tree and what each of them uses.
+func graphOf(t *tree) *graph {
+	g := &graph{tree: t, units: map[types.Object]*unit{}, meant: map[*types.Func][]types.Object{}}
+	for _, p := range t.packs() {
+		below := strings.TrimPrefix(p.path, t.module+"/")
+		for _, name := range p.types.Scope().Names() {
+			n, ok := p.types.Scope().Lookup(name).Type().(*types.Named)
+			_, isType := p.types.Scope().Lookup(name).(*types.TypeName)
+			if ok && isType && !types.IsInterface(n) && !slices.Contains(standIns, below) {
+				g.concrete = append(g.concrete, n)
+			}
+		}
+		for _, f := range p.files {
+			for _, d := range f.Decls {
+				g.declare(p, d)
+			}
+		}
+	}
+	for _, u := range g.units {
+		w := walker{graph: g, unit: u}
+		w.walk(u.node, nil)
+	}
+	return g
+}
+
+func (g *graph) declare(p *pack, d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if o := p.info.Defs[d.Name]; o != nil {
+			g.units[o] = &unit{pack: p, node: d}
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+				for _, name := range v.Names {
+					if o := p.info.Defs[name]; o != nil {
+						g.units[o] = &unit{pack: p, node: v}
+					}
+				}
+			}
+		}
+	}
+}
+
+// A walker collects what a unit uses.
+type walker struct {
+	*graph
+	*unit
+}
+
+// walk goes through a node within a function with these results.
+func (w *walker) walk(n ast.Node, results *types.Tuple) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Body != nil {
+				w.walk(n.Body, w.pack.info.Defs[n.Name].Type().(*types.Signature).Results())
+			}
+			return false
+		case *ast.FuncLit:
+			if s, ok := w.pack.info.TypeOf(n).(*types.Signature); ok {
+				w.walk(n.Body, s.Results())
+			}
+			return false
+		case *ast.Ident:
+			w.use(w.pack.info.Uses[n], n.Pos())
+		case *ast.ReturnStmt:
+			for i, r := range n.Results {
+				if results != nil && len(n.Results) == results.Len() {
+					w.becomes(results.At(i).Type(), r)
+				}
+			}
+		case *ast.AssignStmt:
+			for i, r := range n.Rhs {
+				if len(n.Lhs) == len(n.Rhs) {
+					w.becomes(w.pack.info.TypeOf(n.Lhs[i]), r)
+				}
+			}
+		case *ast.CallExpr:
+			w.passes(n)
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && w.pack.info.Uses[key] != nil {
+				w.becomes(w.pack.info.Uses[key].Type(), n.Value)
+			}
+		}
+		return true
+	})
+}
+
+// passes notes what the arguments of a call become.
+func (w *walker) passes(call *ast.CallExpr) {
+	s, ok := w.pack.info.TypeOf(call.Fun).(*types.Signature)
+	for i, arg := range call.Args {
+		switch {
+		case !ok: // a conversion
+			w.becomes(w.pack.info.TypeOf(call.Fun), arg)
+		case s.Variadic() && i >= s.Params().Len()-1:
+			if list, ok := s.Params().At(s.Params().Len() - 1).Type().(*types.Slice); ok {
+				w.becomes(list.Elem(), arg)
+			}
+		case i < s.Params().Len():
+			w.becomes(s.Params().At(i).Type(), arg)
+		}
+	}
+}
+
+// use notes an object of the module, the functions behind a method of an interface, or an API.
+func (w *walker) use(o types.Object, at token.Pos) {
+	f, isFunc := o.(*types.Func)
+	if isFunc {
+		f = f.Origin()
+		o = f
+	}
+	switch {
+	case o == nil || o.Pkg() == nil:
+	case isFunc && w.behind(f) != nil:
+		w.uses = append(w.uses, w.behind(f)...)
+	case w.inside(o.Pkg()):
+		w.uses = append(w.uses, o)
+	case isFunc:
+		if action := actionOf(f); action != "" {
+			w.apis = append(w.apis, api{action, at})
+		}
+	}
+}
+
+// behind returns the functions that a method of an interface of the module can be; nil for any other function.
+func (g *graph) behind(f *types.Func) []types.Object {
+	if found, ok := g.meant[f]; ok {
+		return found
+	}
+	recv := f.Type().(*types.Signature).Recv()
+	if recv == nil || !types.IsInterface(recv.Type()) || !g.inside(f.Pkg()) {
+		g.meant[f] = nil
+		return nil
+	}
+	found := []types.Object{}
+	for _, n := range g.concrete {
+		if types.Implements(types.NewPointer(n), recv.Type().Underlying().(*types.Interface)) {
+			found = append(found, method(n, f))
+		}
+	}
+	g.meant[f] = found
+	return found
+}
+
+// method returns the function that a type has for the method of an interface.
+func method(n *types.Named, f *types.Func) types.Object {
+	o, _, _ := types.LookupFieldOrMethod(types.NewPointer(n), true, f.Pkg(), f.Name())
+	return o
+}
+
+// becomes notes that a value becomes one of a type: if that is an interface from outside of the module, such as a Reconciler,
+// outside code calls its methods.
+func (w *walker) becomes(target types.Type, value ast.Expr) {
+	outer, ok := target.(*types.Named)
+	if !ok || !types.IsInterface(target) || outer.Obj().Pkg() == nil || w.inside(outer.Obj().Pkg()) {
+		return
+	}
+	from := w.pack.info.TypeOf(value)
+	if p, ok := from.(*types.Pointer); ok {
+		from = p.Elem()
+	}
+	n, ok := from.(*types.Named)
+	if !ok || types.IsInterface(n) || !w.inside(n.Obj().Pkg()) {
+		return
+	}
+	for m := range outer.Underlying().(*types.Interface).Methods() {
+		if o := method(n, m); o != nil {
+			w.uses = append(w.uses, o)
+		}
+	}
+}
+
+var (
+	olderSDK = regexp.MustCompile(`/alibaba-cloud-sdk-go/services/([a-z]+)$`)
+	newerSDK = regexp.MustCompile(`/alibabacloud-go/([a-z]+)[a-z-]*-[0-9]{8}/`)
+)
+
+// actionOf returns the action that RAM knows a method of one of the cloud's clients by, such as slb:CreateLoadBalancer: its
+// first parameter is the request of that name. Empty for all others.
+func actionOf(f *types.Func) string {
+	s := f.Type().(*types.Signature)
+	if s.Recv() == nil || s.Params().Len() == 0 {
+		return ""
+	}
+	product := olderSDK.FindStringSubmatch(f.Pkg().Path())
+	if product == nil {
+		product = newerSDK.FindStringSubmatch(f.Pkg().Path() + "/")
+	}
+	p, ok := s.Params().At(0).Type().(*types.Pointer)
+	if product == nil || !ok {
+		return ""
+	}
+	n, ok := p.Elem().(*types.Named)
+	name, isRequest := strings.CutSuffix(path.Base(types.TypeString(p.Elem(), nil)), "Request")
+	if !ok || !isRequest {
+		return ""
+	}
+	return product[1] + ":" + strings.TrimPrefix(name, n.Obj().Pkg().Name()+".")
+}
+
+// from returns the units that run once a function does.
+func (g *graph) from(start types.Object) map[types.Object]*unit {
+	seen := map[types.Object]*unit{}
+	todo := []types.Object{start}
+	for len(todo) > 0 {
+		o := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if u := g.units[o]; u != nil && seen[o] == nil {
+			seen[o] = u
+			todo = append(todo, u.uses...)
+		}
+	}
+	return seen
+}
