@@ -7,43 +7,38 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Kinds of facts, in the order in which they are shown.
+// The kinds of facts, in the order in which they are shown, with an example of a name.
 const (
-	controllers = "controller" // a package that adds a reconciler
-	annotations = "annotation" // "clb scheduler"
-	immutables  = "immutable"  // "clb ip-version"
-	defaults    = "default"    // "spec=slb.s1.small"
-	events      = "event"      // "Service Warning SyncLoadBalancerFailed"
-	texts       = "text"       // a format of an error or of an Event on a Service
-	actions     = "action"     // "nlb nlb:CreateLoadBalancer"
+	controllers = "controller" // clb
+	annotations = "annotation" // clb scheduler
+	immutables  = "immutable"  // clb ip-version
+	defaults    = "default"    // spec=slb.s1.small
+	events      = "event"      // Service Warning SyncLoadBalancerFailed
+	texts       = "text"       // the format of an error of a sync, or of an Event on a Service
+	actions     = "action"     // nlb nlb:CreateLoadBalancer
+	wrappers    = "wrapper"    // the format of an error around another one of the module, which decides; it is compared with nothing
 )
 
 var kinds = []string{controllers, annotations, immutables, defaults, events, texts, actions}
 
-// Facts are the names of each kind, and where each is in the source.
+// Facts are the names of each kind, and where in the source each of them is.
 type Facts map[string]map[string][]string
 
 func (f Facts) add(kind, name string, where ...string) {
 	if f[kind] == nil {
 		f[kind] = map[string][]string{}
 	}
-	for _, w := range append(where, f[kind][name]...) {
-		if !slices.Contains(f[kind][name], w) {
-			f[kind][name] = append(f[kind][name], w)
-		}
-	}
-	if f[kind][name] == nil {
-		f[kind][name] = []string{}
-	}
+	list := append(f[kind][name], where...)
+	slices.Sort(list)
+	f[kind][name] = slices.Compact(list)
 }
 
-// The reconcilers that are compared with the tables, by the folder of their package.
+// reconcilers are those that are compared with the tables, by the folder of their package.
 var reconcilers = map[string]string{
 	"pkg/controller/service/clbv1": "clb",
 	"pkg/controller/service/nlbv2": "nlb",
@@ -55,69 +50,61 @@ var reconcilers = map[string]string{
 type reader struct {
 	*graph
 	facts  Facts
-	fields map[types.Object][]string   // annotations that a field of a model gets its value from
-	values map[types.Object][]ast.Expr // what is assigned to a variable or field
-	infos  map[ast.Expr]*types.Info    // of the values
-	unit   *unit
+	values map[types.Object][]ast.Expr // what variables, fields and parameters get
 }
 
-// read returns what the source tree says.
+// read returns what a source tree says. What no reconciler reaches is not in it.
 func read(t *tree) Facts {
-	g := graphOf(t)
-	r := &reader{graph: g, facts: Facts{}, fields: map[types.Object][]string{}, values: map[types.Object][]ast.Expr{}, infos: map[ast.Expr]*types.Info{}}
-	for _, u := range g.units {
-		r.unit = u
-		r.assigned()
-		r.defaults()
+	r := &reader{graph: graphOf(t), facts: Facts{}, values: map[types.Object][]ast.Expr{}}
+	for _, u := range r.units {
+		r.assigned(u.node)
+		r.defaults(u.node)
 	}
-	for _, p := range t.packs() {
-		add, ok := p.types.Scope().Lookup("Add").(*types.Func)
-		if !ok || !strings.Contains(p.path, "/controller/") {
+	for path := range t.own {
+		add, ok := t.imported[path].Scope().Lookup("Add").(*types.Func)
+		if !ok || !strings.Contains(path, "/controller/") {
 			continue
 		}
-		below := strings.TrimPrefix(p.path, t.module+"/")
+		below := strings.TrimPrefix(path, t.module+"/")
 		name := cmp.Or(reconcilers[below], below)
 		r.facts.add(controllers, name, r.at(add.Pos()))
-		for _, u := range g.from(add) {
-			r.unit = u
-			r.reconciler(name)
+		for _, u := range r.from(add) {
+			r.reached(u, name, reconcilers[below] != "")
 		}
 	}
 	return r.facts
 }
 
-// reconciler reads the facts of a unit that one reaches.
-func (r *reader) reconciler(name string) {
-	known := slices.Contains([]string{"clb", "nlb", "node", "route"}, name)
-	for _, a := range r.unit.apis {
-		if known {
+// reached reads a unit that the reconciler reaches.
+func (r *reader) reached(u *unit, name string, compared bool) {
+	for _, a := range u.apis {
+		if compared {
 			r.facts.add(actions, name+" "+a.action, r.at(a.at))
 		}
 	}
-	var within []*ast.IfStmt
-	ast.PreorderStack(r.unit.node, nil, func(n ast.Node, stack []ast.Node) bool {
-		within = within[:0]
-		for _, outer := range stack {
-			if s, ok := outer.(*ast.IfStmt); ok {
-				within = append(within, s)
-			}
-		}
+	if _, ok := u.node.(*ast.FuncDecl); !ok {
+		return
+	}
+	side := name == "clb" || name == "nlb"
+	ast.PreorderStack(u.node, nil, func(n ast.Node, stack []ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if f := r.callee(n); f != nil {
-				if f.Name() == "GetDefaultValue" {
-					return false // it asks what an annotation is without the Service's
-				}
-				r.event(f, n)
-				if name == "clb" || name == "nlb" {
-					r.text(name, f, n, within)
-				}
+			f := r.callee(n)
+			if f == nil {
+				break
+			}
+			if f.Name() == asksDefault {
+				return false
+			}
+			r.recorded(f, n, side)
+			if side {
+				r.text(name, f, n, stack)
 			}
 		case *ast.CompositeLit:
 			r.written(n)
 		}
-		if e, ok := n.(ast.Expr); ok && (name == "clb" || name == "nlb") {
-			if short := r.annotation(e, stack); short != "" {
+		if e, ok := n.(ast.Expr); ok && side {
+			if short := r.annotation(e, stack[len(stack)-1]); short != "" {
 				r.facts.add(annotations, name+" "+short, r.at(e.Pos()))
 			}
 		}
@@ -129,19 +116,17 @@ const (
 	annotationPrefix = "service.beta.kubernetes.io/"
 	shortPrefix      = "loadbalancer-"
 	wholePrefix      = annotationPrefix + "alibaba-cloud-" + shortPrefix
+	asksDefault      = "GetDefaultValue" // it asks what an annotation is without a Service's
 )
 
-// annotation returns the annotation that the expression names, as the tables call it; empty if it names none. A whole key counts as
-// an index of annotations: labels have the same prefix.
-func (r *reader) annotation(e ast.Expr, stack []ast.Node) string {
-	text, ok := r.constant(e)
-	if !ok {
-		return ""
-	}
+// annotation returns the annotation that an expression names, as the tables call it; empty if it names none. A whole key has to be an
+// index of annotations, since labels have the same prefix.
+func (r *reader) annotation(e ast.Expr, in ast.Node) string {
+	text, _ := r.constant(e)
 	if short, ok := strings.CutPrefix(text, shortPrefix); ok {
 		return short
 	}
-	index, ok := stack[len(stack)-1].(*ast.IndexExpr)
+	index, ok := in.(*ast.IndexExpr)
 	if !ok || !strings.HasPrefix(text, annotationPrefix) {
 		return ""
 	}
@@ -151,51 +136,68 @@ func (r *reader) annotation(e ast.Expr, stack []ast.Node) string {
 	return strings.TrimPrefix(text, wholePrefix)
 }
 
-// assigned notes what the unit gives to variables and fields.
-func (r *reader) assigned() {
-	note := func(target ast.Expr, value ast.Expr) {
-		var o types.Object
-		switch target := target.(type) {
-		case *ast.Ident:
-			o = cmp.Or(r.unit.pack.info.Defs[target], r.unit.pack.info.Uses[target])
-		case *ast.SelectorExpr:
-			o = r.unit.pack.info.Uses[target.Sel]
+// named returns the annotations that are asked for in an expression.
+func (r *reader) named(e ast.Expr) (list []string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).Name() == asksDefault {
+			return false
 		}
-		if o == nil {
-			return
-		}
-		r.values[o] = append(r.values[o], value)
-		r.infos[value] = r.unit.pack.info
-		ast.Inspect(value, func(n ast.Node) bool {
-			if e, ok := n.(ast.Expr); ok {
-				if text, ok := r.constant(e); ok && strings.HasPrefix(text, shortPrefix) {
-					r.fields[o] = append(r.fields[o], strings.TrimPrefix(text, shortPrefix))
-				}
+		if e, ok := n.(ast.Expr); ok {
+			if text, _ := r.constant(e); strings.HasPrefix(text, shortPrefix) {
+				list = append(list, strings.TrimPrefix(text, shortPrefix))
 			}
-			call, ok := n.(*ast.CallExpr)
-			return !ok || r.callee(call) == nil || r.callee(call).Name() != "GetDefaultValue"
-		})
+		}
+		return true
+	})
+	return list
+}
+
+// assigned notes what a unit gives to variables, fields and the parameters of functions.
+func (r *reader) assigned(n ast.Node) {
+	note := func(target, value ast.Expr) {
+		if o := r.object(target); o != nil {
+			r.values[o] = append(r.values[o], value)
+		}
 	}
-	ast.Inspect(r.unit.node, func(n ast.Node) bool {
+	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
-			for i, value := range n.Rhs {
-				if len(n.Lhs) == len(n.Rhs) || i == 0 {
-					note(n.Lhs[i], value)
-				}
+			for i, target := range n.Lhs {
+				note(target, n.Rhs[min(i, len(n.Rhs)-1)]) // of several results of a call, each has the call
 			}
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok {
-				note(key, n.Value)
+			note(n.Key, n.Value)
+		case *ast.CallExpr:
+			f := r.callee(n)
+			if f == nil || r.units[f] == nil {
+				break
+			}
+			for i, arg := range n.Args[:min(len(n.Args), f.Signature().Params().Len())] {
+				p := f.Signature().Params().At(i)
+				r.values[p] = append(r.values[p], arg)
 			}
 		}
 		return true
 	})
 }
 
-// defaults reads a variable of the package that maps annotations to values.
-func (r *reader) defaults() {
-	v, ok := r.unit.node.(*ast.ValueSpec)
+// object returns the variable or field that an expression is; nil if it is none.
+func (r *reader) object(e ast.Expr) types.Object {
+	switch e := e.(type) {
+	case *ast.Ident:
+		if o := r.info.Defs[e]; o != nil {
+			return o
+		}
+		return r.info.Uses[e]
+	case *ast.SelectorExpr:
+		return r.info.Uses[e.Sel]
+	}
+	return nil
+}
+
+// defaults reads a variable of a package that maps annotations to values.
+func (r *reader) defaults(n ast.Node) {
+	v, ok := n.(*ast.ValueSpec)
 	if !ok {
 		return
 	}
@@ -209,200 +211,32 @@ func (r *reader) defaults() {
 			if !ok {
 				continue
 			}
-			is, ok := r.constant(pair.Value)
-			ast.Inspect(pair.Key, func(n ast.Node) bool {
-				if e, isExpr := n.(ast.Expr); isExpr && ok {
-					if text, _ := r.constant(e); strings.HasPrefix(text, shortPrefix) {
-						r.facts.add(defaults, strings.TrimPrefix(text, shortPrefix)+"="+is, r.at(pair.Pos()))
-					}
-				}
-				return true
-			})
-		}
-	}
-}
-
-// event reads a call of a recorder.
-func (r *reader) event(f *types.Func, call *ast.CallExpr) {
-	about := slices.Index([]string{"Event", "Eventf", "AnnotatedEventf"}, f.Name()) // AnnotatedEventf has annotations second
-	recv := f.Type().(*types.Signature).Recv()
-	if about < 0 || recv == nil || !strings.HasSuffix(types.TypeString(recv.Type(), nil), ".EventRecorder") {
-		return
-	}
-	rest := call.Args[1:]
-	if f.Name() == "AnnotatedEventf" {
-		rest = call.Args[2:]
-	}
-	sort, reason := r.word(rest[0]), r.word(rest[1])
-	for _, kind := range r.objects(call.Args[0], r.unit.pack.info, nil) {
-		r.facts.add(events, kind+" "+sort+" "+reason, r.at(call.Pos()))
-		if kind == "Service" && len(rest) > 2 {
-			r.format(rest[2], call.Pos(), false)
-		}
-	}
-}
-
-// written reads an Event that is written without a recorder.
-func (r *reader) written(list *ast.CompositeLit) {
-	if t := r.unit.pack.info.TypeOf(list); t == nil || !strings.HasSuffix(types.TypeString(t, nil), "k8s.io/api/core/v1.Event") {
-		return
-	}
-	value := func(of ast.Expr, name string) ast.Expr {
-		inner, ok := of.(*ast.CompositeLit)
-		if !ok {
-			return nil
-		}
-		for _, e := range inner.Elts {
-			if pair, ok := e.(*ast.KeyValueExpr); ok {
-				if key, ok := pair.Key.(*ast.Ident); ok && key.Name == name {
-					return pair.Value
+			if is, ok := r.constant(pair.Value); ok {
+				for _, short := range r.named(pair.Key) {
+					r.facts.add(defaults, short+"="+is, r.at(pair.Pos()))
 				}
 			}
 		}
-		return nil
 	}
-	about := value(list, "InvolvedObject")
-	if about == nil {
-		return // it is what an Event is about
-	}
-	reason := r.word(value(list, "Reason"))
-	if reason == "?" {
-		reason = r.word(value(value(list, "ObjectMeta"), "Name"))
-	}
-	r.facts.add(events, r.word(value(about, "Kind"))+" "+r.word(value(list, "Type"))+" "+reason, r.at(list.Pos()))
 }
 
-// objects returns the kinds of what an Event is about: those of the type, or those of a reference by all that is assigned to it.
-func (r *reader) objects(e ast.Expr, info *types.Info, seen []types.Object) []string {
-	t := info.TypeOf(e)
-	if p, ok := t.(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	n, ok := t.(*types.Named)
-	switch {
-	case !ok || types.IsInterface(n):
-		return []string{"?"}
-	case n.Obj().Name() != "ObjectReference":
-		return []string{n.Obj().Name()}
-	}
-	var o types.Object
-	switch e := e.(type) {
-	case *ast.UnaryExpr:
-		return r.objects(e.X, info, seen)
-	case *ast.CompositeLit:
-		for _, part := range e.Elts {
-			if pair, ok := part.(*ast.KeyValueExpr); ok && types.ExprString(pair.Key) == "Kind" {
-				if text := info.Types[pair.Value].Value; text != nil {
-					return []string{constant.StringVal(text)}
-				}
-			}
-		}
-		return []string{"?"}
-	case *ast.Ident:
-		o = cmp.Or(info.Uses[e], info.Defs[e])
-	case *ast.SelectorExpr:
-		o = info.Uses[e.Sel]
-	}
-	var all []string
-	for _, value := range r.values[o] {
-		if !slices.Contains(seen, o) {
-			all = append(all, r.objects(value, r.infos[value], append(seen, o))...)
-		}
-	}
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) == 0 && len(seen) == 0 {
-		return []string{"?"}
-	}
-	return all
-}
-
-// once is how errors call an attribute that cannot be changed.
-var once = regexp.MustCompile(`can not change|cannot be changed`)
-
-// text reads an error that is made from a format, and the attribute that it says cannot be changed.
-func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, within []*ast.IfStmt) {
-	if name := f.FullName(); name != "fmt.Errorf" && name != "errors.New" && name != "github.com/pkg/errors.New" && name != "github.com/pkg/errors.Errorf" {
-		return
-	}
-	wraps := slices.ContainsFunc(call.Args[1:], func(e ast.Expr) bool {
-		if types.Implements(r.unit.pack.info.TypeOf(e), types.Universe.Lookup("error").Type().Underlying().(*types.Interface)) {
-			return true
-		}
-		inner, ok := e.(*ast.CallExpr)
-		return ok && r.callee(inner) != nil && r.callee(inner).FullName() == "(error).Error"
-	})
-	format := r.format(call.Args[0], call.Pos(), wraps)
-	if !once.MatchString(format) || len(within) == 0 {
-		return
-	}
-	ast.Inspect(within[len(within)-1].Cond, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			for _, short := range r.fields[r.unit.pack.info.Uses[s.Sel]] {
-				r.facts.add(immutables, side+" "+short, r.at(call.Pos()))
-			}
-		}
-		return true
-	})
-}
-
-// format notes a text, unless another error decides what it means, and returns it.
-func (r *reader) format(e ast.Expr, at token.Pos, wraps bool) string {
-	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "fmt.Sprintf" {
-		e = call.Args[0]
-	}
-	text, ok := r.constant(e)
-	if ok {
-		name := texts
-		if wraps {
-			name = "wrapper"
-		}
-		r.facts.add(name, text, r.at(at))
-	}
-	return text
-}
-
-// callee returns the function that is called; nil if that is a value.
+// callee returns the function that is called; nil if that is a value or a type.
 func (r *reader) callee(call *ast.CallExpr) *types.Func {
-	var name *ast.Ident
-	switch f := call.Fun.(type) {
-	case *ast.Ident:
-		name = f
-	case *ast.SelectorExpr:
-		name = f.Sel
-	default:
-		return nil
-	}
-	f, _ := r.unit.pack.info.Uses[name].(*types.Func)
+	f, _ := r.object(call.Fun).(*types.Func)
 	return f
 }
 
 // constant returns the text that an expression always has.
 func (r *reader) constant(e ast.Expr) (string, bool) {
-	v := r.unit.pack.info.Types[e].Value
+	v := r.info.Types[e].Value
 	if v == nil || v.Kind() != constant.String {
 		return "", false
 	}
 	return constant.StringVal(v), true
 }
 
-// word returns the constant text of an expression, or "?".
-func (r *reader) word(e ast.Expr) string {
-	if e == nil {
-		return "?"
-	}
-	text, ok := r.constant(e)
-	if !ok {
-		return "?"
-	}
-	return text
-}
-
-// at returns file and line below the tree's folder.
+// at returns the file below the tree's folder, and the line.
 func (r *reader) at(pos token.Pos) string {
 	p := r.fset.Position(pos)
-	file, err := filepath.Rel(r.dir, p.Filename)
-	if err != nil {
-		file = p.Filename
-	}
-	return filepath.ToSlash(file) + ":" + strconv.Itoa(p.Line)
+	return filepath.ToSlash(strings.TrimPrefix(p.Filename, r.dir+string(filepath.Separator))) + ":" + strconv.Itoa(p.Line)
 }

@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,16 +23,9 @@ type tree struct {
 	goroot      string
 	fset        *token.FileSet
 	build       build.Context
-	own         map[string]*pack          // packages of the module, by path
+	info        *types.Info               // of the module's packages
+	own         map[string][]*ast.File    // the files of the module's packages, by path
 	imported    map[string]*types.Package // all packages, by path
-}
-
-// A pack is a package of the module.
-type pack struct {
-	path  string
-	types *types.Package
-	info  *types.Info
-	files []*ast.File
 }
 
 // load reads the module in the folder, without its tests. What the code imports is in the module's vendor folder or in
@@ -54,7 +46,8 @@ func load(dir string) (*tree, error) {
 	}
 	t := &tree{
 		dir: dir, module: string(name[1]), goroot: strings.TrimSpace(string(root)), fset: token.NewFileSet(), build: build.Default,
-		own: map[string]*pack{}, imported: map[string]*types.Package{"unsafe": types.Unsafe},
+		own: map[string][]*ast.File{}, imported: map[string]*types.Package{"unsafe": types.Unsafe},
+		info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}},
 	}
 	t.build.CgoEnabled = false
 	return t, filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -104,11 +97,9 @@ func (t *tree) Import(path string) (*types.Package, error) {
 		return empty, nil
 	}
 	found, _ := t.build.ImportDir(dir, 0) // its error is about one file, or about a folder without any
-	own := t.inside(empty)
 	var files []*ast.File
 	for _, name := range found.GoFiles {
-		mode := parser.SkipObjectResolution
-		f, err := parser.ParseFile(t.fset, filepath.Join(dir, name), nil, mode)
+		f, err := parser.ParseFile(t.fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
@@ -117,21 +108,12 @@ func (t *tree) Import(path string) (*types.Package, error) {
 	if len(files) == 0 {
 		return empty, nil
 	}
-	config := types.Config{Importer: t, IgnoreFuncBodies: !own, Error: func(error) {}, FakeImportC: true}
+	config := types.Config{Importer: t, IgnoreFuncBodies: true, Error: func(error) {}, FakeImportC: true}
 	var info *types.Info
-	if own {
-		info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
-			Selections: map[*ast.SelectorExpr]*types.Selection{}}
+	if t.inside(empty) {
+		config.IgnoreFuncBodies, info = false, t.info
+		t.own[path] = files
 	}
-	p, _ := config.Check(path, t.fset, files, info) // told to Error, which takes no notice
-	t.imported[path] = p
-	if own {
-		t.own[path] = &pack{path: path, types: p, info: info, files: files}
-	}
-	return p, nil
-}
-
-// packs returns the packages of the module, sorted.
-func (t *tree) packs() []*pack {
-	return slices.SortedFunc(maps.Values(t.own), func(a, b *pack) int { return strings.Compare(a.path, b.path) })
+	t.imported[path], _ = config.Check(path, t.fset, files, info) // Error takes no notice of what does not compile
+	return t.imported[path], nil
 }

@@ -15,7 +15,6 @@ var standIns = []string{"pkg/provider/dryrun", "pkg/provider/vmock"}
 
 // A unit is a function or a package's variable with what it stands on.
 type unit struct {
-	pack *pack
 	node ast.Node
 	uses []types.Object // of the module, whose code runs if this one does
 	apis []api
@@ -38,18 +37,19 @@ type graph struct {
 // graphOf finds the units of a tree and what each of them uses.
 func graphOf(t *tree) *graph {
 	g := &graph{tree: t, units: map[types.Object]*unit{}, meant: map[*types.Func][]types.Object{}}
-	for _, p := range t.packs() {
-		below := strings.TrimPrefix(p.path, t.module+"/")
-		for _, name := range p.types.Scope().Names() {
-			n, ok := p.types.Scope().Lookup(name).Type().(*types.Named)
-			_, isType := p.types.Scope().Lookup(name).(*types.TypeName)
-			if ok && isType && !types.IsInterface(n) && !slices.Contains(standIns, below) {
-				g.concrete = append(g.concrete, n)
+	for path, files := range t.own {
+		scope := t.imported[path].Scope()
+		for _, name := range scope.Names() {
+			o, isType := scope.Lookup(name).(*types.TypeName)
+			if isType && !types.IsInterface(o.Type()) && !slices.Contains(standIns, strings.TrimPrefix(path, t.module+"/")) {
+				if n, ok := o.Type().(*types.Named); ok {
+					g.concrete = append(g.concrete, n)
+				}
 			}
 		}
-		for _, f := range p.files {
+		for _, f := range files {
 			for _, d := range f.Decls {
-				g.declare(p, d)
+				g.declare(d)
 			}
 		}
 	}
@@ -60,18 +60,19 @@ func graphOf(t *tree) *graph {
 	return g
 }
 
-func (g *graph) declare(p *pack, d ast.Decl) {
+// declare notes a function or variables.
+func (g *graph) declare(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		if o := p.info.Defs[d.Name]; o != nil {
-			g.units[o] = &unit{pack: p, node: d}
+		if o := g.info.Defs[d.Name]; o != nil {
+			g.units[o] = &unit{node: d}
 		}
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
 			if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR {
 				for _, name := range v.Names {
-					if o := p.info.Defs[name]; o != nil {
-						g.units[o] = &unit{pack: p, node: v}
+					if o := g.info.Defs[name]; o != nil {
+						g.units[o] = &unit{node: v}
 					}
 				}
 			}
@@ -91,16 +92,16 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			if n.Body != nil {
-				w.walk(n.Body, w.pack.info.Defs[n.Name].Type().(*types.Signature).Results())
+				w.walk(n.Body, w.info.Defs[n.Name].Type().(*types.Signature).Results())
 			}
 			return false
 		case *ast.FuncLit:
-			if s, ok := w.pack.info.TypeOf(n).(*types.Signature); ok {
+			if s, ok := w.info.TypeOf(n).(*types.Signature); ok {
 				w.walk(n.Body, s.Results())
 			}
 			return false
 		case *ast.Ident:
-			w.use(w.pack.info.Uses[n], n.Pos())
+			w.use(w.info.Uses[n], n.Pos())
 		case *ast.ReturnStmt:
 			for i, r := range n.Results {
 				if results != nil && len(n.Results) == results.Len() {
@@ -110,14 +111,14 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 		case *ast.AssignStmt:
 			for i, r := range n.Rhs {
 				if len(n.Lhs) == len(n.Rhs) {
-					w.becomes(w.pack.info.TypeOf(n.Lhs[i]), r)
+					w.becomes(w.info.TypeOf(n.Lhs[i]), r)
 				}
 			}
 		case *ast.CallExpr:
 			w.passes(n)
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && w.pack.info.Uses[key] != nil {
-				w.becomes(w.pack.info.Uses[key].Type(), n.Value)
+			if key, ok := n.Key.(*ast.Ident); ok && w.info.Uses[key] != nil {
+				w.becomes(w.info.Uses[key].Type(), n.Value)
 			}
 		}
 		return true
@@ -126,11 +127,11 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 
 // passes notes what the arguments of a call become.
 func (w *walker) passes(call *ast.CallExpr) {
-	s, ok := w.pack.info.TypeOf(call.Fun).(*types.Signature)
+	s, ok := w.info.TypeOf(call.Fun).(*types.Signature)
 	for i, arg := range call.Args {
 		switch {
 		case !ok: // a conversion
-			w.becomes(w.pack.info.TypeOf(call.Fun), arg)
+			w.becomes(w.info.TypeOf(call.Fun), arg)
 		case s.Variadic() && i >= s.Params().Len()-1:
 			if list, ok := s.Params().At(s.Params().Len() - 1).Type().(*types.Slice); ok {
 				w.becomes(list.Elem(), arg)
@@ -194,7 +195,7 @@ func (w *walker) becomes(target types.Type, value ast.Expr) {
 	if !ok || !types.IsInterface(target) || outer.Obj().Pkg() == nil || w.inside(outer.Obj().Pkg()) {
 		return
 	}
-	from := w.pack.info.TypeOf(value)
+	from := w.info.TypeOf(value)
 	if p, ok := from.(*types.Pointer); ok {
 		from = p.Elem()
 	}
