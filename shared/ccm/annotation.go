@@ -315,7 +315,7 @@ func KnownKeys() []KnownKey {
 		{from("v1.9.3.220"), network, "ip-version"},
 		{from("v2.3.0"), nil, "hostname"},
 		{from("v2.7.0"), nil, "ip"},
-		{&Span{Until: Version{2, 12, 0, 0}}, nil, "slb-network-type"},
+		{&Span{Until: v201}, nil, "slb-network-type"}, // later releases declare it and do not read it
 		{from("v2.12.0"), nil, "network-type"},
 		{from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete"},
 		// Its listeners.

@@ -99,7 +99,7 @@ func compare(source Facts, ours Tables, verdicts Verdicts) ([]Result, error) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(found)) {
 			about, reason := name[:strings.IndexByte(name+" ", ' ')], name[strings.LastIndexByte(name, ' ')+1:]
-			if ours.Facts[kind][name] == nil && !(kind == events && about == "Service" && ours.watched(reason)) {
+			if ours.Facts[kind][name] == nil && !(kind == events && ours.watched(about, reason)) {
 				note("+", name, found[name])
 			}
 		}
@@ -117,7 +117,7 @@ var (
 	// outermost is what the controller puts before the error of a sync.
 	outermost = regexp.MustCompile(`^(?:DryRun: )?Error (?:syncing|deleting) load balancer(?: \[[^\]]*\])?: `)
 	// foreign is where the text of something else begins in a message: a cloud's answer, or a connection that failed.
-	foreign = regexp.MustCompile(`Message: |(?:Get|Post) "|SDK\.|lookup |dial tcp`)
+	foreign = regexp.MustCompile(`Message: |(?:Get|Post) "|SDK\.|lookup |dial tcp|context deadline exceeded$`)
 )
 
 // compareTexts notes the formats that neither the corpus nor a class knows, and the messages of the corpus that no format makes.
@@ -137,7 +137,7 @@ func compareTexts(found, wraps map[string][]string, ours Tables, note func(sign,
 		if err != nil {
 			return err
 		}
-		known := false
+		known := slices.ContainsFunc(ours.samples, re.MatchString)
 		for i, m := range ours.messages {
 			known = known || re.MatchString(m)
 			made[i] = made[i] || re.MatchString(outermost.ReplaceAllString(m, ""))

@@ -149,16 +149,16 @@ func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, stack []as
 // wraps reports whether what a format has as an argument is an error that code of the module has made: then that decides what went
 // wrong, and has a text of its own. It is the one that was assigned last before.
 func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
-	if call, ok := e.(*ast.CallExpr); ok {
-		if f := r.callee(call); f == nil || f.FullName() != "(error).Error" {
-			return false
-		}
+	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "(error).Error" {
 		e = call.Fun.(*ast.SelectorExpr).X
 	}
 	if t := r.info.TypeOf(e); t == nil || !types.Implements(t, types.Universe.Lookup("error").Type().Underlying().(*types.Interface)) {
 		return false
 	}
-	var last ast.Expr
+	last := e
+	if r.object(e) != nil {
+		last = nil
+	}
 	for _, value := range r.values[r.object(e)] {
 		if value.Pos() < at.Pos() && (last == nil || value.Pos() > last.Pos()) {
 			last = value
@@ -174,6 +174,7 @@ func (r *reader) format(kind string, e ast.Expr, at *ast.CallExpr) string {
 		e = call.Args[0]
 	}
 	text, ok := r.constant(e)
+	text = strings.TrimSpace(text)
 	if ok {
 		r.facts.add(kind, text, r.at(at.Pos()))
 	}

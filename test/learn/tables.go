@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,14 +19,18 @@ import (
 // Tables are what this project knows of a release.
 type Tables struct {
 	Facts                           // but for texts, and with the place in our tables
-	messages []string               // as the corpus has them
-	watched  func(string) bool      // whether Events on Services with this reason are read
+	messages []string                          // as the corpus has them of this release
+	samples  []string                          // other messages of the corpus
+	watched  func(object, reason string) bool // whether such Events are read
 	class    func(text string) bool // whether a class or a sentence on the Event takes the text
 }
 
 // known returns the tables of this project for a release.
 func known(v ccm.Version) (Tables, error) {
-	t := Tables{Facts: Facts{}, watched: event.Watched}
+	t := Tables{Facts: Facts{}}
+	t.watched = func(object, reason string) bool {
+		return event.Watched(reason) && slices.Contains([]string{"Service", "Node", "Pod", "Event"}, object)
+	}
 	for _, name := range reconcilers {
 		t.add(controllers, name, "test/learn")
 	}
@@ -50,7 +55,11 @@ func known(v ccm.Version) (Tables, error) {
 	for _, row := range rows {
 		since, ok := ccm.ParseVersion(row.Since)
 		until, ends := ccm.ParseVersion(row.Until)
-		if !ok || v.Before(since) || ends && !v.Before(until) {
+		switch {
+		case !ok:
+			t.samples = append(t.samples, row.Message)
+			continue
+		case v.Before(since), ends && !v.Before(until):
 			continue
 		}
 		t.messages = append(t.messages, row.Message)
