@@ -18,11 +18,11 @@ import (
 
 // Tables are what this project knows of a release.
 type Tables struct {
-	Facts                           // but for texts, and with the place in our tables
-	messages []string                          // as the corpus has them of this release
-	samples  []string                          // other messages of the corpus
+	Facts                                     // but for texts, and with the place in our tables
+	messages []string                         // as the corpus has them of this release
+	samples  []string                         // other messages of the corpus
 	watched  func(object, reason string) bool // whether such Events are read
-	class    func(text string) bool // whether a class or a sentence on the Event takes the text
+	class    func(text string) bool           // whether a class or a sentence on the Event takes the text
 }
 
 // known returns the tables of this project for a release.
@@ -44,6 +44,7 @@ func known(v ccm.Version) (Tables, error) {
 	for name, value := range ccm.Usual() {
 		t.add(defaults, name+"="+value, "shared/ccm/place.go")
 	}
+	t.add(defaults, "spec="+ccm.SmallSpec, "shared/ccm/charge.go")
 	t.needs(v)
 	if err := t.immutables(); err != nil {
 		return t, err
