@@ -123,27 +123,20 @@ var (
 // compareTexts notes the formats that neither the corpus nor a class knows, and the messages of the corpus that no format makes.
 func compareTexts(found, wraps map[string][]string, ours Tables, note func(sign, name string, where []string)) error {
 	made := make([]bool, len(ours.messages))
-	for _, format := range slices.Sorted(maps.Keys(wraps)) {
-		re, err := pattern(format)
-		if err != nil {
-			return err
-		}
-		for i, m := range ours.messages {
-			made[i] = made[i] || re.MatchString(outermost.ReplaceAllString(m, ""))
-		}
-	}
-	for _, format := range slices.Sorted(maps.Keys(found)) {
-		re, err := pattern(format)
-		if err != nil {
-			return err
-		}
-		known := slices.ContainsFunc(ours.samples, re.MatchString)
-		for i, m := range ours.messages {
-			known = known || re.MatchString(m)
-			made[i] = made[i] || re.MatchString(outermost.ReplaceAllString(m, ""))
-		}
-		if !known && !ours.class(verb.ReplaceAllString(format, "x")) {
-			note("+", format, found[format])
+	for i, formats := range []map[string][]string{wraps, found} {
+		decides := i == 1
+		for _, format := range slices.Sorted(maps.Keys(formats)) {
+			re, err := pattern(format)
+			if err != nil {
+				return err
+			}
+			known := slices.ContainsFunc(ours.samples, re.MatchString) || slices.ContainsFunc(ours.messages, re.MatchString)
+			for i, m := range ours.messages {
+				made[i] = made[i] || re.MatchString(outermost.ReplaceAllString(m, ""))
+			}
+			if decides && !known && !ours.class(verb.ReplaceAllString(format, "x")) {
+				note("+", format, found[format])
+			}
 		}
 	}
 	for i, m := range ours.messages {

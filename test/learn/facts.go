@@ -77,9 +77,9 @@ func read(t *tree) Facts {
 
 // reached reads a unit that the reconciler reaches.
 func (r *reader) reached(u *unit, name string, compared bool) {
-	for _, a := range u.apis {
-		if compared {
-			r.facts.add(actions, name+" "+a.action, r.at(a.at))
+	for _, o := range u.uses {
+		if f, ok := o.(*types.Func); ok && compared && actionOf(f) != "" {
+			r.facts.add(actions, name+" "+actionOf(f), r.at(u.node.Pos()))
 		}
 	}
 	if _, ok := u.node.(*ast.FuncDecl); !ok {
@@ -136,8 +136,8 @@ func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	return strings.TrimPrefix(text, wholePrefix)
 }
 
-// named returns the annotations that are asked for in an expression.
-func (r *reader) named(e ast.Expr) (list []string) {
+// asked returns the annotations that are asked for in an expression.
+func (r *reader) asked(e ast.Expr) (list []string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).Name() == asksDefault {
 			return false
@@ -212,7 +212,7 @@ func (r *reader) defaults(n ast.Node) {
 				continue
 			}
 			if is, ok := r.constant(pair.Value); ok {
-				for _, short := range r.named(pair.Key) {
+				for _, short := range r.asked(pair.Key) {
 					r.facts.add(defaults, short+"="+is, r.at(pair.Pos()))
 				}
 			}

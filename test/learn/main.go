@@ -1,4 +1,4 @@
-// Command learn reads the source tree of the cloud controller manager of Alibaba Cloud
+// Learn reads the source tree of the cloud controller manager of Alibaba Cloud
 // (github.com/kubernetes/cloud-provider-alibaba-cloud) and puts what it says beside what this project knows of that release: the
 // annotations that are read for each kind of load balancer, the attributes that cannot be changed, defaults, Events with the objects
 // that they are written on, texts of errors, and the API actions that each reconciler reaches. A difference has a verdict in

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,17 +12,10 @@ import (
 // standIns are packages whose types answer in place of the cloud: calls through an interface do not count as calls of theirs.
 var standIns = []string{"pkg/provider/dryrun", "pkg/provider/vmock"}
 
-// A unit is a function or a package's variable with what it stands on.
+// A unit is a function or a package's variable with what it uses: what of the module runs if it does, and functions from outside.
 type unit struct {
 	node ast.Node
-	uses []types.Object // of the module, whose code runs if this one does
-	apis []api
-}
-
-// An api is a method of a cloud's client that takes a request: the action that RAM knows it by, and where it is used.
-type api struct {
-	action string
-	at     token.Pos
+	uses []types.Object
 }
 
 // A graph knows the units of a tree.
@@ -101,7 +93,7 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 			}
 			return false
 		case *ast.Ident:
-			w.use(w.info.Uses[n], n.Pos())
+			w.use(w.info.Uses[n])
 		case *ast.ReturnStmt:
 			for i, r := range n.Results {
 				if results != nil && len(n.Results) == results.Len() {
@@ -142,23 +134,17 @@ func (w *walker) passes(call *ast.CallExpr) {
 	}
 }
 
-// use notes an object of the module, the functions behind a method of an interface, or an API.
-func (w *walker) use(o types.Object, at token.Pos) {
-	f, isFunc := o.(*types.Func)
-	if isFunc {
-		f = f.Origin()
-		o = f
-	}
-	switch {
-	case o == nil || o.Pkg() == nil:
-	case isFunc && w.behind(f) != nil:
-		w.uses = append(w.uses, w.behind(f)...)
-	case w.inside(o.Pkg()):
-		w.uses = append(w.uses, o)
-	case isFunc:
-		if action := actionOf(f); action != "" {
-			w.apis = append(w.apis, api{action, at})
+// use notes an object; of a method of an interface, the functions that it can be.
+func (w *walker) use(o types.Object) {
+	if f, ok := o.(*types.Func); ok {
+		if found := w.behind(f.Origin()); found != nil {
+			w.uses = append(w.uses, found...)
+			return
 		}
+		o = f.Origin()
+	}
+	if o != nil && o.Pkg() != nil {
+		w.uses = append(w.uses, o)
 	}
 }
 
@@ -167,7 +153,7 @@ func (g *graph) behind(f *types.Func) []types.Object {
 	if found, ok := g.meant[f]; ok {
 		return found
 	}
-	recv := f.Type().(*types.Signature).Recv()
+	recv := f.Signature().Recv()
 	if recv == nil || !types.IsInterface(recv.Type()) || !g.inside(f.Pkg()) {
 		g.meant[f] = nil
 		return nil
@@ -188,19 +174,30 @@ func method(n *types.Named, f *types.Func) types.Object {
 	return o
 }
 
+// named returns the type that has a name, of a type or a pointer; nil if none has.
+func named(t types.Type) *types.Named {
+	if t == nil {
+		return nil
+	}
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	n, _ := types.Unalias(t).(*types.Named)
+	return n
+}
+
 // becomes notes that a value becomes one of a type: if that is an interface from outside of the module, such as a Reconciler,
 // outside code calls its methods.
 func (w *walker) becomes(target types.Type, value ast.Expr) {
-	outer, ok := target.(*types.Named)
+	if target == nil {
+		return
+	}
+	outer, ok := types.Unalias(target).(*types.Named)
 	if !ok || !types.IsInterface(target) || outer.Obj().Pkg() == nil || w.inside(outer.Obj().Pkg()) {
 		return
 	}
-	from := w.info.TypeOf(value)
-	if p, ok := from.(*types.Pointer); ok {
-		from = p.Elem()
-	}
-	n, ok := from.(*types.Named)
-	if !ok || types.IsInterface(n) || !w.inside(n.Obj().Pkg()) {
+	n := named(w.info.TypeOf(value))
+	if n == nil || types.IsInterface(n) || !w.inside(n.Obj().Pkg()) {
 		return
 	}
 	for m := range outer.Underlying().(*types.Interface).Methods() {
@@ -218,24 +215,23 @@ var (
 // actionOf returns the action that RAM knows a method of one of the cloud's clients by, such as slb:CreateLoadBalancer: its
 // first parameter is the request of that name. Empty for all others.
 func actionOf(f *types.Func) string {
-	s := f.Type().(*types.Signature)
-	if s.Recv() == nil || s.Params().Len() == 0 {
+	s := f.Signature()
+	if s.Recv() == nil || s.Params().Len() == 0 || f.Pkg() == nil {
 		return ""
 	}
 	product := olderSDK.FindStringSubmatch(f.Pkg().Path())
 	if product == nil {
 		product = newerSDK.FindStringSubmatch(f.Pkg().Path() + "/")
 	}
-	p, ok := s.Params().At(0).Type().(*types.Pointer)
-	if product == nil || !ok {
+	request := named(s.Params().At(0).Type())
+	if product == nil || request == nil {
 		return ""
 	}
-	n, ok := p.Elem().(*types.Named)
-	name, isRequest := strings.CutSuffix(path.Base(types.TypeString(p.Elem(), nil)), "Request")
-	if !ok || !isRequest {
+	name, ok := strings.CutSuffix(request.Obj().Name(), "Request")
+	if !ok {
 		return ""
 	}
-	return product[1] + ":" + strings.TrimPrefix(name, n.Obj().Pkg().Name()+".")
+	return product[1] + ":" + name
 }
 
 // from returns the units that run once a function does.

@@ -75,11 +75,7 @@ func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 
 // objects returns the kinds of what an expression stands for: its type, or the kind that a reference says.
 func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
-	t := r.info.TypeOf(e)
-	if p, ok := t.(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	if n, ok := t.(*types.Named); ok && !types.IsInterface(n) && n.Obj().Name() != "ObjectReference" {
+	if n := named(r.info.TypeOf(e)); n != nil && !types.IsInterface(n) && n.Obj().Name() != "ObjectReference" {
 		return []string{n.Obj().Name()}
 	}
 	if address, ok := e.(*ast.UnaryExpr); ok {
@@ -135,7 +131,7 @@ func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, stack []as
 		ast.Inspect(s.Cond, func(n ast.Node) bool {
 			if field, ok := n.(*ast.SelectorExpr); ok {
 				for _, value := range r.values[r.info.Uses[field.Sel]] {
-					for _, short := range r.named(value) {
+					for _, short := range r.asked(value) {
 						r.facts.add(immutables, side+" "+short, r.at(call.Pos()))
 					}
 				}
