@@ -336,7 +336,7 @@ func KnownKeys() []KnownKey {
 		// Its backends.
 		{ever, network, "backend-label backend-ip-version"},
 		{from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend"},
-		{from("v2.0.1"), network, "vgroup-port weight"},
+		{from("v2.0.1"), from("v2.9.1"), "vgroup-port weight"},
 		{from("v2.11.1"), from("v2.11.1"), "ignore-weight-update"},
 		{from("v2.14.0"), from("v2.14.0"), "default-weight"},
 		// NLBs alone.
