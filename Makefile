@@ -48,7 +48,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check vuln test modules race demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
+.PHONY: help new gen check vuln test modules race learn demo node node-test pod-test e2e fault bench capture build build-fc check-fc deploy-fc images push-images release sign-release push-release check-release clean bin/sandbox bin/node bin/node.test
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -118,6 +118,9 @@ RACING ?= ./test/e2e/... ./test/fault ./shared/engine ./events/... ./shared/stre
 
 race: bin/sandbox ## Run with the race detector the tests of what runs at once; RACING=./... of all. Needs a C compiler.
 	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -short -timeout $(TEST_TIMEOUT) $(RACING)
+
+learn: ## Compare the source of controllers with what is known of their releases: make learn CCM=FOLDER; ARGS=-json prints all facts.
+	@go run ./test/learn $(ARGS) $(CCM)
 
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo

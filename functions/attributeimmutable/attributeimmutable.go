@@ -27,7 +27,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeVServerGroups}),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip", ccm.BalancerID},
+	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "ip", ccm.BalancerID},
 	Deleting:    true,
 	Diagnose:    diagnose,
 	StillFails:  stillFails,

@@ -268,7 +268,7 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	}
 	evidence["until"] = span.Until.String()
 	do := say.F("Remove it.")
-	if short == "slb-network-type" {
+	if next := ccm.Known()["network-type"].CLB; short == "slb-network-type" && next.Fits(v) {
 		do = say.F("Set %s instead.", ccm.Prefix+"network-type")
 	}
 	l.add(doctor.Warning, short,

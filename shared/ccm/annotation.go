@@ -315,7 +315,7 @@ func KnownKeys() []KnownKey {
 		{from("v1.9.3.220"), network, "ip-version"},
 		{from("v2.3.0"), nil, "hostname"},
 		{from("v2.7.0"), nil, "ip"},
-		{&Span{Until: Version{2, 12, 0, 0}}, nil, "slb-network-type"},
+		{&Span{Until: v201}, nil, "slb-network-type"}, // later releases declare it and do not read it
 		{from("v2.12.0"), nil, "network-type"},
 		{from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete"},
 		// Its listeners.
@@ -336,7 +336,7 @@ func KnownKeys() []KnownKey {
 		// Its backends.
 		{ever, network, "backend-label backend-ip-version"},
 		{from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend"},
-		{from("v2.0.1"), network, "vgroup-port weight"},
+		{from("v2.0.1"), from("v2.9.1"), "vgroup-port weight"},
 		{from("v2.11.1"), from("v2.11.1"), "ignore-weight-update"},
 		{from("v2.14.0"), from("v2.14.0"), "default-weight"},
 		// NLBs alone.

@@ -48,7 +48,7 @@ func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 
 // immutablesOf returns what the load balancer has of what the controller compares.
 func immutablesOf(lb *Instance) []Immutable {
-	version, network := say.F("IP version"), say.F("network type")
+	version := say.F("IP version")
 	if lb.NLB != nil {
 		return []Immutable{{Name: "ip-version", What: version, Is: annotatedVersion(lb.IPVersion)}}
 	}
@@ -56,8 +56,7 @@ func immutablesOf(lb *Instance) []Immutable {
 		{Name: MasterZone, What: say.F("primary zone"), Is: lb.CLB.Zone},
 		{Name: SlaveZone, What: say.F("standby zone"), Is: lb.CLB.SlaveZone, maybe: true},
 		{Name: "ip-version", What: version, unset: "ipv4", Is: lb.CLB.IPVersion},
-		{Name: "network-type", What: network, Is: lb.CLB.Network},
-		{Name: "slb-network-type", What: network, Is: lb.CLB.Network}, // its name before CCM v2.12
+		{Name: "network-type", What: say.F("network type"), Is: lb.CLB.Network},
 		{Name: "ip", What: say.F("address"), Is: lb.CLB.Address},
 	}
 }

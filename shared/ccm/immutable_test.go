@@ -20,11 +20,10 @@ func TestImmutablesNotSaid(t *testing.T) {
 	t.Parallel()
 	whole := cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv6", Zone: "z-a", Network: "vpc"}
 	for name, take := range map[string]func(*cloud.LoadBalancer){
-		"master-zoneid":    func(lb *cloud.LoadBalancer) { lb.Zone = "" },
-		"ip-version":       func(lb *cloud.LoadBalancer) { lb.IPVersion = "" },
-		"network-type":     func(lb *cloud.LoadBalancer) { lb.Network = "" },
-		"slb-network-type": func(lb *cloud.LoadBalancer) { lb.Network = "" },
-		"ip":               func(lb *cloud.LoadBalancer) { lb.Address = "" },
+		"master-zoneid": func(lb *cloud.LoadBalancer) { lb.Zone = "" },
+		"ip-version":    func(lb *cloud.LoadBalancer) { lb.IPVersion = "" },
+		"network-type":  func(lb *cloud.LoadBalancer) { lb.Network = "" },
+		"ip":            func(lb *cloud.LoadBalancer) { lb.Address = "" },
 	} {
 		lb := whole
 		take(&lb)

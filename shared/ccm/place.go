@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,9 @@ type Places struct {
 	VPC         VPC              // of an NLB or a private CLB
 }
 
-// usual are the values that annotations have by default.
+// Usual returns the values that annotations have by default, by their short names.
+func Usual() map[string]string { return maps.Clone(usual) }
+
 var usual = map[string]string{"address-type": "internet", "ip-version": "ipv4"}
 
 // Places finds out where a load balancer such as the Service asks for can be made.

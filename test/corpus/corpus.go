@@ -30,34 +30,52 @@ type Row struct {
 // Files returns the files that hold rows, sorted.
 func Files(t testing.TB) []string {
 	t.Helper()
-	root, err := root()
+	all, err := files()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return all
+}
+
+func files() ([]string, error) {
+	root, err := root()
+	if err != nil {
+		return nil, err
 	}
 	var all []string
 	for _, pattern := range []string{"functions/*/testdata/corpus.jsonl", "shared/event/testdata/corpus.jsonl"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(found) == 0 {
-			t.Fatalf("there is no file %s: %v", pattern, err)
+			return nil, fmt.Errorf("there is no file %s: %w", pattern, err)
 		}
 		all = append(all, found...)
 	}
 	slices.Sort(all)
-	return all
+	return all, nil
 }
 
 // Rows returns all rows, in the order of their files.
 func Rows(t testing.TB) []Row {
 	t.Helper()
+	rows, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// All returns all rows, for a program that runs within the tree.
+func All() ([]Row, error) {
+	names, err := files()
 	var all []Row
-	for _, name := range Files(t) {
+	for _, name := range names {
 		rows, err := read(name)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all = append(all, rows...)
 	}
-	return all
+	return all, err
 }
 
 // read returns the rows of a file.

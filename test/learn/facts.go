@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The kinds of facts, in the order in which they are shown, with an example of a name.
+const (
+	controllers = "controller" // clb
+	annotations = "annotation" // clb scheduler
+	immutables  = "immutable"  // clb ip-version
+	defaults    = "default"    // spec=slb.s1.small
+	events      = "event"      // Service Warning SyncLoadBalancerFailed
+	texts       = "text"       // the format of an error of a sync, or of an Event on a Service
+	actions     = "action"     // nlb nlb:CreateLoadBalancer
+	wrappers    = "wrapper"    // the format of an error around another one of the module, which decides; it is compared with nothing
+)
+
+var kinds = []string{controllers, annotations, immutables, defaults, events, texts, actions}
+
+// Facts are the names of each kind, and where in the source each of them is.
+type Facts map[string]map[string][]string
+
+func (f Facts) add(kind, name string, where ...string) {
+	if f[kind] == nil {
+		f[kind] = map[string][]string{}
+	}
+	list := append(f[kind][name], where...)
+	slices.Sort(list)
+	f[kind][name] = slices.Compact(list)
+}
+
+// reconcilers are those that are compared with the tables, by the folder of their package.
+var reconcilers = map[string]string{
+	"pkg/controller/service/clbv1": "clb",
+	"pkg/controller/service/nlbv2": "nlb",
+	"pkg/controller/node":          "node",
+	"pkg/controller/route":         "route",
+}
+
+// A reader reads facts from a graph.
+type reader struct {
+	*graph
+	facts  Facts
+	values map[types.Object][]ast.Expr // what variables, fields and parameters get
+}
+
+// read returns what a source tree says. What no reconciler reaches is not in it.
+func read(t *tree) Facts {
+	r := &reader{graph: graphOf(t), facts: Facts{}, values: map[types.Object][]ast.Expr{}}
+	for _, u := range r.units {
+		r.assigned(u.node)
+		r.defaults(u.node)
+	}
+	for path := range t.own {
+		add, ok := t.imported[path].Scope().Lookup("Add").(*types.Func)
+		if !ok || !strings.Contains(path, "/controller/") {
+			continue
+		}
+		below := strings.TrimPrefix(path, t.module+"/")
+		name := cmp.Or(reconcilers[below], below)
+		r.facts.add(controllers, name, r.at(add.Pos()))
+		for _, u := range r.from(add) {
+			r.reached(u, name, reconcilers[below] != "")
+		}
+	}
+	return r.facts
+}
+
+// reached reads a unit that the reconciler reaches.
+func (r *reader) reached(u *unit, name string, compared bool) {
+	for _, o := range u.uses {
+		if f, ok := o.(*types.Func); ok && compared && actionOf(f) != "" {
+			r.facts.add(actions, name+" "+actionOf(f), r.at(u.node.Pos()))
+		}
+	}
+	if _, ok := u.node.(*ast.FuncDecl); !ok {
+		return
+	}
+	side := name == "clb" || name == "nlb"
+	ast.PreorderStack(u.node, nil, func(n ast.Node, stack []ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			f := r.callee(n)
+			if f == nil {
+				break
+			}
+			if f.Name() == asksDefault {
+				return false
+			}
+			r.recorded(f, n, side)
+			if side {
+				r.text(name, f, n, stack)
+			}
+		case *ast.CompositeLit:
+			r.written(n)
+		}
+		if e, ok := n.(ast.Expr); ok && side {
+			if short := r.annotation(e, stack[len(stack)-1]); short != "" {
+				r.facts.add(annotations, name+" "+short, r.at(e.Pos()))
+			}
+		}
+		return true
+	})
+}
+
+const (
+	annotationPrefix = "service.beta.kubernetes.io/"
+	shortPrefix      = "loadbalancer-"
+	wholePrefix      = annotationPrefix + "alibaba-cloud-" + shortPrefix
+	asksDefault      = "GetDefaultValue" // it asks what an annotation is without a Service's
+)
+
+// annotation returns the annotation that an expression names, as the tables call it; empty if it names none. A whole key has to be an
+// index of annotations, since labels have the same prefix.
+func (r *reader) annotation(e ast.Expr, in ast.Node) string {
+	text, _ := r.constant(e)
+	if short, ok := strings.CutPrefix(text, shortPrefix); ok {
+		return short
+	}
+	index, ok := in.(*ast.IndexExpr)
+	if !ok || !strings.HasPrefix(text, annotationPrefix) {
+		return ""
+	}
+	if of, ok := index.X.(*ast.SelectorExpr); !ok || of.Sel.Name != "Annotations" {
+		return ""
+	}
+	return strings.TrimPrefix(text, wholePrefix)
+}
+
+// asked returns the annotations that are asked for in an expression.
+func (r *reader) asked(e ast.Expr) (list []string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).Name() == asksDefault {
+			return false
+		}
+		if e, ok := n.(ast.Expr); ok {
+			if text, _ := r.constant(e); strings.HasPrefix(text, shortPrefix) {
+				list = append(list, strings.TrimPrefix(text, shortPrefix))
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// assigned notes what a unit gives to variables, fields and the parameters of functions.
+func (r *reader) assigned(n ast.Node) {
+	note := func(target, value ast.Expr) {
+		if o := r.object(target); o != nil {
+			r.values[o] = append(r.values[o], value)
+		}
+	}
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, target := range n.Lhs {
+				note(target, n.Rhs[min(i, len(n.Rhs)-1)]) // of several results of a call, each has the call
+			}
+		case *ast.KeyValueExpr:
+			note(n.Key, n.Value)
+		case *ast.CallExpr:
+			f := r.callee(n)
+			if f == nil || r.units[f] == nil {
+				break
+			}
+			for i, arg := range n.Args[:min(len(n.Args), f.Signature().Params().Len())] {
+				p := f.Signature().Params().At(i)
+				r.values[p] = append(r.values[p], arg)
+			}
+		}
+		return true
+	})
+}
+
+// object returns the variable or field that an expression is; nil if it is none.
+func (r *reader) object(e ast.Expr) types.Object {
+	switch e := e.(type) {
+	case *ast.Ident:
+		if o := r.info.Defs[e]; o != nil {
+			return o
+		}
+		return r.info.Uses[e]
+	case *ast.SelectorExpr:
+		return r.info.Uses[e.Sel]
+	}
+	return nil
+}
+
+// defaults reads a variable of a package that maps annotations to values.
+func (r *reader) defaults(n ast.Node) {
+	v, ok := n.(*ast.ValueSpec)
+	if !ok {
+		return
+	}
+	for _, value := range v.Values {
+		list, ok := value.(*ast.CompositeLit)
+		if !ok {
+			continue
+		}
+		for _, e := range list.Elts {
+			pair, ok := e.(*ast.KeyValueExpr)
+			if !ok {
+				continue
+			}
+			if is, ok := r.constant(pair.Value); ok {
+				for _, short := range r.asked(pair.Key) {
+					r.facts.add(defaults, short+"="+is, r.at(pair.Pos()))
+				}
+			}
+		}
+	}
+}
+
+// callee returns the function that is called; nil if that is a value or a type.
+func (r *reader) callee(call *ast.CallExpr) *types.Func {
+	f, _ := r.object(call.Fun).(*types.Func)
+	return f
+}
+
+// constant returns the text that an expression always has.
+func (r *reader) constant(e ast.Expr) (string, bool) {
+	v := r.info.Types[e].Value
+	if v == nil || v.Kind() != constant.String {
+		return "", false
+	}
+	return constant.StringVal(v), true
+}
+
+// at returns the file below the tree's folder, and the line.
+func (r *reader) at(pos token.Pos) string {
+	p := r.fset.Position(pos)
+	return filepath.ToSlash(strings.TrimPrefix(p.Filename, r.dir+string(filepath.Separator))) + ":" + strconv.Itoa(p.Line)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/test/corpus"
+)
+
+// Tables are what this project knows of a release.
+type Tables struct {
+	Facts                                     // but for texts, and with the place in our tables
+	messages []string                         // as the corpus has them of this release
+	samples  []string                         // other messages of the corpus
+	watched  func(object, reason string) bool // whether such Events are read
+	class    func(text string) bool           // whether a class or a sentence on the Event takes the text
+}
+
+// known returns the tables of this project for a release.
+func known(v ccm.Version) (Tables, error) {
+	t := Tables{Facts: Facts{}}
+	t.watched = func(object, reason string) bool {
+		return event.Watched(reason) && slices.Contains([]string{"Service", "Node", "Pod", "Event"}, object)
+	}
+	for _, name := range reconcilers {
+		t.add(controllers, name, "test/learn")
+	}
+	for _, key := range ccm.KnownKeys() {
+		for side, of := range map[string]*ccm.Span{"clb": key.CLB, "nlb": key.NLB} {
+			if of != nil && of.Fits(v) {
+				t.add(annotations, side+" "+key.Name, "shared/ccm/annotation.go")
+			}
+		}
+	}
+	for name, value := range ccm.Usual() {
+		t.add(defaults, name+"="+value, "shared/ccm/place.go")
+	}
+	t.add(defaults, "spec="+ccm.SmallSpec, "shared/ccm/charge.go")
+	t.needs(v)
+	if err := t.immutables(); err != nil {
+		return t, err
+	}
+	rows, err := corpus.All()
+	if err != nil {
+		return t, err
+	}
+	for _, row := range rows {
+		since, ok := ccm.ParseVersion(row.Since)
+		until, ends := ccm.ParseVersion(row.Until)
+		switch {
+		case !ok:
+			t.samples = append(t.samples, row.Message)
+			continue
+		case v.Before(since), ends && !v.Before(until):
+			continue
+		}
+		t.messages = append(t.messages, row.Message)
+		t.add(events, "Service "+row.Type+" "+row.Reason, "functions/*/testdata/corpus.jsonl")
+	}
+	classifier := event.NewClassifier(table.Table())
+	t.class = func(text string) bool {
+		class := classifier.Classify(event.Input{Message: "Error syncing load balancer [lb-1]: " + text}).Class
+		return class != event.Unclassified && class != event.Ignored
+	}
+	return t, nil
+}
+
+// immutables asks for another value of every annotation than the load balancer has. Two attributes have classes of their own.
+func (t Tables) immutables() error {
+	svc := &corev1.Service{}
+	svc.Annotations = map[string]string{}
+	for _, key := range ccm.KnownKeys() {
+		svc.Annotations[ccm.Prefix+key.Name] = "x"
+	}
+	for side, lb := range map[string]*ccm.Instance{
+		"clb": ccm.Classic(cloud.LoadBalancer{Zone: "y", SlaveZone: "y", IPVersion: "y", Network: "y", Address: "y"}),
+		"nlb": ccm.Network(cloud.NetworkLoadBalancer{IPVersion: "y"}),
+	} {
+		list, err := ccm.Immutables(svc, lb)
+		if err != nil {
+			return err
+		}
+		for _, a := range list {
+			if t.Facts[annotations][side+" "+a.Name] != nil {
+				t.add(immutables, side+" "+a.Name, "shared/ccm/immutable.go")
+			}
+		}
+		t.add(immutables, side+" resource-group-id", "functions/resourcegroupimmutable")
+	}
+	t.add(immutables, "clb address-type", "functions/addresstypeimmutable")
+	return nil
+}
+
+// needs lists the actions that a release calls where all is in use. The tables do not tell those of CLBs from those of nodes.
+func (t Tables) needs(v ccm.Version) {
+	var classic, network []corev1.Service
+	for _, key := range ccm.KnownKeys() {
+		value, ok := map[string]string{"address-type": "intranet", "external-ip-type": "eip", ccm.BackendType: "eni"}[key.Name]
+		if !ok {
+			value = "x"
+		}
+		name := ccm.Prefix + key.Name
+		if strings.Contains(key.Name, "/") {
+			name = key.Name
+		}
+		svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{name: value}}}
+		svc.Spec.Type, svc.Spec.LoadBalancerSourceRanges = corev1.ServiceTypeLoadBalancer, []string{"192.0.2.0/24"}
+		classic = append(classic, svc)
+		class := ccm.NLBClass
+		svc.Spec.LoadBalancerClass = &class
+		network = append(network, svc)
+	}
+	nodes := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"alibabacloud.com/lingjun-worker": "true"}}}}
+	base := map[string]bool{}
+	for _, action := range ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: "terway"}, classic, nodes)) {
+		base[action] = true
+		t.add(actions, "clb+node "+action, "shared/ccm/needs.go")
+	}
+	for group, use := range map[string]ccm.Features{
+		"nlb":   ccm.InUse(cloud.Cluster{}, network, nil),
+		"route": ccm.InUse(cloud.Cluster{Network: "flannel"}, nil, nil),
+	} {
+		for _, action := range ccm.Needs(v, use) {
+			if !base[action] {
+				t.add(actions, group+" "+action, "shared/ccm/needs.go")
+			}
+		}
+	}
+}
+
+// grouped returns the actions of the source in the groups of needs.
+func grouped(found map[string][]string) map[string][]string {
+	out := Facts{}
+	base := map[string]bool{}
+	for name, where := range found {
+		if side, action, _ := strings.Cut(name, " "); side == "clb" || side == "node" {
+			base[action] = true
+			out.add(actions, "clb+node "+action, where...)
+		}
+	}
+	for name, where := range found {
+		if side, action, _ := strings.Cut(name, " "); !base[action] {
+			out.add(actions, side+" "+action, where...)
+		}
+	}
+	return out[actions]
+}
+
+// verb is where a format takes an argument.
+var verb = regexp.MustCompile(`%[-+# 0]*[0-9]*(\.[0-9]+)?[a-zA-Z]`)
+
+// pattern returns what messages look like that are made from a format.
+func pattern(format string) (*regexp.Regexp, error) {
+	parts := verb.Split(strings.TrimSpace(format), -1)
+	for i, p := range parts {
+		parts[i] = regexp.QuoteMeta(p)
+	}
+	re, err := regexp.Compile("(?s)" + strings.Join(parts, ".*"))
+	if err != nil {
+		return nil, fmt.Errorf("the format %q: %w", format, err)
+	}
+	return re, nil
+}
