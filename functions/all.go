@@ -26,12 +26,16 @@ import (
 	"github.com/lbremedy/lbremedy/functions/networkconflict"
 	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
 	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
+	"github.com/lbremedy/lbremedy/functions/nodesync"
 	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
 	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
 	"github.com/lbremedy/lbremedy/functions/referencemissing"
 	"github.com/lbremedy/lbremedy/functions/resourcegroupimmutable"
 	"github.com/lbremedy/lbremedy/functions/reuseofccmlb"
+	"github.com/lbremedy/lbremedy/functions/routeconflict"
+	"github.com/lbremedy/lbremedy/functions/routequota"
+	"github.com/lbremedy/lbremedy/functions/routetableambiguous"
 	"github.com/lbremedy/lbremedy/functions/sharedinstancediscontinued"
 	"github.com/lbremedy/lbremedy/functions/tagmissing"
 	"github.com/lbremedy/lbremedy/functions/throttling"
@@ -69,12 +73,16 @@ var All = []*remedy.Remedy{
 	networkconflict.Remedy,
 	noavailablenodes.Remedy,
 	nodenotresolvable.Remedy,
+	nodesync.Remedy,
 	publiclbforbidden.Remedy,
 	quota.Remedy,
 	rampermission.Remedy,
 	referencemissing.Remedy,
 	resourcegroupimmutable.Remedy,
 	reuseofccmlb.Remedy,
+	routeconflict.Remedy,
+	routequota.Remedy,
+	routetableambiguous.Remedy,
 	sharedinstancediscontinued.Remedy,
 	tagmissing.Remedy,
 	throttling.Remedy,

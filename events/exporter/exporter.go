@@ -1,7 +1,7 @@
 // Package exporter turns the Events of a cluster that tell of failed load-balancer
 // syncs into classified CloudEvents in the stream FAILED.
 //
-// It watches Events about Services, adds and updates alike, since the recorder
+// It watches Events about Services, Nodes and the cluster (event.Warnings), adds and updates alike, since the recorder
 // reports a failure that repeats as an update of one Event: each occurrence is
 // published once. EnsuredLoadBalancer and other reasons are not published; who
 // needs them as evidence reads them from the cluster. It holds no state of its own:
@@ -23,6 +23,8 @@
 //   - An Event is a hint from a stranger. It is published when its namespace, name and
 //     UID are those of one Service (registry.go), within the budget of its namespace
 //     (lane.go), under a time that is neither to come nor long before the Event.
+//   - Events about Nodes and the cluster (others.go) are few. They are listed anew with each of their watches, and are no part of
+//     progress. A Node's UID is read from the cluster: the controller writes its name there.
 //   - What can't become a message, such as an Event about a Service whose UID is
 //     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
 //     them do, and then one an hour, so that nobody fills DEAD with them.
@@ -53,10 +55,10 @@ import (
 )
 
 // Grants is what an exporter needs of the cluster. It counts the LoadBalancer
-// Services and watches for new ones beside the Events, and reads those that Events name and that it hasn't met.
-var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices}
+// Services and watches for new ones beside the Events, and reads those that Events name and that it hasn't met, and Nodes.
+var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices, grant.GetNodes}
 
-// services are the Events that are watched.
+// services are the Events about Services, which are watched from the saved progress on.
 var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
 const (
@@ -301,6 +303,9 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	})
 	var out sync.WaitGroup
 	out.Go(func() { s.drain(reading) })
+	for _, which := range others() {
+		out.Go(func() { s.other(reading, which) })
+	}
 	s.read(reading, from)
 	stop()
 	guard.Wait()

@@ -527,8 +527,8 @@ func (w *world) through() (*rest.Config, *gate) {
 			proxy.ServeHTTP(rw, r)
 			return
 		}
-		if strings.Contains(r.URL.Path, "kube-system") {
-			rw.WriteHeader(http.StatusServiceUnavailable) // the other watch is of no interest here
+		if strings.Contains(r.URL.Path, "/kube-system/") || strings.Contains(r.URL.Path, "/default/") {
+			rw.WriteHeader(http.StatusServiceUnavailable) // Events about other objects are of no interest here
 			return
 		}
 		ctx, cancel := context.WithCancel(r.Context())
@@ -848,7 +848,8 @@ func TestAlienMessage(t *testing.T) {
 		t.Helper()
 		ev := kube.Event{Namespace: w.ns, Name: "old", UID: "u", ResourceVersion: version, Message: full, Count: 9,
 			Object: kube.Object{Namespace: w.ns, Name: w.named(id), UID: id}}
-		m, err := occurrence{ev, "vswitch-ip-exhausted"}.message(w.id)
+		m, err := occurrence{Event: ev, class: "vswitch-ip-exhausted",
+			about: event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}}.message(w.id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -480,11 +480,11 @@ func (s *session) deal(l *lane, w *waiting) {
 		s.lanes.landed(l, w)
 		return
 	}
-	err := s.registry.proves(s.ctx, w.Object)
+	err := s.proves(w)
 	if no := (*stranger)(nil); errors.As(err, &no) {
 		s.stats.Strange.Add(1)
 		if s.told.first(w.Namespace) {
-			s.log.Warn("an Event is about no Service that there is, and is not published; more of this namespace are only counted for an hour",
+			s.log.Warn("an Event is about no object that there is, and is not published; more of this namespace are only counted for an hour",
 				"kubeevent", w.Namespace+"/"+w.Name, "about", w.Object.Namespace+"/"+w.Object.Name+" "+w.Object.UID, "reason", no.says)
 		}
 		s.through(w)
@@ -497,7 +497,7 @@ func (s *session) deal(l *lane, w *waiting) {
 		}
 		s.stats.Unread.Add(1)
 		if s.told.first("unread " + w.Namespace) {
-			s.log.Warn("a Service can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name,
+			s.log.Warn("an object can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name,
 				"error", err)
 		}
 		if was := s.lanes.back(l, w); was != nil {

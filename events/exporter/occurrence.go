@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -15,6 +17,8 @@ import (
 type occurrence struct {
 	kube.Event
 	class string
+	kind  string        // of what it is about, as event.Warnings has it
+	about event.Service // of a Node without its UID, until that is proven
 }
 
 // judge names the class of an Event, and reports whether it is to be published.
@@ -23,9 +27,13 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	s.last.Store(time.Now().UnixNano())
 	in := event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message}
 	if class := event.Probed(in, ev.Object.Name); s.c.Classifier.Knows(class) {
-		return s.occurrence(ev, class), true
+		return s.occurrence(ev, class, ""), true
 	}
-	if !event.Watched(ev.Reason) {
+	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem && event.FailedPrecheck(ev.Message) {
+		ev.Reason, in.Reason, in.Component = event.Precheck, event.Precheck, ""
+	}
+	kind, fails := event.FailureOf(in.Reason)
+	if _, ok := s.judged(ev, kind); !ok || !fails {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
@@ -46,11 +54,11 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
-	return s.occurrence(ev, m.Class), true
+	return s.occurrence(ev, m.Class, kind), true
 }
 
 // occurrence returns an Event as it is published.
-func (s *session) occurrence(ev kube.Event, class string) occurrence {
+func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
 	ev.Writers, ev.Host = nil, "" // they are read by nobody, and many Events may wait at once
 	// The API server takes messages of a megabyte, and many may wait at once.
 	if len(ev.Message) > event.MaxMessage {
@@ -58,7 +66,8 @@ func (s *session) occurrence(ev kube.Event, class string) occurrence {
 	}
 	now := s.c.Now()
 	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
-	return occurrence{Event: ev, class: class}
+	about, _ := s.judged(ev, kind)
+	return occurrence{Event: ev, class: class, kind: kind, about: about}
 }
 
 // backdated is how far the clock of who writes Events may be behind the API server's.
@@ -97,9 +106,12 @@ func inOrder(a, b occurrence) int {
 	return 0
 }
 
-// invalid says why no Service can be the one that the Event is about. The API
+// invalid says why no object can be the one that the Event is about. The API
 // server doesn't check that: whoever may create Events may write anything.
 func (o occurrence) invalid() error {
+	if o.kind != "" {
+		return o.invalidOther()
+	}
 	if err := event.ValidUID(o.Object.UID); err != nil {
 		return err
 	}
@@ -131,7 +143,7 @@ func (o occurrence) message(cluster string) (message, error) {
 		Type:      o.Type,
 		Component: o.Component,
 		Message:   o.Message,
-		Service:   event.Service{Namespace: o.Object.Namespace, Name: o.Object.Name, UID: o.Object.UID},
+		Service:   o.about,
 		Event:     event.Reference{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
 		Count:     o.Count,
 		First:     o.First,
@@ -145,7 +157,7 @@ func (o occurrence) message(cluster string) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	return message{event.FailedSubject(cluster, o.class, o.Object.UID), event.MessageID(e), header, data}, nil
+	return message{event.FailedSubject(cluster, o.class, o.about.UID), event.MessageID(e), header, data}, nil
 }
 
 // remains returns what DEAD keeps of the Event: a Kubernetes Event again, so that

@@ -34,7 +34,7 @@ type registration struct {
 	at              time.Time
 }
 
-// A stranger is the error of an Event that is about no Service that there is.
+// A stranger is the error of an Event that is about no object that there is.
 type stranger struct{ says string }
 
 func (s *stranger) Error() string { return s.says }

@@ -1,6 +1,7 @@
 package rampermission
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -126,4 +127,26 @@ func (f facts) hearsay() say.Text {
 		return nil
 	}
 	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", f.told, f.Version)
+}
+
+// ofNodes returns the plan for a failure of routes or Nodes. The controller tries these again by itself, so the plan triggers no resync.
+func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan, error) {
+	s, err := c.Stranded(ctx, node(c))
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	plan.Finding = plan.Finding.Then(s.Describe())
+	if len(plan.Steps) == 1 && remedy.Wakes(plan.Steps[0]) { // the role suffices by now
+		plan.Steps, plan.Wait = nil, c.PollInterval()
+		plan.Ask = say.F("Check the controller's log for what it does about the nodes: %s.", c.LogQuery())
+	}
+	return plan, nil
+}
+
+// node returns the name of the Node that the case is about; empty: it is about all of them.
+func node(c *remedy.Case) string {
+	if c.Event.Service.Kind == remedy.KindNode {
+		return c.Event.Service.Name
+	}
+	return ""
 }

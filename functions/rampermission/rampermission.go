@@ -30,8 +30,10 @@ var Remedy = &remedy.Remedy{
 		"Authentication is failed for NoPermission",
 	},
 	// The last two are for what the sync after a plan changes (Remedy.Compares).
-	Reads:      slices.Concat([]grant.Grant{grant.ListPolicyVersions, grant.ListEntitiesForPolicy}, ccm.RightsReads, ccm.BoundReads, ccm.NetworkReads),
+	Reads: slices.Concat([]grant.Grant{grant.ListPolicyVersions, grant.ListEntitiesForPolicy}, ccm.RightsReads, ccm.RoutingReads,
+		ccm.BoundReads, ccm.NetworkReads),
 	Steps:      []remedy.Step{step.PolicyVersion{}, step.Touch{}},
+	Kinds:      []string{remedy.KindService, remedy.KindNode, remedy.KindCluster},
 	Scope:      remedy.Cluster,
 	OptIn:      true,
 	Deleting:   true,
@@ -71,17 +73,22 @@ func read(ctx context.Context, c *remedy.Case, release ccm.Version) (f facts, er
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	f, err := read(ctx, c, ccm.Version{})
-	switch {
-	case err != nil:
+	if err != nil {
 		return remedy.Plan{}, err
-	case f.Suffice():
-		return nothingMissing(c, f), nil
 	}
-	plan, err := f.plan(c)
-	if len(plan.Steps) > 0 {
+	var plan remedy.Plan
+	if f.Suffice() {
+		plan = nothingMissing(c, f)
+	} else if plan, err = f.plan(c); err != nil {
+		return remedy.Plan{}, err
+	}
+	if c.Event.Service.Kind != "" {
+		return ofNodes(ctx, c, plan)
+	}
+	if len(plan.Steps) > 0 && !f.Suffice() {
 		plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.Delay()})
 	}
-	return plan, err
+	return plan, nil
 }
 
 // For returns the class as a person runs it before an upgrade to a release of the controller. A zero
@@ -109,6 +116,10 @@ func For(release ccm.Version) *remedy.Remedy {
 // stillFails reports whether the role still lacks something, or the controller has not yet shown that it
 // lacks nothing.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if c.Event.Service.Kind != "" {
+		s, err := c.Stranded(ctx, node(c))
+		return remedy.Is(s.Any()), err
+	}
 	if !c.Written() {
 		return remedy.Yes, nil
 	}

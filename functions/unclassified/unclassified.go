@@ -18,6 +18,7 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class:    "unclassified",
 	Doc:      doc,
+	Kinds:    []string{remedy.KindService, remedy.KindNode, remedy.KindCluster},
 	Deleting: true,
 	Diagnose: diagnose,
 }

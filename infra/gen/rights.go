@@ -89,7 +89,7 @@ func holders(all []*remedy.Remedy) []holder {
 // nodes, namespaces and admission policies lie in none, what fails together, in whichever
 // namespace, is found by listing Services and their Events, and Approvals are watched in all.
 var clusterWide = []grant.Grant{
-	grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents,
+	grant.GetNodes, grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents,
 	grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }
 

@@ -63,6 +63,8 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]RouteTable, error
 type Route struct {
 	ID     string
 	Block  string // of addresses, such as "172.20.1.0/24"
+	Next   string // ID of the next hop; empty for one of the VPC itself, and for one with several
+	To     string // what that is, such as "Instance"
 	Type   string // "Custom", or "System" for those that the VPC makes by itself
 	Status string // "Available" and the steps before and after
 }
@@ -75,11 +77,16 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 	if tableID == "" {
 		return nil, absent("vpc", action, "route table ID")
 	}
+	type wireHop struct {
+		NextHopID   text `json:"NextHopId"`
+		NextHopType text
+	}
 	type wireRoute struct {
 		RouteEntryID         text `json:"RouteEntryId"`
 		DestinationCidrBlock text
 		Type                 text
 		Status               text
+		NextHops             struct{ NextHop []wireHop }
 	}
 	type answer struct {
 		NextToken   text
@@ -111,7 +118,11 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 	}
 	var out []Route
 	for _, w := range list {
-		out = append(out, Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type), Status: string(w.Status)})
+		r := Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type), Status: string(w.Status)}
+		if hops := w.NextHops.NextHop; len(hops) == 1 {
+			r.Next, r.To = string(hops[0].NextHopID), string(hops[0].NextHopType)
+		}
+		out = append(out, r)
 	}
 	return sorted(out, func(r Route) string { return r.Block + " " + r.ID }), nil
 }

@@ -529,9 +529,7 @@ func serviceOf(cluster string, about About) event.Service {
 	if about.Kind == Service {
 		return event.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
 	}
-	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(cluster+"|"+string(about.Kind)+"|"+about.Name)))
-	uid := strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-")
-	return event.Service{Kind: string(about.Kind), Name: about.Name, UID: uid}
+	return event.Thing(cluster, string(about.Kind), about.Name)
 }
 
 // aboutOf is the way back.

@@ -66,7 +66,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			proof, leaves := l.proof, ccm.Leaving(x.c.Service)
 			switch {
 			case len(proof) > 0:
-			case len(leaves) > 0:
+			case len(leaves) > 0 && x.ev.Failure.Service.Kind == "":
 				proof = say.F("The Service %s, and nothing of this failure is left to fix.", leaves)
 			default:
 				proof = say.F("The cause of the failure is gone. The controller retries automatically.")
@@ -98,11 +98,14 @@ func (x *run) over(ctx context.Context) event.Result {
 }
 
 // readService reads the Service as it is now. over says why there
-// is nothing left to do for it. Of a case that is about the cluster, which only a
-// person begins, the Service is one that bears its name and UID alone.
+// is nothing left to do for it. Of a case that is about another object, a Node or the
+// cluster, the Service is one that bears its name and UID alone.
 func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	ref := x.ev.Failure.Service
 	if ref.Kind != "" {
+		if over, err := x.readNode(ctx, ref); err != nil || len(over) > 0 {
+			return over, err
+		}
 		x.c.Service = &corev1.Service{}
 		x.c.Service.Name, x.c.Service.UID = ref.Name, types.UID(ref.UID)
 		return nil, nil
@@ -119,6 +122,23 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 		return say.F("This is a probe: it came through, nothing has failed, and nothing is done."), nil // whatever the Service is
 	}
 	return x.c.Over(svc), nil
+}
+
+// readNode reads the Node that a case is about, if it is about one. over says why there is nothing left to do for it.
+func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, err error) {
+	if ref.Kind != event.KindNode {
+		return nil, nil
+	}
+	node, err := x.env.Kube.Node(ctx, ref.Name)
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+		return say.F("The node no longer exists."), nil
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", ref.Name, err)
+	case string(node.UID) != ref.UID:
+		return say.F("The node was deleted. Another one has its name now."), nil
+	}
+	return nil, nil
 }
 
 // locate reads what the namespace says, and notes the mode that holds here.

@@ -281,6 +281,9 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	if f.Cluster != env.Cluster {
 		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
 	}
+	if !r.Answers(f.Service.Kind) && !f.Probe() { // a probe ends before the class is asked
+		return nil, fmt.Errorf("%w: class %s does not answer for a %s", ErrForeign, r.Class, f.Service.Kind)
+	}
 	log := env.Logger().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	x := &run{
 		env: env, r: r, ev: ev, failed: failed, log: log, clock: env.Time(),

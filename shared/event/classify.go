@@ -24,13 +24,31 @@ import (
 // that ends in ".*" for the code before that as well.
 type Row struct {
 	Class string
+	Kinds []string // of the objects that the class answers for: KindNode, KindCluster, "" for Services; nil: Services alone
 	Codes []string
 	Texts []string
 }
 
+// answers reports whether the class answers for objects of this kind.
+func (r Row) answers(kind string) bool {
+	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
+}
+
+// kinds are those of the objects that failures are about.
+var kinds = []string{"", KindNode, KindCluster}
+
 // CheckRows reports what is wrong with a table: a class, text or code that is
-// empty, and a text or code that two classes claim.
+// empty, and a text or code that two classes claim for objects of one kind.
 func CheckRows(rows []Row) error {
+	for _, kind := range kinds {
+		if err := checkRows(slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return !r.answers(kind) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkRows(rows []Row) error {
 	texts, codes := map[string]string{}, map[string]string{}
 	claim := func(of map[string]string, key, what, value, class string) error {
 		if key == "" {
@@ -101,7 +119,8 @@ type Classifier struct {
 	foretold []int32 // by state of the automaton: the entry meant by a message that breaks off there, or ambiguous
 	gaps     int     // number of texts with a "*"
 	classes  map[string]bool
-	scans    sync.Pool // of *scan
+	others   map[string]*Classifier // of the objects that are no Services, by kind
+	scans    sync.Pool              // of *scan
 }
 
 // A family is all the codes that begin in one way.
@@ -143,6 +162,16 @@ func NewClassifier(rows []Row) *Classifier {
 	if err := CheckRows(rows); err != nil {
 		panic(err)
 	}
+	c := classifierOf(rows, "")
+	c.others = map[string]*Classifier{KindNode: classifierOf(rows, KindNode), KindCluster: classifierOf(rows, KindCluster)}
+	for _, r := range rows {
+		c.classes[r.Class] = true
+	}
+	return c
+}
+
+// classifierOf returns a classifier with the rows for one kind of objects.
+func classifierOf(rows []Row, kind string) *Classifier {
 	c := &Classifier{codes: map[string]int32{}, classes: map[string]bool{Unclassified: true}}
 	var looked []string
 	look := func(text string, p pattern) {
@@ -153,7 +182,9 @@ func NewClassifier(rows []Row) *Classifier {
 		look(m.text, pattern{mark: m.mark, entry: -1, gap: -1})
 	}
 	for _, r := range rows {
-		c.classes[r.Class] = true
+		if !r.answers(kind) {
+			continue
+		}
 		for _, t := range r.Texts {
 			folded, call := strings.CutPrefix(foldText(t), callQuote)
 			parts := slices.DeleteFunc(strings.Split(folded, "*"), func(s string) bool { return s == "" })
@@ -224,27 +255,12 @@ func (c *Classifier) foresee(looked []string) {
 	}
 }
 
-// The reasons of Events that tell of a failed sync. Failed is the kubelet's
+// reasonFailed is a reason of Events that tell of a failed sync, and the kubelet's
 // too: there the controller's own wording decides.
 const reasonFailed = "Failed"
 
 // Ensured is the reason of Events in which the controller says that a sync has succeeded.
 const Ensured = "EnsuredLoadBalancer"
-
-// Watched reports whether Events with this reason can tell of a failed sync.
-func Watched(reason string) bool {
-	switch reason {
-	case "SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed",
-		"CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
-		"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", reasonFailed,
-		// The controller's writes to Kubernetes, which end a sync or a deletion; FailedSetEIPAddress
-		// ends none (pkg/controller/helper/event.go of v2.14.0).
-		"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus",
-		"FailedRemoveFinalizer", "FailedRemoveHash":
-		return true
-	}
-	return false
-}
 
 // DryRun reports whether the message is of the controller's check before an
 // upgrade: such an Event is reported and never acted on.
@@ -252,15 +268,6 @@ func DryRun(message string) bool {
 	text := fold(nil, message[:min(len(message), 256)])
 	return bytes.Contains(text[:start(text)], []byte(prefixDryRun))
 }
-
-// Components of the Alibaba Cloud controller that sync Services.
-const (
-	componentCLB = "service-controller" // the name that other clouds' controllers use too
-	componentNLB = "nlb-controller"
-)
-
-// Controller reports whether Events of this component are those of the controller that syncs Services.
-func Controller(component string) bool { return component == componentCLB || component == componentNLB }
 
 // Classify names the class of the failure that the Event tells of: a class of
 // the table, Unclassified for a failed load-balancer sync that no class
@@ -271,12 +278,29 @@ func Controller(component string) bool { return component == componentCLB || com
 // error code if no text is known. It takes microseconds, and never more than a
 // bounded time, since it reads no more than Cut leaves of the message.
 func (c *Classifier) Classify(in Input) Match {
-	if in.Component != "" && !Controller(in.Component) {
+	w, known := warningOf(in.Reason)
+	if in.Reason == "" {
+		w = warningIn(in.Message)
+	}
+	switch {
+	case in.Component != "" && !w.writes(in.Component):
 		return ignored("The component " + clip(in.Component) + " is not the controller of load balancers.")
-	}
-	if in.Reason != "" && !Watched(in.Reason) {
+	case in.Reason != "" && !known:
 		return ignored("The reason " + clip(in.Reason) + " does not tell of a failed sync.")
+	case in.Reason != "" && !w.Failure:
+		return ignored(w.Means)
+	case in.Reason == Precheck && c.Knows(PrecheckClass):
+		return Match{Class: PrecheckClass, Why: w.Means}
+	case in.Reason == Precheck:
+		return unclassified(w.Means)
+	case w.Kind != "":
+		return c.others[w.Kind].verdict(in)
 	}
+	return c.verdict(in)
+}
+
+// verdict names the class by the texts and codes of the table.
+func (c *Classifier) verdict(in Input) Match {
 	s := c.scans.Get().(*scan)
 	defer c.scans.Put(s)
 	s.read(in.Message)

@@ -98,8 +98,8 @@ func (f Failure) valid() error {
 	if f.Event.UID == "" || f.Event.ResourceVersion == "" {
 		return invalid("the Event %q has no UID or no resourceVersion", clip(f.Event.Name))
 	}
-	if f.Service.Kind != "" {
-		return invalid("the failure is one of a %s, not of a Service", clip(f.Service.Kind))
+	if !slices.Contains(kinds, f.Service.Kind) {
+		return invalid("the failure is one of a %s, which is not watched", clip(f.Service.Kind))
 	}
 	return valid(f.Cluster, f.Class, f.Service)
 }

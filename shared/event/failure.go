@@ -8,13 +8,15 @@
 package event
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"time"
 )
 
 // CloudEvents types.
 const (
-	TypeFailed  = "io.lbremedy.service.failed.v1"  // a sync of a Service failed; data is a Failure
+	TypeFailed  = "io.lbremedy.service.failed.v1"  // a sync of a Service, or of another object, failed; data is a Failure
 	TypeIntent  = "io.lbremedy.service.intent.v1"  // a run is about to write, or has written a step; data is a Record
 	TypeSettled = "io.lbremedy.service.settled.v1" // a run has ended; data is a Record
 )
@@ -44,7 +46,7 @@ type Failure struct {
 	Class     string    `json:"class"`
 	Reason    string    `json:"reason"`    // of the Event: SyncLoadBalancerFailed, …
 	Type      string    `json:"type"`      // of the Event: Warning or Normal
-	Component string    `json:"component"` // service-controller or nlb-controller
+	Component string    `json:"component"` // of the controller, such as service-controller; empty for a Precheck
 	Message   string    `json:"message"`   // redacted, at most MaxMessage bytes
 	Service   Service   `json:"service"`
 	Event     Reference `json:"event"`
@@ -57,14 +59,19 @@ type Failure struct {
 	Recorded time.Time `json:"-"` // when the exporter made the event; zero: it isn't said
 }
 
-// A Service names the Service that an event is about. Of what the doctor finds it may name
-// something else: then Kind says what, there is no namespace, Name is its ID, and UID a
-// digest that stays the same.
+// A Service names the object that an event is about: mostly a Service. Of another object Kind says what it is,
+// there is no namespace, Name is its name or ID, and UID is a Node's own, or else a digest that stays the same, see Thing.
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	Kind      string `json:"kind,omitempty"` // "load balancer", "cluster" and the like; empty: a Service
+}
+
+// Thing returns the name of an object of a cluster that has no UID of its own.
+func Thing(cluster, kind, name string) Service {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(cluster+"|"+kind+"|"+name)))
+	return Service{Kind: kind, Name: name, UID: strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-")}
 }
 
 // String returns "namespace/name", or "load balancer lb-1" of what is no Service.

@@ -58,6 +58,11 @@ var marks = []struct {
 	{markController, "create nlb error"},
 	{markController, "unprocessed listeners in reconcile"},
 	{markController, "kubernetes.do.not.delete"},
+	{markController, "error creating route entry in"},
+	{markController, "describe route failed for"},
+	{markController, "reconciling route error"},
+	{markController, "error reconciling route, reconcile table"},
+	{markController, "failed to disable source dest check for node"},
 
 	// Words of Alibaba Cloud's APIs and SDKs.
 	{markAPI, "aliyuncs.com"},

@@ -97,6 +97,7 @@ var (
 	WatchEvents          = Grant{Resource: "events", Verb: "watch"}
 	CreateEvents         = Grant{Resource: "events", Verb: "create"}
 	PatchEvents          = Grant{Resource: "events", Verb: "patch"}
+	GetNodes             = Grant{Resource: "nodes", Verb: "get"}
 	ListNodes            = Grant{Resource: "nodes", Verb: "list"}
 	ListPods             = Grant{Resource: "pods", Verb: "list"}
 	GetPods              = Grant{Resource: "pods", Verb: "get"}

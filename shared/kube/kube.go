@@ -197,6 +197,20 @@ func (c *Cluster) Nodes(ctx context.Context) ([]corev1.Node, error) {
 	return all[corev1.Node](ctx, c, "list nodes", "/api/v1/nodes", nil)
 }
 
+// Node returns a node as it is now. It needs grant.GetNodes.
+func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
+	if !ValidName(name) {
+		return nil, noName("get node", "name", name)
+	}
+	node, doing, began := new(corev1.Node), "get node "+name, time.Now()
+	err := c.call(ctx, doing, request{verb: "GET", path: "/api/v1/nodes/" + name}, node)
+	event.TellRead(ctx, doing, began, found(node, err), err)
+	if err != nil {
+		return nil, err
+	}
+	return node, nil
+}
+
 // A DaemonSet is what is looked at of one. The types of package apps would make each
 // function program a third of a megabyte larger, because they register all their kin.
 type DaemonSet struct {

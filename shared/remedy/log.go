@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
@@ -19,8 +20,17 @@ func LogQuery(service string) string {
 	return "kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep " + service
 }
 
-// LogQuery returns the command of the function LogQuery for the Service of the case.
-func (c *Case) LogQuery() string { return LogQuery(c.Service.Namespace + "/" + c.Service.Name) }
+// LogQuery returns the command of the function LogQuery for the object of the case. Of the cluster, it shows what the part of the
+// controller that keeps routes has logged.
+func (c *Case) LogQuery() string {
+	switch c.Event.Service.Kind {
+	case event.KindNode:
+		return LogQuery(c.Event.Service.Name)
+	case event.KindCluster:
+		return LogQuery(event.RouteObject)
+	}
+	return LogQuery(c.Service.Namespace + "/" + c.Service.Name)
+}
 
 // saying is how much of a message a sentence shows.
 const saying = 200

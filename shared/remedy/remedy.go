@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -38,6 +39,7 @@ type Remedy struct {
 	Texts    []string      // texts looked for in the message; the longest text found wins
 	Reads    []grant.Grant // what Diagnose and StillFails read beyond the Service
 	Steps    []Step        // zero values: the kinds of write a plan may hold; their grants follow
+	Kinds    []string      // of the objects that it answers for; nil: Services alone
 	Scope    Scope         // what one open ticket covers
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
@@ -66,11 +68,17 @@ func (r *Remedy) Title() string {
 }
 
 // Grants returns all that the class needs: the engine's own reads, with those of
-// comparisons and snapshots, the class's reads and what its steps read and write.
+// comparisons and snapshots of Services, the class's reads and what its steps read and write.
 func (r *Remedy) Grants() []grant.Grant {
-	lists := [][]grant.Grant{engineGrants, r.Reads, r.Compares(), r.Snapshots(), r.Proves()}
+	lists := [][]grant.Grant{r.Reads}
+	if r.Answers("") {
+		lists = append(lists, engineGrants, r.Compares(), r.Snapshots(), r.Proves())
+	}
 	if len(r.Fields()) > 0 {
 		lists = append(lists, proofGrants)
+	}
+	if r.Answers(event.KindNode) {
+		lists = append(lists, []grant.Grant{grant.GetNodes})
 	}
 	if len(r.Steps) > 0 {
 		lists = append(lists, ccm.ControllerReads) // a plan is riskier under a release that is not known
@@ -81,8 +89,20 @@ func (r *Remedy) Grants() []grant.Grant {
 	return grant.Set(lists...)
 }
 
-// engineGrants is what Run reads for every class: the Service, its Events, and the
-// labels of its namespace.
+// Kinds of objects that a class may answer for.
+const (
+	KindService = ""
+	KindNode    = event.KindNode
+	KindCluster = event.KindCluster
+)
+
+// Answers reports whether the class answers for objects of this kind; "" is a Service.
+func (r *Remedy) Answers(kind string) bool {
+	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
+}
+
+// engineGrants is what Run reads for every class of Services: the Service, its Events, and the
+// labels of its namespace. Of another object it reads a Node alone.
 var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetNamespaces}
 
 // proofGrants is what Run reads to prove that a write to the Service worked: the Service as it

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -42,14 +43,31 @@ func TestExporterRights(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Client().CoreV1().Events(ns).Create(ctx, &corev1.Event{
-				ObjectMeta:     metav1.ObjectMeta{Name: "web.1"},
+			failure := &corev1.Event{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: ns, Name: "web.1"},
 				InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web", UID: svc.UID},
 				Reason:         "SyncLoadBalancerFailed", Type: "Warning", Source: corev1.EventSource{Component: "service-controller"},
 				Message: "Error syncing load balancer []: Message: The specified VSwitch has no available ip.",
-			}, metav1.CreateOptions{}); err != nil {
+			}
+			subject := event.FailedSubject("c1", "vswitch-ip-exhausted", string(svc.UID))
+			if without == grant.GetNodes {
+				nodes, name := c.Client().CoreV1().Nodes(), "n-"+ns
+				node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}) })
+				failure.Namespace, failure.Name = metav1.NamespaceDefault, name+".1"
+				failure.InvolvedObject = corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}
+				failure.Reason, failure.Source.Component, failure.Message = "SyncNodeFailed", "node-controller", "odd"
+				subject = event.FailedSubject("c1", event.Unclassified, string(node.UID))
+			}
+			if _, err := c.Client().CoreV1().Events(failure.Namespace).Create(ctx, failure, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() {
+				_ = c.Client().CoreV1().Events(failure.Namespace).Delete(context.WithoutCancel(t.Context()), failure.Name, metav1.DeleteOptions{})
+			})
 			config, err := all.Without(without).Cluster(ctx, c, "exporter")
 			if err != nil {
 				t.Fatal(err)
@@ -72,7 +90,7 @@ func TestExporterRights(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- e.Run(running) }()
 			stored := func() bool {
-				_, err := s.Last(ctx, stream.Failed, event.FailedSubject("c1", "vswitch-ip-exhausted", string(svc.UID)))
+				_, err := s.Last(ctx, stream.Failed, subject)
 				return err == nil
 			}
 			tick := time.NewTicker(5 * time.Millisecond)

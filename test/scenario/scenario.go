@@ -4,7 +4,7 @@
 // A scenario is a txtar file: one sentence that says what it shows, then
 //
 //	-- message --   the text of the failure event
-//	-- event --     reason, type, component, ago, waited; optional
+//	-- event --     reason, type, component, ago, waited, and about a node or the cluster; optional
 //	-- service --   the Service, as YAML; its status too
 //	-- cluster --   further Kubernetes objects, as YAML documents; optional
 //	-- cloud --     the simulated account, as YAML
@@ -190,6 +190,7 @@ type heading struct {
 	Component string `json:"component"`
 	Ago       string `json:"ago"`    // how long before the run it happened; a duration
 	Waited    string `json:"waited"` // for how long the case has waited with nothing to write; a duration
+	About     string `json:"about"`  // "node NAME" or "cluster"; empty: the Service
 }
 
 func (s script) event() (heading, error) {
@@ -480,7 +481,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if err != nil {
 		return err
 	}
-	if rec.Attempt == 0 || rec.Risk == remedy.Low.String() {
+	if rec.Attempt == 0 || rec.Risk == remedy.Low.String() || rec.Service.Kind != "" {
 		return nil
 	}
 	m, err := w.env.Stream.Last(t.Context(), stream.Cases, event.KeptSubject(rec.Cluster, rec.Service.UID, r.Class))
@@ -512,7 +513,15 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	w.controllerAfterWrite(t)
-	rec, err := w.run(t, func(rec event.Record) bool { return len(rec.Steps) > 0 && rec.Reason != event.ByCause })
+	routed := false // of a failure of routes, the controller looks after them once the plan is applied
+	rec, err := w.run(t, func(rec event.Record) bool {
+		if !routed && w.event.Failure.Service.Kind != "" && rec.Done() {
+			w.routes(t)
+			routed = true
+			return true
+		}
+		return len(rec.Steps) > 0 && rec.Reason != event.ByCause || routed && rec.Wait <= time.Second
+	})
 	w.record(used, watching)
 	if err != nil && s.parts["fault"] == "" {
 		return err
@@ -520,7 +529,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	if rec.Risk != "" {
 		used.risk(rec.Risk)
 	}
-	if rec.Result == event.Fixed {
+	if rec.Result == event.Fixed && rec.Service.Kind == "" {
 		if err := errors.Join(w.sound(t), w.barred(t, r, rec)); err != nil {
 			return err
 		}

@@ -542,10 +542,20 @@ func (w *world) newEvent(t *testing.T) engine.Event {
 		t.Fatalf("section event: %v", err)
 	}
 	at := time.Now().Add(-ago).Truncate(time.Second)
+	about := event.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)}
+	if name, ok := strings.CutPrefix(e.About, event.KindNode+" "); ok {
+		node, err := w.kube.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		about = event.Service{Kind: event.KindNode, Name: name, UID: string(node.UID)}
+	} else if e.About == event.KindCluster {
+		about = event.Thing(clusterID, event.KindCluster, clusterID)
+	}
 	return engine.Event{ID: "event-1.1.100", Failure: event.Failure{
 		Cluster: clusterID, Class: w.class.Class, Reason: e.Reason, Type: e.Type, Component: e.Component,
 		Message: strings.TrimSpace(w.fill(w.script.parts["message"])),
-		Service: event.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
+		Service: about,
 		Event:   event.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
 		Count:   1, First: at, Last: at,
 	}}
@@ -650,6 +660,14 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 			controller.Run(ctx, opts)
 		}
 	})
+}
+
+// routes has the controller bring the routes of the cluster up to date once.
+func (w *world) routes(t *testing.T) {
+	t.Helper()
+	if err := controller.SyncRoutes(t.Context(), w.controller()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // controller returns the options of the controller of the world.

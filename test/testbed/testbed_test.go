@@ -162,7 +162,7 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	for _, r := range functions.All {
-		if !has[r.Class] {
+		if !has[r.Class] && r.Answers("") { // the testbed keeps no routes: failures of nodes are scenarios alone
 			t.Errorf("no fixture shows %s: write testdata/fixtures.yaml in its folder", r.Class)
 		}
 		delete(has, r.Class)

@@ -460,6 +460,16 @@ func Table() []event.Row {
 			},
 		},
 		{
+			Class: "node-sync",
+			Kinds: []string{"node"},
+			Texts: []string{
+				"Failed to disable source dest check for node",
+				"failed to get specified nodeIP in cloud provider",
+				"cloud instance api fail",
+				"list instances by ip fail",
+			},
+		},
+		{
 			Class: "public-lb-forbidden",
 			Texts: []string{
 				"create public address slb is not allowed",
@@ -486,6 +496,7 @@ func Table() []event.Row {
 		},
 		{
 			Class: "ram-permission",
+			Kinds: []string{"", "node", "cluster"},
 			Codes: []string{
 				"Forbidden",
 				"Forbidden.RAM",
@@ -526,6 +537,35 @@ func Table() []event.Row {
 			Class: "reuse-of-ccm-lb",
 			Texts: []string{
 				"can not reuse loadbalancer created by kubernetes",
+			},
+		},
+		{
+			Class: "route-conflict",
+			Kinds: []string{"node"},
+			Codes: []string{
+				"InvalidCIDRBlock.Duplicate",
+				"RouterEntryConflict.Duplicated",
+				"Duplicated.VpcNextHop",
+			},
+			Texts: []string{
+				"Specified CIDR block is already exists",
+			},
+		},
+		{
+			Class: "route-quota",
+			Kinds: []string{"node"},
+			Codes: []string{
+				"QuotaExceeded.*",
+			},
+			Texts: []string{
+				"Route entry quota exceeded in this route table",
+			},
+		},
+		{
+			Class: "route-table-ambiguous",
+			Kinds: []string{"cluster"},
+			Texts: []string{
+				"multiple route tables found by vpc id",
 			},
 		},
 		{

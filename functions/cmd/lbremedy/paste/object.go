@@ -202,11 +202,16 @@ func (r *Reader) published(data []byte) error {
 		Input: event.Input{Reason: v.Reason, Type: v.Type, Component: v.Component, Message: v.Message}})
 }
 
-// about takes in what an Event is about: one that is not about a Service is of no interest.
+// about takes in what an Event is about. One that is not about a Service is of interest where its reason tells of a failure of another
+// object.
 func about(t Text, kind string) Text {
 	switch strings.ToLower(kind) {
 	case "", "service", "services", "svc":
 	default:
+		if of, ok := event.FailureOf(t.Input.Reason); ok && of != "" {
+			t.Service = ""
+			return t
+		}
 		t.Why, t.Service = "The Event is about a "+event.Redact(kind)+" and not about a Service.", ""
 	}
 	return t

@@ -52,6 +52,9 @@ func TestReader(t *testing.T) {
 		{"a row about a Pod", "3m Warning Failed pod/web-0 The account is arrearage.",
 			[]paste.Text{{Kind: paste.Table, Input: event.Input{Reason: "Failed", Type: "Warning", Message: "The account is arrearage."},
 				Why: "The Event is about a pod and not about a Service."}}},
+		{"a row about a node", "3m Warning CreateRouteFailed node/node-2 Error creating route entry in vtb-1: Message: Forbidden.",
+			[]paste.Text{{Kind: paste.Table, Input: event.Input{Reason: "CreateRouteFailed", Type: "Warning",
+				Message: "Error creating route entry in vtb-1: Message: Forbidden."}}}},
 		{"an Event in a list", `{"kind":"List","items":[null,{"kind":"Event","reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + own +
 			`","involvedObject":{"kind":"Service","namespace":"shop","name":"web"},"source":{"component":"service-controller"}}]}`,
 			[]paste.Text{{Kind: paste.Event, Service: "shop/web", Input: sync}}},

@@ -1,0 +1,97 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/retry"
+)
+
+// others returns which Events tell of failures of Nodes and of the cluster: those of the controller's components that write them. Events
+// about objects without a namespace lie in the namespace default.
+func others() []kube.Selection {
+	var of []string
+	for _, w := range event.Warnings {
+		of = append(of, w.Components...)
+	}
+	slices.Sort(of)
+	all := []kube.Selection{{Namespace: metav1.NamespaceSystem, Fields: "metadata.name=" + event.Precheck}}
+	for _, component := range slices.Compact(of) {
+		all = append(all, kube.Selection{Namespace: metav1.NamespaceDefault, Fields: "source=" + component})
+	}
+	return all
+}
+
+// other lists and watches such Events until ctx ends. Each of them is published at every list: NATS keeps the newest, once.
+func (s *session) other(ctx context.Context, which kube.Selection) {
+	see := func(ev kube.Event) error {
+		if o, ok := s.judge(ev); ok && o.kind != "" {
+			s.enter(o, true)
+		}
+		return ctx.Err()
+	}
+	backoff := retry.Backoff(firstWait, lastWait)
+	for ctx.Err() == nil {
+		version, err := s.c.Kube.ListEvents(ctx, which, see)
+		if err == nil {
+			backoff = retry.Backoff(firstWait, lastWait)
+			err = s.c.Kube.WatchEvents(ctx, which, version, spell, func(ch kube.Change) error {
+				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
+					return see(ch.Event)
+				}
+				return ctx.Err()
+			})
+		}
+		if err != nil && ctx.Err() == nil && s.told.first("others "+which.Fields) {
+			s.log.Warn("Events about nodes and the cluster can't be read; trying again until they can", "error", err)
+		}
+		retry.Sleep(ctx, retry.Spread(backoff.Step()))
+	}
+}
+
+// judged returns what a failure of this kind is about, as far as the Event says it; false if it is not about such an object.
+func (s *session) judged(ev kube.Event, kind string) (about event.Service, ok bool) {
+	switch kind {
+	case event.KindNode:
+		return event.Service{Kind: kind, Name: ev.Object.Name}, ev.Object.Kind == "Node"
+	case event.KindCluster:
+		return event.Thing(s.c.Cluster, kind, s.c.Cluster), ev.Object.Name == event.RouteObject || ev.Name == event.Precheck
+	}
+	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
+}
+
+// proves returns nil if there is the object that the occurrence is about, a stranger if not, and another error if that can't be read
+// now. A Node gets its UID.
+func (s *session) proves(w *waiting) error {
+	switch w.kind {
+	case event.KindCluster:
+		return nil
+	case "":
+		return s.registry.proves(s.ctx, w.Object)
+	}
+	node, err := s.c.Kube.Node(s.ctx, w.Object.Name)
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+		return &stranger{"there is no such node"}
+	case err != nil:
+		return err
+	case w.Object.UID != node.Name && w.Object.UID != string(node.UID):
+		return &stranger{"the node has another UID"}
+	}
+	w.about.UID = string(node.UID)
+	return nil
+}
+
+// invalidOther says why the Event can't be about a Node or the cluster.
+func (o occurrence) invalidOther() error {
+	if o.kind == event.KindNode && (!kube.ValidName(o.Object.Name) || o.Object.Namespace != "") {
+		return fmt.Errorf("no node can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)
+	}
+	return nil
+}

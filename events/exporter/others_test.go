@@ -1,0 +1,67 @@
+package exporter
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// about makes a Warning about an object without a namespace, as the controller's recorder does.
+func (w *world) about(kind, name, uid, component, reason, message string) {
+	w.Helper()
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + ".", Namespace: metav1.NamespaceDefault},
+		InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name, UID: types.UID(uid)},
+		Reason:         reason, Message: message, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	made, err := w.join.Client().CoreV1().Events(e.Namespace).Create(w.ctx, e, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		_ = w.join.Client().CoreV1().Events(made.Namespace).Delete(w.ctx, made.Name, metav1.DeleteOptions{})
+	})
+}
+
+// A failure of a Node is published under the UID that the Node has, though the controller writes its name there; that of the routes
+// under the cluster's; and one about a Node that does not exist, or has another UID, under none.
+func TestOtherObjects(t *testing.T) {
+	w := newWorld(t)
+	name := "n-" + w.ns
+	node, err := w.join.Client().CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.join.Client().CoreV1().Nodes().Delete(w.ctx, name, metav1.DeleteOptions{}) })
+	const said = "Error creating route entry in vtb-1: Message: odd"
+	w.about("Node", name, name, "route-controller", "CreateRouteFailed", said)
+	w.about("Node", name, "11111111-1111-1111-1111-111111111111", "node-controller", "SyncNodeFailed", "forged")
+	w.about("Node", "gone-"+name, "gone-"+name, "node-controller", "SyncNodeFailed", "forged")
+	w.about("Node", name, string(node.UID), "kubelet", "CreateRouteFailed", "another component")
+	w.about("Event", event.RouteObject, "", "route-controller", "SyncRouteFailed", "Reconciling route error: odd")
+	e := w.exporter(nil)
+	w.run(e)
+	of := event.Thing(w.id, event.KindCluster, w.id)
+	stored := func(uid string) bool {
+		_, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, event.Unclassified, uid))
+		return err == nil
+	}
+	w.await("the failures of the node and the cluster, and two that are about nothing", func() bool {
+		return stored(string(node.UID)) && stored(of.UID) && e.Stats().Strange.Load() >= 2
+	})
+	f, _ := w.last(event.Unclassified, string(node.UID))
+	want := event.Service{Kind: event.KindNode, Name: name, UID: string(node.UID)}
+	if f.Service != want || f.Message != said || f.Reason != "CreateRouteFailed" {
+		t.Errorf("got %+v, want one about %+v", f, want)
+	}
+	if f, _ := w.last(event.Unclassified, of.UID); f.Service != of || f.Reason != "SyncRouteFailed" {
+		t.Errorf("got %+v, want one about %+v", f, of)
+	}
+}

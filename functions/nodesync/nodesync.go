@@ -1,0 +1,94 @@
+// Package nodesync asks about nodes that the controller can't initialize or update.
+package nodesync
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: what keeps a node from being initialized is its server, or its kubelet.
+var Remedy = &remedy.Remedy{
+	Class: "node-sync",
+	Doc:   doc,
+	Kinds: []string{remedy.KindNode},
+	Texts: []string{
+		"Failed to disable source dest check for node",
+		"failed to get specified nodeIP in cloud provider",
+		"cloud instance api fail",
+		"list instances by ip fail",
+	},
+	Reads:      []grant.Grant{grant.GetNodes, grant.DescribeInstances},
+	Diagnose:   diagnose,
+	StillFails: stillFails,
+	Sees:       true,
+}
+
+// state is what is known of the Node.
+type state struct {
+	node   *corev1.Node // nil: it is gone
+	id     string       // of its instance; empty: the Node names none
+	exists bool         // the instance, in the region of the cluster
+}
+
+func read(ctx context.Context, c *remedy.Case) (s state, err error) {
+	if s.node, err = c.NodeNamed(ctx, c.Event.Service.Name); err != nil || s.node == nil {
+		return s, err
+	}
+	_, id, ok := ccm.SplitProviderID(s.node.Spec.ProviderID)
+	if !ok {
+		return s, nil
+	}
+	s.id = id
+	list, err := c.Cloud.ECS.Instances(ctx, []string{id})
+	if err != nil {
+		return s, fmt.Errorf("describe the instance %s: %w", id, err)
+	}
+	s.exists = len(list) > 0
+	return s, nil
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	s, err := read(ctx, c)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	name := c.Event.Service.Name
+	plan := remedy.Plan{Finding: say.F("The node %s bears the taint %s, so it takes no Pods.", name, ccm.CloudTaint), Cause: name}
+	if s.node != nil && !ccm.Tainted(s.node) {
+		plan.Finding = say.F("The controller cannot update the node %s.", name)
+	}
+	switch {
+	case s.id == "":
+		plan.Finding = plan.Finding.And("It has no providerID, so the controller looks for its server by its address.")
+		plan.Ask = say.F("Check that exactly one server of the VPC has the internal address of the node, and that its kubelet runs with the right --provider-id.")
+	case !s.exists:
+		plan.Finding = plan.Finding.And("Its providerID names the instance %s, which does not exist in %s.", s.id, c.Cloud.Region())
+		plan.Ask = say.F("Delete the node if its server was released: kubectl delete node %s.", name).
+			And("If the server exists, let its kubelet register it again with --provider-id=REGION.INSTANCE.")
+	default:
+		plan.Finding = plan.Finding.And("Its instance %s exists.", s.id)
+		plan.Wait = c.Settling(ccm.Retry)
+		plan.Ask = say.F("Check the controller's log for what it does about the nodes: %s.", c.LogQuery())
+	}
+	return plan, nil
+}
+
+// stillFails reports whether the Node bears the taint, or its instance does not exist.
+func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	s, err := read(ctx, c)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(s.node != nil && (ccm.Tainted(s.node) || s.id != "" && !s.exists)), nil
+}

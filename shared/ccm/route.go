@@ -1,0 +1,186 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// RoutingReads is what Routing reads. A class that calls it declares it.
+var RoutingReads = []grant.Grant{grant.ListNodes, grant.DescribeClusterDetail, grant.DescribeRouteTableList, grant.DescribeRouteEntryList}
+
+// CloudTaint is the taint that a Node bears until the controller has initialized it (k8s.io/cloud-provider/api).
+const CloudTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// A Table is a route table of the cluster's VPC.
+type Table struct {
+	ID      string
+	Entries []cloud.Route // those that somebody has made
+}
+
+// Routing is how the VPC of a cluster leads to the Pods of its Nodes.
+type Routing struct {
+	Cluster cloud.Cluster
+	Tables  []Table
+	All     []corev1.Node
+	Nodes   []corev1.Node // of these, those that the controller keeps a route for, see NeedsRoute
+}
+
+// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route in them. With another network plug-in than
+// Flannel the controller keeps no routes, and no Node needs one. Which of several tables the controller keeps is in its configuration,
+// which no API returns for a managed cluster: a Node has its route if one of them has it.
+func (c *View) Routing(ctx context.Context) (Routing, error) {
+	var r Routing
+	var err error
+	if r.Cluster, err = c.Cloud.CS.Cluster(ctx); err != nil {
+		return r, fmt.Errorf("describe the cluster: %w", err)
+	}
+	if r.All, err = c.Kube.Nodes(ctx); err != nil {
+		return r, fmt.Errorf("list nodes: %w", err)
+	}
+	if flannel(Features{cluster: r.Cluster}) {
+		r.Nodes = slices.DeleteFunc(slices.Clone(r.All), func(n corev1.Node) bool { return !NeedsRoute(&n) })
+	}
+	tables, err := c.Cloud.VPC.RouteTables(ctx, r.Cluster.VPC)
+	if err != nil {
+		return r, fmt.Errorf("list the route tables of %s: %w", r.Cluster.VPC, err)
+	}
+	for _, t := range tables {
+		entries, err := c.Cloud.VPC.Routes(ctx, t.ID)
+		if err != nil {
+			return r, fmt.Errorf("list the entries of the route table %s: %w", t.ID, err)
+		}
+		r.Tables = append(r.Tables, Table{t.ID, slices.DeleteFunc(entries, func(e cloud.Route) bool { return e.Type != "Custom" })})
+	}
+	return r, nil
+}
+
+// NeedsRoute reports whether the controller keeps a route for a Node (needSyncRoute and batchSyncCloudRoutes in
+// pkg/controller/route: not for one that is excluded, silent, being deleted, or without an instance or a block of Pods).
+func NeedsRoute(n *corev1.Node) bool {
+	_, _, ecs := SplitProviderID(n.Spec.ProviderID)
+	silent := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})
+	return ecs && !silent && n.DeletionTimestamp == nil && ExcludingLabel(n) == "" && n.Labels["type"] != virtualNode && PodBlock(n) != ""
+}
+
+// PodBlock returns the block of IPv4 addresses of a Node's Pods; empty if it has none.
+func PodBlock(n *corev1.Node) string {
+	for _, block := range append(slices.Clip(n.Spec.PodCIDRs), n.Spec.PodCIDR) {
+		if p, err := netip.ParsePrefix(block); err == nil && p.Addr().Is4() {
+			return block
+		}
+	}
+	return ""
+}
+
+// leads reports whether the entry is the route to a Node's Pods.
+func leads(e cloud.Route, n *corev1.Node) bool {
+	return e.Block == PodBlock(n) && e.Next != "" && e.Next == instanceOf(n)
+}
+
+// Routed reports whether a table leads to a Node's Pods.
+func (r Routing) Routed(n *corev1.Node) bool {
+	return slices.ContainsFunc(r.Tables, func(t Table) bool {
+		return slices.ContainsFunc(t.Entries, func(e cloud.Route) bool { return leads(e, n) })
+	})
+}
+
+// Unrouted returns the Nodes that need a route and have none: of a name that one, or none, and without a name all of them.
+func (r Routing) Unrouted(name string) []corev1.Node {
+	return slices.DeleteFunc(slices.Clone(r.Nodes), func(n corev1.Node) bool { return name != "" && n.Name != name || r.Routed(&n) })
+}
+
+// Elsewhere returns the entries with a Node's block that lead to something else.
+func (r Routing) Elsewhere(n *corev1.Node) (out []cloud.Route) {
+	for _, t := range r.Tables {
+		for _, e := range t.Entries {
+			if e.Block == PodBlock(n) && !leads(e, n) {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// Stranded are the Nodes that the controller has not finished with.
+type Stranded struct {
+	Unrouted []string // need a route and have none
+	Tainted  []string // bear CloudTaint
+}
+
+// Stranded returns the Nodes without a route or with the taint: of a name that one alone, and without a name all of them.
+func (c *View) Stranded(ctx context.Context, name string) (s Stranded, err error) {
+	r, err := c.Routing(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, n := range r.All {
+		if (name == "" || n.Name == name) && Tainted(&n) {
+			s.Tainted = append(s.Tainted, n.Name)
+		}
+	}
+	s.Unrouted = NodeNames(r.Unrouted(name))
+	return s, nil
+}
+
+// Any reports whether there are such Nodes.
+func (s Stranded) Any() bool { return len(s.Unrouted)+len(s.Tainted) > 0 }
+
+// Describe says which Nodes they are, and what that means.
+func (s Stranded) Describe() (text say.Text) {
+	if len(s.Unrouted) > 0 {
+		text = text.And("No route leads to the Pods of these nodes, so other nodes cannot reach them: %s.", say.List(s.Unrouted, 5))
+	}
+	if len(s.Tainted) > 0 {
+		text = text.And("These nodes are not initialized and take no Pods: %s.", say.List(s.Tainted, 5))
+	}
+	return text
+}
+
+// NodeNamed returns the node of this name; nil if it is gone. It needs GetNodes.
+func (c *View) NodeNamed(ctx context.Context, name string) (*corev1.Node, error) {
+	n, err := c.Kube.Node(ctx, name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return n, nil
+}
+
+// Fullest returns the table with the most entries; the zero value if there is none.
+func (r Routing) Fullest() Table {
+	if len(r.Tables) == 0 {
+		return Table{}
+	}
+	return slices.MaxFunc(r.Tables, func(a, b Table) int { return len(a.Entries) - len(b.Entries) })
+}
+
+// SaveRoutes says what helps beside a higher limit on routes.
+func SaveRoutes() say.Text { return savings[LimitRoutes.Name] }
+
+// NodeNames returns the names of nodes.
+func NodeNames(nodes []corev1.Node) []string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// Tainted reports whether a Node still bears the taint of one that the controller has not initialized.
+func Tainted(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == CloudTaint })
+}

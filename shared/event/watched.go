@@ -1,0 +1,143 @@
+package event
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Kinds of objects beside Services that failures are about.
+const (
+	KindNode    = "node"
+	KindCluster = "cluster" // what concerns no single object: its name is the cluster's ID
+)
+
+// Components of the Alibaba Cloud controller.
+const (
+	componentCLB    = "service-controller" // the name that other clouds' controllers use too
+	componentNLB    = "nlb-controller"
+	componentRoutes = "route-controller"
+	componentNodes  = "node-controller" // the name that the controller manager of Kubernetes uses too
+)
+
+// Precheck is the name of the Event that holds the result of the controller's check before an upgrade, and the reason of a failure
+// that is read from it. The Event lies in kube-system, is about a Pod that need not exist, has no component, and its own reason is the
+// state of the check (pkg/provider/dryrun/event.go).
+const Precheck = "CloudControllerManagerPrecheckResult"
+
+// PrecheckClass is the class of such a failure, where there is one.
+const PrecheckClass = "precheck"
+
+// RouteObject is the name of the object that Events of SyncRouteFailed are about: an Event without namespace and UID
+// (pkg/controller/route/route_controller.go).
+const RouteObject = "route-controller"
+
+// A Warning is what the controller writes Warning Events under, or has written in an earlier release.
+type Warning struct {
+	Reason     string
+	Kind       string   // of the object: KindNode, KindCluster; empty: a Service
+	Components []string // that write it, of one that is not about a Service
+	Begins     []string // what its messages begin with, where all of them do, in lower case
+	Failure    bool     // it is published; false: nothing has failed
+	Means      string   // as a sentence
+}
+
+// Warnings are all of them: what the exporter watches, what "lbremedy classify" knows and what the page functions/README.md lists are
+// taken from here. They are the constants of pkg/controller/helper/event.go of v2.14.0, with the two reasons that
+// pkg/controller/route and pkg/controller/service/clbv1 spell out, and those of releases before v2.0.1.
+var Warnings = []Warning{
+	{Reason: "SyncLoadBalancerFailed", Failure: true, Means: "The sync of a Service has failed."},
+	{Reason: "CleanLoadBalancerFailed", Failure: true, Means: "The load balancer of a Service that is deleted could not be removed."},
+	{Reason: "DeleteLoadBalancerFailed", Failure: true, Means: "As CleanLoadBalancerFailed, in releases before v2.0.1."},
+	{Reason: "CreatingLoadBalancerFailed", Failure: true, Means: "As SyncLoadBalancerFailed, in releases before v2.0.1."},
+	{Reason: "DeletingLoadBalancerFailed", Failure: true, Means: "As CleanLoadBalancerFailed, in releases before v2.0.1."},
+	{Reason: "UnAvailableLoadBalancer", Failure: true, Means: "No backend is attached to the load balancer of a Service."},
+	{Reason: "NoBackend", Failure: true, Means: "As UnAvailableLoadBalancer, in earlier releases."},
+	{Reason: "SkipSyncBackends", Failure: true, Means: "The backends of a port were left as they are."},
+	{Reason: reasonFailed, Failure: true, Means: "As SyncLoadBalancerFailed, in releases before v2.0.1. The kubelet uses the reason, too."},
+	{Reason: "FailedAddFinalizer", Failure: true, Means: "The controller could not write its finalizer to a Service, which ends the sync."},
+	{Reason: "FailedAddHash", Failure: true, Means: "The controller could not write its label to a Service, which ends the sync."},
+	{Reason: "FailedUpdateReadinessGate", Failure: true, Means: "The controller could not write the readiness of Pods, which ends the sync."},
+	{Reason: "FailedUpdateStatus", Failure: true, Means: "The controller could not write the status of a Service, which ends the sync."},
+	{Reason: "FailedRemoveFinalizer", Failure: true, Means: "The controller could not remove its finalizer, so the Service stays."},
+	{Reason: "FailedRemoveHash", Failure: true, Means: "The controller could not remove its label, so the Service stays."},
+	{Reason: "FailedSetEIPAddress", Means: "No EIP could be read. The status of the Service has the address of the CLB, and the sync goes on."},
+	{Reason: "FeatureNotSupported", Means: "The load balancer belongs to the user, so spec.loadBalancerSourceRanges has no effect. The sync goes on."},
+	{Reason: "PreservedOnDelete", Means: "The load balancer will stay when the Service is deleted, as its annotation says."},
+
+	{Reason: "CreateRouteFailed", Kind: KindNode, Components: []string{componentRoutes}, Begins: []string{"error creating route entry in "}, Failure: true,
+		Means: "The route to the Pods of a Node could not be created."},
+	{Reason: "DescriberRouteFailed", Kind: KindNode, Components: []string{componentRoutes}, Begins: []string{"describe route failed for "}, Failure: true,
+		Means: "The route to the Pods of a Node could not be read."},
+	{Reason: "AddNodeFailed", Kind: KindNode, Components: []string{componentNodes}, Begins: []string{"error adding node: "}, Failure: true,
+		Means: "A new Node could not be initialized and keeps its taint, in releases before v2.11.2."},
+	{Reason: "SyncNodeFailed", Kind: KindNode, Components: []string{componentNodes}, Begins: []string{"failed to disable source dest check for node: "},
+		Failure: true, Means: "The addresses, labels or taints of a Node could not be updated."},
+	{Reason: "DeleteNodeFailed", Kind: KindNode, Components: []string{componentNodes}, Begins: []string{"error deleting node: "}, Failure: true,
+		Means: "A Node whose instance is gone could not be deleted."},
+	{Reason: "SyncRouteFailed", Kind: KindCluster, Components: []string{componentRoutes},
+		Begins: []string{"reconciling route error: ", "error reconciling route, reconcile table "}, Failure: true,
+		Means: "The routes of the cluster could not be brought up to date."},
+	{Reason: Precheck, Kind: KindCluster, Failure: true, Means: "The check before an upgrade of the controller foresees failures."},
+}
+
+// warningOf returns the warning with this reason.
+func warningOf(reason string) (w Warning, known bool) {
+	i := slices.IndexFunc(Warnings, func(w Warning) bool { return w.Reason == reason })
+	if i < 0 {
+		return Warning{}, false
+	}
+	return Warnings[i], true
+}
+
+// warningIn returns the warning that a message without a reason is of. One that begins like none of them may be about a Service.
+func warningIn(message string) Warning {
+	said := strings.ToLower(strings.TrimSpace(message[:min(len(message), 256)]))
+	for _, w := range Warnings {
+		if slices.ContainsFunc(w.Begins, func(text string) bool { return strings.HasPrefix(said, text) }) {
+			return w
+		}
+	}
+	return Warning{}
+}
+
+// writes reports whether Events of this component can be the warning.
+func (w Warning) writes(component string) bool {
+	if w.Kind == "" {
+		return Controller(component)
+	}
+	return slices.Contains(w.Components, component)
+}
+
+// FailureOf returns the kind of object whose failures Events with this reason tell of, empty for a Service; false if they tell of none.
+func FailureOf(reason string) (kind string, ok bool) {
+	w, _ := warningOf(reason)
+	return w.Kind, w.Failure
+}
+
+// Watched reports whether Events with this reason can tell of a failed sync of a Service.
+func Watched(reason string) bool {
+	kind, ok := FailureOf(reason)
+	return ok && kind == ""
+}
+
+// Controller reports whether Events of this component are those of the controller that syncs Services.
+func Controller(component string) bool { return component == componentCLB || component == componentNLB }
+
+// FailedPrecheck reports whether the result of a check before an upgrade, as JSON, holds an item that did not pass. A result that can't
+// be read has not passed either.
+func FailedPrecheck(message string) bool {
+	var result struct {
+		State        string
+		CheckResults []struct{ FailedCount, WarnCount, UnknownCount int }
+	}
+	if err := json.Unmarshal([]byte(message), &result); err != nil || result.State != "Success" {
+		return true
+	}
+	for _, r := range result.CheckResults {
+		if r.FailedCount+r.WarnCount+r.UnknownCount > 0 {
+			return true
+		}
+	}
+	return false
+}
