@@ -1,4 +1,4 @@
-package safety
+package night
 
 import (
 	"flag"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -27,7 +28,7 @@ const columns = 80
 
 // A walk is what somebody on call types, one screen a call.
 type walk struct {
-	*rig
+	*rig.Rig
 	n     int
 	plain *strings.Replacer // what differs from run to run
 }
@@ -38,22 +39,22 @@ type walk struct {
 func TestNight(t *testing.T) {
 	t.Parallel()
 	lacking := testbed.NoListener()
-	r := newRig(t, lacking.Config, bold)
+	r := rig.New(t, lacking.Config, rig.Bold)
 	lack := []testbed.Fixture{lacking.As("dns-a"), lacking.As("dns-b")}
-	r.must(r.testbed.Fail(r.ctx, append(lack, testbed.FullVSwitch(testbed.FullVSwitchH).As("carts"), testbed.Unheard().As("stats"))...))
+	r.Must(r.Testbed.Fail(r.Ctx, append(lack, testbed.FullVSwitch(testbed.FullVSwitchH).As("carts"), testbed.Unheard().As("stats"))...))
 	// Or it finds out about a fix before the worker asks it to.
-	r.must(r.testbed.Halt(r.ctx))
-	r.start()
-	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(lack)) == len(lack) }))
-	r.testbed.Resume(r.ctx)
-	a, b := r.ends("dns-a", event.Fixed), r.ends("dns-b", event.Fixed)
-	cart, asked := r.ends("carts", event.Fixed), r.ends("stats", event.Asked)
+	r.Must(r.Testbed.Halt(r.Ctx))
+	r.Start()
+	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(lack)) == len(lack) }))
+	r.Testbed.Resume(r.Ctx)
+	a, b := r.Ends("dns-a", event.Fixed), r.Ends("dns-b", event.Fixed)
+	cart, asked := r.Ends("carts", event.Fixed), r.Ends("stats", event.Asked)
 	host, err := os.Hostname()
-	r.must(err)
+	r.Must(err)
 	who, err := user.Current()
-	r.must(err)
+	r.Must(err)
 	pairs := []string{
-		r.testbed.Namespace, "shop", testbed.ClusterID, "CLUSTER",
+		r.Testbed.Namespace, "shop", testbed.ClusterID, "CLUSTER",
 		who.Username + " on " + host, "USER on HOST", who.Username + " (admin on " + host, "USER (admin on HOST",
 	}
 	if a.Steps[0].Found || a.Steps[0].Undo == nil { // the other one was first
@@ -63,8 +64,8 @@ func TestNight(t *testing.T) {
 	for name, rec := range map[string]event.Record{"a": a, "b": b, "cart": cart, "stats": asked} {
 		pairs = append(pairs, rec.Case, "CASE-"+name, rec.Case[:8], "CASE-"+name)
 	}
-	w := &walk{rig: r, plain: strings.NewReplacer(pairs...)}
-	shop := r.testbed.Namespace
+	w := &walk{Rig: r, plain: strings.NewReplacer(pairs...)}
+	shop := r.Testbed.Namespace
 
 	for _, args := range [][]string{
 		{"status"},
@@ -97,28 +98,28 @@ func TestNight(t *testing.T) {
 func (w *walk) screen(args ...string) {
 	w.Helper()
 	w.n++
-	got := w.call(args...)
-	for line := range strings.Lines(got.out) {
+	got := w.Call(args...)
+	for line := range strings.Lines(got.Out) {
 		pieces := say.Pieces(strings.TrimSpace(line))
 		command := len(pieces) == 1 && pieces[0].Command // it can be pasted as it is
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command && !slices.Contains(args, "ls") {
 			w.Errorf("%v: a line of %d columns: %s", args, n, line)
 		}
 	}
-	out := w.same(got.out)
+	out := w.same(got.Out)
 	if args[0] == "ls" { // cases that need no person are ordered by their last change
 		if head, rows, ok := strings.Cut(out, "\n"); ok {
 			out = head + "\n" + strings.Join(slices.Sorted(strings.Lines(rows)), "")
 		}
 	}
-	text := w.same("$ lbremedy "+strings.Join(args, " ")+"\n") + out + w.same(got.err) + fmt.Sprintf("[exit code %d]\n", got.code)
+	text := w.same("$ lbremedy "+strings.Join(args, " ")+"\n") + out + w.same(got.Err) + fmt.Sprintf("[exit code %d]\n", got.Code)
 	file := filepath.Join("testdata", "night", fmt.Sprintf("%02d_%s.txt", w.n, args[0]))
 	if *update {
-		w.must(os.WriteFile(file, []byte(text), 0o644))
+		w.Must(os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	w.must(err)
+	w.Must(err)
 	if diff := cmp.Diff(string(want), text); diff != "" {
 		w.Errorf("%v differs from %s (-want +got):\n%s", args, file, diff)
 	}
