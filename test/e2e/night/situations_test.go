@@ -1,6 +1,10 @@
 package night
 
 import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A situation is one in which somebody on call looks, and runs each command that the screens print, as they print it.
+// A situation is one of a night in which somebody on call looks, and runs each command that the screens print, as they print it.
 type situation struct {
 	policy  string
 	on      testbed.Config
@@ -43,6 +47,15 @@ func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 		bring(r)
 		r.Create("web", nil)
 		return r.Held("web", by).Case
+	}
+}
+
+// asks returns a situation in which a person must do something about a fixture, and looks at the case.
+func asks(fixture string, after func(*rig.Rig), prints ...string) situation {
+	all := testbed.All()
+	f := all[slices.IndexFunc(all, func(f testbed.Fixture) bool { return f.Name == fixture })]
+	return situation{
+		on: f.Config, policy: rig.Careful, prepare: failsWith(f, event.Asked, nil), looks: []string{"show CASE"}, prints: prints, after: after,
 	}
 }
 
@@ -130,51 +143,83 @@ var situations = map[string]situation{
 	"nothing exports": {
 		policy: rig.Careful, looks: []string{"status", "ls", "doctor", "preflight"},
 	},
+	"the vSwitch is gone":                     asks("vswitch-gone", works, "kubectl -n NAMESPACE annotate service web "),
+	"public load balancers are forbidden":     asks("public-denied", works, "kubectl -n NAMESPACE annotate service web "),
+	"the key of the controller was deleted":   asks("key-deleted", nil, "kubectl -n kube-system rollout restart "),
+	"a listener is another's":                 asks("listener-taken", nil, "kubectl -n NAMESPACE annotate service web "),
+	"a load balancer is another's":            asks("reuse-other", works, "kubectl -n NAMESPACE annotate service web "),
+	"a load balancer that is named is absent": asks("balancer-none", works, "kubectl -n NAMESPACE annotate service web "),
+	"nodes are of another cloud":              asks("node-unknown", nil, "kubectl label node ", "kubectl delete node "),
+	"no node has the label":                   asks("nodes-label", works, "kubectl -n NAMESPACE annotate service web "),
+	"a load balancer may not be deleted":      asks("deletion-subscribed", nil, "kubectl -n NAMESPACE annotate service web "),
+	"a quota is reached":                      asks("quota-balancers", nil, "kubectl -n NAMESPACE annotate service web "),
+	"the account is in arrears":               asks("unpaid", nil),
+	"an annotation is wrong":                  asks("words-bandwidth", works, "kubectl -n NAMESPACE annotate service web "),
+	"a certificate has expired":               asks("cert-expired", nil),
+	"a RAM role lacks an action": {
+		on: testbed.NoListener().Config, policy: rig.Careful, prepare: failsWith(testbed.NoListener(), event.Asked, nil),
+		looks: []string{"show CASE"}, prints: []string{"lbremedy approve "}, after: heals,
+	},
 	"the name of a case is wrong": {
 		policy: rig.Careful, prepare: failsWith(testbed.LostTag(), event.Asked, nil),
 		looks: []string{"show nothing", "approve nothing", "approve CASE --digest 0000", "undo CASE", "run NAMESPACE/nothing"},
 	},
 }
 
-// TestPrinted runs each command that lbremedy prints as it prints it, in the situation in which it prints it. None of them is a
-// mistake: an exit code above 2 tells what was found. Of kubectl's commands none is run, since nothing here needs kubectl.
-func TestPrinted(t *testing.T) {
+// works waits until the Service works, since a person has run the commands.
+func works(r *rig.Rig) {
+	r.Must(r.Testbed.Until(r.Ctx, func() bool { return r.Testbed.Healed("web") }))
+}
+
+// TestSituations looks in each situation, compares what is shown with a file of testdata/situations, and runs each command that is
+// printed as it is printed. None of them is a mistake: an exit code of lbremedy above 2 tells what was found. At most 60 words of
+// a case come before the first command, if it has one.
+func TestSituations(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t, s.on, s.policy)
 			r.Answerable()
+			pairs := ofRun(r)
 			id := ""
 			if s.prepare != nil {
 				id = s.prepare(r)
+				pairs = append(pairs, id, "CASE", id[:8]+" ", "CASE ")
 			}
-			plain := strings.NewReplacer("CASE", id, "NAMESPACE", r.Testbed.Namespace)
+			typed := strings.NewReplacer("CASE", id, "NAMESPACE", r.Testbed.Namespace)
+			plain := strings.NewReplacer(pairs...)
 			var printed []string
+			screens := ""
 			for _, look := range s.looks {
-				got := r.Call(strings.Fields(plain.Replace(look))...)
-				for line := range strings.Lines(got.Out + "\n" + got.Err) {
-					for _, p := range say.Pieces(strings.TrimSpace(line)) {
-						if p.Command && !slices.Contains(printed, p.Text) {
-							printed = append(printed, p.Text)
-						}
+				args := strings.Fields(typed.Replace(look))
+				got := r.Call(args...)
+				fits(t, got, args...)
+				words, commands := commandsOf(got)
+				screens += fmt.Sprintf("%s[words: %s]\n\n", shown(plain, got, args...), words)
+				if args[0] == "show" && len(commands) > 0 && words.before > 60 {
+					t.Errorf("%s: %d words come before the first command", look, words.before)
+				}
+				for _, text := range commands {
+					if !slices.Contains(printed, text) {
+						printed = append(printed, text)
 					}
 				}
-				t.Logf("%s\n%s%s", look, got.Out, got.Err)
 			}
+			compare(t, filepath.Join("testdata", "situations", strings.ReplaceAll(name, " ", "_")+".txt"), screens)
 			for _, want := range s.prints {
-				want = plain.Replace(want)
+				want = typed.Replace(want)
 				if !slices.ContainsFunc(printed, func(text string) bool { return strings.HasPrefix(text, want) }) {
 					t.Errorf("of %q, none begins with %q", printed, want)
 				}
 			}
 			dir := r.Shelf(map[string]string{"FILE": rig.Careful})
+			// The other commands name what a command deletes.
+			slices.SortStableFunc(printed, func(a, b string) int {
+				return order(strings.Contains(a, " delete ")) - order(strings.Contains(b, " delete "))
+			})
 			for _, text := range printed {
-				got := r.Paste(dir, text)
-				t.Logf("$ %s\n%s%s", text, got.Out, got.Err)
-				if got.Code == command.CodeFailed || got.Code == command.CodeWrong {
-					t.Errorf("%s: exit code %d\n%s%s", text, got.Code, got.Out, got.Err)
-				}
+				run(r, dir, text)
 			}
 			if s.after != nil {
 				s.after(r)
@@ -182,5 +227,72 @@ func TestPrinted(t *testing.T) {
 		})
 	}
 }
+
+// turn returns when a command is run, among those of one situation: first what only looks, and last what deletes, since other
+// commands name it.
+func turn(text string) int {
+	switch {
+	case strings.HasPrefix(text, "lbremedy plan "):
+		return 0
+	case strings.Contains(text, " delete "):
+		return 2
+	}
+	return 1
+}
+
+// words are how many a screen has, and how many of them come before its first command.
+type words struct{ before, all int }
+
+// String says both.
+func (w words) String() string {
+	return fmt.Sprintf("%d before the first command, of %d", w.before, w.all)
+}
+
+// commandsOf returns the commands that a call has printed, and counts the words.
+func commandsOf(got rig.Said) (n words, commands []string) {
+	for line := range strings.Lines(got.Out + "\n" + got.Err) {
+		if strings.HasPrefix(line, "Seen ") || strings.HasPrefix(line, "Timings ") {
+			continue // they are not in each run
+		}
+		for _, p := range say.Pieces(strings.TrimSpace(line)) {
+			if p.Command {
+				commands = append(commands, p.Text)
+			}
+			n.all += len(strings.Fields(p.Text))
+			if len(commands) == 0 {
+				n.before = n.all
+			}
+		}
+	}
+	return n, commands
+}
+
+// run runs a command as it is printed. One of kubectl succeeds, and the Service is then as the command says.
+func run(r *rig.Rig, dir, text string) {
+	r.Helper()
+	program, _, _ := strings.Cut(text, " ")
+	if program != "lbremedy" && program != "kubectl" {
+		return // aliyun and others are not here
+	}
+	got := r.Paste(dir, text)
+	r.Logf("$ %s\n%s%s", text, got.Out, got.Err)
+	bad := got.Code == command.CodeFailed || got.Code == command.CodeWrong
+	if program == "kubectl" {
+		// grep ends with 1 if it finds nothing, as in the log of a controller that is no Pod.
+		bad = got.Code != 0 && !strings.Contains(text, " | grep ") || strings.HasPrefix(strings.ToLower(got.Err), "error")
+	}
+	if bad {
+		r.Errorf("%s: exit code %d\n%s%s", text, got.Code, got.Out, got.Err)
+	}
+	if m := annotates.FindStringSubmatch(text); m != nil {
+		has, there := r.Service("web").Annotations[m[1]]
+		if there == (m[2] == "-") || there && "="+has != m[2] && !strings.Contains(m[2], "$(") {
+			r.Errorf("%s: the annotation is %q", text, has)
+		}
+	}
+}
+
+// annotates finds which annotation a command of kubectl sets or takes away.
+var annotates = regexp.MustCompile(`^kubectl -n \S+ annotate service web ([a-z./-]*[a-z])(-|=\S*)(?: --overwrite)?$`)
 
 func TestMain(m *testing.M) { rig.Tests(m) }
