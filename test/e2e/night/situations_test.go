@@ -67,7 +67,7 @@ var situations = map[string]situation{
 		policy: rig.Careful, prepare: failsWith(testbed.LostTag(), event.Asked, nil),
 		looks: []string{"show CASE"}, prints: []string{"lbremedy approve "}, after: heals,
 	},
-	"a plan asks, and ls is looked at": {
+	"a plan asks and ls is looked at": {
 		policy: rig.Careful, prepare: failsWith(testbed.LostTag(), event.Asked, nil),
 		looks: []string{"status", "ls --open"}, prints: []string{"lbremedy ls --result needs-approval"},
 	},
@@ -105,7 +105,7 @@ var situations = map[string]situation{
 		policy: rig.Careful, prepare: heldBy(event.HeldByPause, func(r *rig.Rig) { r.Says(0, "", "", "pause", "--by", "ann", "--why", "network change") }),
 		looks: []string{"show CASE"}, prints: []string{"lbremedy resume"}, after: heals,
 	},
-	"writes are paused, and status is looked at": {
+	"writes are paused and status is looked at": {
 		policy: rig.Careful, prepare: heldBy(event.HeldByPause, func(r *rig.Rig) { r.Says(0, "", "", "pause", "--by", "ann") }),
 		looks: []string{"status"}, prints: []string{"lbremedy resume", "lbremedy ls --result waiting,unsettled"}, after: heals,
 	},
@@ -146,8 +146,8 @@ var situations = map[string]situation{
 	"the vSwitch is gone":                     asks("vswitch-gone", works, "kubectl -n NAMESPACE annotate service web "),
 	"public load balancers are forbidden":     asks("public-denied", works, "kubectl -n NAMESPACE annotate service web "),
 	"the key of the controller was deleted":   asks("key-deleted", nil, "kubectl -n kube-system rollout restart "),
-	"a listener is another's":                 asks("listener-taken", nil, "kubectl -n NAMESPACE annotate service web "),
-	"a load balancer is another's":            asks("reuse-other", works, "kubectl -n NAMESPACE annotate service web "),
+	"a listener is of somebody else":          asks("listener-taken", nil, "kubectl -n NAMESPACE annotate service web "),
+	"a load balancer is of another Service":   asks("reuse-other", works, "kubectl -n NAMESPACE annotate service web "),
 	"a load balancer that is named is absent": asks("balancer-none", works, "kubectl -n NAMESPACE annotate service web "),
 	"nodes are of another cloud":              asks("node-unknown", nil, "kubectl label node ", "kubectl delete node "),
 	"no node has the label":                   asks("nodes-label", works, "kubectl -n NAMESPACE annotate service web "),
@@ -214,10 +214,7 @@ func TestSituations(t *testing.T) {
 				}
 			}
 			dir := r.Shelf(map[string]string{"FILE": rig.Careful})
-			// The other commands name what a command deletes.
-			slices.SortStableFunc(printed, func(a, b string) int {
-				return order(strings.Contains(a, " delete ")) - order(strings.Contains(b, " delete "))
-			})
+			slices.SortStableFunc(printed, func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
 			for _, text := range printed {
 				run(r, dir, text)
 			}
