@@ -145,7 +145,7 @@ var situations = map[string]situation{
 	},
 	"the vSwitch is gone":                     asks("vswitch-gone", works, "kubectl -n NAMESPACE annotate service web "),
 	"public load balancers are forbidden":     asks("public-denied", works, "kubectl -n NAMESPACE annotate service web "),
-	"the key of the controller was deleted":   asks("key-deleted", nil, "kubectl -n kube-system rollout restart "),
+	"no vSwitch has IPv6":                     asks("family-vswitch-nlb", works, "kubectl -n NAMESPACE annotate service web "),
 	"a listener is of somebody else":          asks("listener-taken", nil, "kubectl -n NAMESPACE annotate service web "),
 	"a load balancer is of another Service":   asks("reuse-other", works, "kubectl -n NAMESPACE annotate service web "),
 	"a load balancer that is named is absent": asks("balancer-none", works, "kubectl -n NAMESPACE annotate service web "),
@@ -240,8 +240,11 @@ func turn(text string) int {
 // words are how many a screen has, and how many of them come before its first command.
 type words struct{ before, all int }
 
-// String says both.
+// String says both. Where no command is, all are before it.
 func (w words) String() string {
+	if w.before == w.all {
+		return fmt.Sprint(w.all)
+	}
 	return fmt.Sprintf("%d before the first command, of %d", w.before, w.all)
 }
 
@@ -272,7 +275,7 @@ func run(r *rig.Rig, dir, text string) {
 		return // aliyun and others are not here
 	}
 	got := r.Paste(dir, text)
-	r.Logf("$ %s\n%s%s", text, got.Out, got.Err)
+	r.Logf("%s $ %s\n%s%s", time.Now().Format(time.TimeOnly), text, got.Out, got.Err)
 	bad := got.Code == command.CodeFailed || got.Code == command.CodeWrong
 	if program == "kubectl" {
 		// grep ends with 1 if it finds nothing, as in the log of a controller that is no Pod.
