@@ -431,7 +431,7 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 			rec.AddNote(say.F("The fix was not undone: %s.", event.Redact(x.cause.Error())))
 		}
 		x.cause, rec.Error = nil, ""
-		rec.AddAsk(spent())
+		rec.AddAsk(x.spent())
 	default:
 		rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", rec.Next, len(rec.Steps)))
 	}

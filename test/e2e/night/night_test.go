@@ -112,7 +112,7 @@ func (w *walk) screen(args ...string) {
 	compare(w, filepath.Join("testdata", "night", fmt.Sprintf("%02d_%s.txt", w.n, args[0])), text)
 }
 
-// fits reports lines that are too wide. Lists are whole in a pipe, and a command can be pasted as it is.
+// fits reports lines that are too wide. Lists are whole in a pipe, a command can be pasted as it is, and no word is cut.
 func fits(t testing.TB, got rig.Said, args ...string) {
 	t.Helper()
 	if slices.Contains(args, "ls") || slices.Contains(args, "doctor") {
@@ -121,7 +121,7 @@ func fits(t testing.TB, got rig.Said, args ...string) {
 	for line := range strings.Lines(got.Out) {
 		pieces := say.Pieces(strings.TrimSpace(line))
 		command := len(pieces) == 1 && pieces[0].Command
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command && len(strings.Fields(line)) > 1 {
 			t.Errorf("%v: a line of %d columns: %s", args, n, line)
 		}
 	}
@@ -163,7 +163,6 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`/\S*/looser\.yaml`), "looser.yaml"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`), "CASE-OTHER"},
-	{regexp.MustCompile(`\ba[0-9a-f]{31}\b`), "NAME-TAG"},
 	{regexp.MustCompile(`k8s/\d+/`), "k8s/PORT/"},
 	{regexp.MustCompile(`nats://[\d.:]+`), "nats://NATS"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
