@@ -40,7 +40,8 @@ func TestAttempts(t *testing.T) {
 		r.advance(time.Second)
 	}
 	rec := r.ends(event.Failed)
-	wayOut := "raise budgets.attempts in the policy file. To try once now, with such a policy as FILE: lbremedy run " + r.svc.Namespace + "/web --policy FILE --apply."
+	wayOut := "raise budgets.attempts in the policy file. " +
+		"To try once now, with such a policy as FILE: lbremedy run " + r.svc.Namespace + "/web --policy FILE --apply."
 	if !strings.Contains(rec.Ask, wayOut) || len(rec.Steps) != 1 || rec.Next != 0 {
 		t.Errorf("the fourth attempt asks %q, with %d of %d steps", rec.Ask, rec.Next, len(rec.Steps))
 	}

@@ -37,7 +37,8 @@ func TestLabels(t *testing.T) {
 		{"the namespace is muted", rig.Careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned,
 			"The namespace has the label lbremedy.io/mute=true.", true},
 		{"fix does not loosen", "mode: observe\n", label(remedy.ModeLabel, "fix"), label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
-		{"nor does it a class", rig.Careful + "classes: {" + rig.Full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
+		{"nor does it a class", rig.Careful + "classes: {" + rig.Full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"),
+			event.Planned, "Observe mode", false},
 	} {
 		name := "web-" + string(rune('a'+i))
 		r.Policy(tt.policy)

@@ -252,7 +252,8 @@ func TestCourse(t *testing.T) {
 	_, course, _ := strings.Cut(page, `<ol class="course">`)
 	course, _, _ = strings.Cut(course, "</ol>")
 	for _, want := range []string{
-		"first failure", "approved the plan: go on", ">ann<", "plan of 1 step decided, attempt 1", "</span> fixed<", "undo of 1 step begun, attempt 1", ">bob<", "</span> undone<",
+		"first failure", "approved the plan: go on", ">ann<", "plan of 1 step decided, attempt 1",
+		"</span> fixed<", "undo of 1 step begun, attempt 1", ">bob<", "</span> undone<",
 	} {
 		_, after, found := strings.Cut(course, want)
 		if !found {
