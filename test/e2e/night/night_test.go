@@ -164,6 +164,7 @@ var varying = []struct {
 	{regexp.MustCompile(`/\S*/looser\.yaml`), "looser.yaml"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`), "CASE-OTHER"},
 	{regexp.MustCompile(`k8s/\d+/`), "k8s/PORT/"},
+	{regexp.MustCompile(`\b\d+ queued\b`), "N queued"},
 	{regexp.MustCompile(`nats://[\d.:]+`), "nats://NATS"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z| ?[A-Z]{3,4}|[+-]\d\d:\d\d)?`), "TIME"},
