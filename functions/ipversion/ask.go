@@ -20,23 +20,26 @@ func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwi
 			without = append(without, v.ID)
 		}
 	}
-	ask := say.F("Choose one option.")
+	// What has a command of its own comes first.
+	enable := say.F("Enable IPv6 in the VPC console for the vSwitches of the load balancer, and for the VPC if it has none. Nothing else changes.")
 	if len(without) > 0 {
-		ask = ask.And("Enable IPv6 in the VPC console for %s, and for the VPC if it has none. Nothing else changes.", say.List(without, 5))
-	} else {
-		ask = ask.And("Enable IPv6 in the VPC console for the vSwitches of the load balancer, and for the VPC if it has none. Nothing else changes.")
+		enable = say.F("Enable IPv6 in the VPC console for %s, and for the VPC if it has none. Nothing else changes.", say.List(without, 5))
 	}
-	ask = ask.Then(ccm.IPv6Advice(svc, lb, able))
-	if lb == nil {
-		return ask.And("Or use IPv4 only: %s.", ccm.SetCommand(svc, ccm.IPVersion, "ipv4"))
+	asked, _ := ccm.Annotation(svc, ccm.IPVersion)
+	ask := say.F("Choose one option.")
+	switch {
+	case lb == nil:
+		ask = say.F("Choose one option. Use IPv4 only: %s.", ccm.SetCommand(svc, ccm.IPVersion, "ipv4"))
+	case lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion):
+		ask = ask.And("Ask for the IP version that it has: %s.", ccm.SetCommand(svc, ccm.IPVersion, lb.IPVersion))
 	}
-	if lb.NLB != nil {
+	ask = ask.Then(enable).Then(ccm.IPv6Advice(svc, lb, able))
+	switch {
+	case lb == nil:
+	case lb.NLB != nil:
 		ask = ask.And("In the zones that it already uses, %s keeps its vSwitches.", lb.ID)
-	} else {
+	default:
 		ask = ask.And("%s keeps its vSwitch for life. To use another, delete and recreate the Service, which changes its address.", lb.ID)
-	}
-	if asked, _ := ccm.Annotation(svc, ccm.IPVersion); lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion) {
-		ask = ask.And("Or ask for the IP version that it has: %s.", ccm.SetCommand(svc, ccm.IPVersion, lb.IPVersion))
 	}
 	return ask
 }

@@ -37,11 +37,11 @@ const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	allow := say.F("If it must be public, ask the cluster administrator to remove disablePublicSLB from the controller's configuration.").
-		And("Change the Service afterwards, because the controller does not retry it otherwise.")
+		And("Then change the Service: otherwise the controller does not retry.")
 	plan := remedy.Plan{
-		Finding: say.F("The controller of this cluster is configured to create no public load balancers (disablePublicSLB)."),
+		Finding: say.F("The controller is configured to create no public load balancers (disablePublicSLB)."),
 		Ask: say.F("Make it private: %s. The controller then retries at once.", ccm.SetCommand(c.Service, addressType, "intranet")).
-			And("The load balancer gets an address of a vSwitch, which only the VPC and the networks connected to it can reach.").Then(allow),
+			And("It then has an address of a vSwitch, which only the VPC and networks connected to it can reach.").Then(allow),
 	}
 	if value, _ := ccm.Annotation(c.Service, addressType); value != "" {
 		plan.Finding = plan.Finding.And("The Service asks for a public load balancer with the annotation %s: %s.", addressType, value)

@@ -54,9 +54,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: finding.And("This has lasted more than 15 minutes.").Then(remedy.Together(peers)),
 		Cause:   product,
-		Ask: say.F("Find out what makes the calls.").Then(loads(peers)).
-			And("Other clusters and tools of the account count, too: ActionTrail shows who makes calls.").
-			Then(limits(ccm.ProductName(product), rates)),
+		Ask: first(peers).Then(limits(ccm.ProductName(product), rates)).
+			And("Find out what makes the calls.").Then(loads(peers)).
+			And("Other clusters and tools of the account count, too: ActionTrail shows who makes calls."),
 	}, nil
 }
 
@@ -75,11 +75,19 @@ func causes(product string) []remedy.Cause {
 	}
 }
 
-// loads says whose syncs make the calls. The controller syncs a failing Service again and again, so
-// failures of other classes should be fixed first.
+const shown = 5 // of a list
+
+// first says what to fix first: the controller syncs a failing Service again and again, so failures of other classes make calls, too.
+func first(peers remedy.Peers) say.Text {
+	others, n := peers.Others()
+	if n == 0 {
+		return nil
+	}
+	return say.F("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others, shown), n))
+}
+
+// loads says whose syncs make the calls.
 func loads(peers remedy.Peers) say.Text {
-	const shown = 5
-	text := say.F("The API server has no Events of syncs that would show this.")
 	if busiest, n := peers.Busiest(); n > 0 {
 		var all []say.Text
 		for p := range busiest {
@@ -88,12 +96,9 @@ func loads(peers remedy.Peers) say.Text {
 			}
 			all = append(all, say.F("%s (%d failed, %d succeeded)", p, p.Failed, p.Good))
 		}
-		text = say.F("The syncs of the last hour, according to their Events: %s.", say.FirstClauses(all, n))
+		return say.F("The syncs of the last hour, according to their Events: %s.", say.FirstClauses(all, n))
 	}
-	if others, n := peers.Others(); n > 0 {
-		text = text.And("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others, shown), n))
-	}
-	return text
+	return say.F("The API server has no Events of syncs that would show this.")
 }
 
 // limits says which rate limits the account has on calls to a product, and how to raise one.
@@ -106,6 +111,6 @@ func limits(product string, rates []cloud.Quota) say.Text {
 	if i < 0 {
 		return text.And("None of them can be raised by an application.")
 	}
-	return text.And("If the calls are needed, apply for a higher limit, for example: %s.",
-		step.ApplyCommand(cloud.FlowControl, rates[i], "calls of the cloud controller manager"))
+	return say.F("If the calls are needed, apply for a higher limit, for example: %s.",
+		step.ApplyCommand(cloud.FlowControl, rates[i], "calls of the cloud controller manager")).Then(text)
 }

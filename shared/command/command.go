@@ -62,7 +62,7 @@ func Main(run func(ctx context.Context, args []string) int) {
 
 // Run runs the command that the arguments name and returns the exit code. What went
 // wrong stands on the root's error output, behind the mark: joined errors on a line
-// each, redacted and clean, in the language of the context. Indented lines belong to the one before them.
+// each, redacted and clean, in the language of the context and with times in the zone of the machine. Indented lines belong to the one before them.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
 	root.InitDefaultCompletionCmd()
@@ -82,7 +82,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, spoken(ctx).Phrase("interrupted"))
 		return CodeFailed
 	}
-	for line := range strings.Lines(event.Redact(told(err, spoken(ctx)))) {
+	for line := range strings.Lines(Local(event.Redact(told(err, spoken(ctx))))) {
 		if line = Clean(line); !strings.HasPrefix(line, "  ") { // else it lists what the line before it announces
 			line = mark + " " + strings.TrimLeft(line, " ")
 		}

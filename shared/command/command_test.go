@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -78,6 +79,21 @@ func TestRun(t *testing.T) {
 				t.Errorf("code %d, want %d, with %q\n%s", code, tt.code, out.String(), d)
 			}
 		})
+	}
+}
+
+// TestErrorsNameLocalTimes runs a command whose error names a time. People read it in their zone.
+func TestErrorsNameLocalTimes(t *testing.T) {
+	zone := time.Local
+	time.Local = time.FixedZone("CST", 8*60*60)
+	t.Cleanup(func() { time.Local = zone })
+	do := &cobra.Command{Use: "do", RunE: func(*cobra.Command, []string) error { return errors.New("it was done at 2026-01-02T15:04:05Z: ask") }}
+	root := command.Root(&cobra.Command{Use: "tool"}, command.Group{ID: "all", Title: "All:", Commands: []*cobra.Command{do}})
+	var said bytes.Buffer
+	root.SetErr(&said)
+	const want = "error: it was done at 2026-01-02 23:04:05 CST: ask\n"
+	if code := command.Run(t.Context(), root, []string{"do"}, "error:"); code != command.CodeFailed || said.String() != want {
+		t.Errorf("code %d, %q, want %q", code, said.String(), want)
 	}
 }
 

@@ -137,8 +137,13 @@ func (x *run) approval(want remedy.Consent) say.Text {
 }
 
 // spent asks what to do where no attempt is left.
-func spent() say.Text {
-	return say.F("Find out why the writes so far did not end the failure. lbremedy makes no further attempt.")
+func (x *run) spent() say.Text {
+	ask := say.F("Find out why the writes so far did not end the failure. lbremedy makes no further attempt.").
+		And("To allow more attempts, raise budgets.attempts in the policy file.")
+	if x.rec.Service.Kind != "" {
+		return ask
+	}
+	return ask.And("To try once now, with such a policy as FILE: lbremedy run %s --policy FILE --apply.", x.rec.Service)
 }
 
 // patches returns what a person commits instead of a plan.

@@ -42,18 +42,18 @@ func TestNode(t *testing.T) {
 	if err != nil || rec.Result != event.Asked || rec.Service != ev.Failure.Service || rec.Finding.String() != "It is node "+name+"." {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
-	if strings.Contains(rec.Ask, "lbremedy approve") || rec.Status() == event.NeedsApproval {
+	if strings.Contains(rec.Ask.String(), "lbremedy approve") || rec.Status() == event.NeedsApproval {
 		t.Errorf("it asks for an Approval: %s", rec.Ask)
 	}
 
 	other := ev
 	other.Failure.Service.UID = "11111111-1111-4111-8111-111111111111"
 	rec, err = engine.Look(t.Context(), r.env, r.class, other)
-	if err != nil || rec.Result != event.Gone || rec.Finding != "The node was deleted. Another one has its name now." {
+	if err != nil || rec.Result != event.Gone || rec.Finding.String() != "The node was deleted. Another one has its name now." {
 		t.Errorf("of a node with another UID: %s, %s, %v", rec.Result, rec.Finding, err)
 	}
 	r.must(nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	if rec, err := engine.Look(t.Context(), r.env, r.class, ev); err != nil || rec.Result != event.Gone || rec.Finding != "The node no longer exists." {
+	if rec, err := engine.Look(t.Context(), r.env, r.class, ev); err != nil || rec.Result != event.Gone || rec.Finding.String() != "The node no longer exists." {
 		t.Errorf("of a node that is gone: %s, %s, %v", rec.Result, rec.Finding, err)
 	}
 }

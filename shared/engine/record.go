@@ -262,11 +262,9 @@ func (x *run) question(mine machine.Case, result event.Result) {
 		rec.Result = event.Failed
 		if len(x.unsettled) > 0 {
 			rec.Note = rec.Note.Then(x.unsettled)
-			rec.Ask = rec.Ask.Then(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(mine.Attempts)))
-			return
 		}
 		rec.Rule = say.F("The limit is %d attempts per Service and class in 24 hours.", x.c.Policy.Budgets.Tries())
-		rec.Ask = rec.Ask.Then(spent())
+		rec.Ask = rec.Ask.Then(x.spent())
 	case machine.Lasts:
 		x.asksWhatLasts(mine)
 	case machine.Stopped, machine.Drift, machine.Denied:

@@ -431,7 +431,7 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 			rec.Note = rec.Note.Then(say.F("The fix was not undone: %s.", event.Redact(x.cause.Error())))
 		}
 		x.cause, rec.Error = nil, ""
-		rec.Ask = rec.Ask.Then(spent())
+		rec.Ask = rec.Ask.Then(x.spent())
 	default:
 		rec.Ask = say.F("%d of %d steps were undone. Undo the others by hand or keep them.", rec.Next, len(rec.Steps))
 	}

@@ -331,6 +331,9 @@ func (c *Cluster) At(address string) (*Cluster, error) {
 	return at, nil
 }
 
+// Kubectl returns the file of kubectl in the version of the server. It uses the kubeconfig that it is given.
+func (c *Cluster) Kubectl() string { return filepath.Join(c.Dir(), "kubectl") }
+
 // Client returns a client of the admin, for what a test arranges and looks at.
 func (c *Cluster) Client() *kubernetes.Client { return c.client }
 

@@ -56,7 +56,7 @@ type manifest struct {
 	parts []string // <module>:<pattern of files in it>
 }
 
-// servers is what a cluster without nodes consists of.
+// servers is what a cluster without nodes consists of, and kubectl.
 var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs: []program{
 	{
 		name:    "etcd",
@@ -66,6 +66,7 @@ var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs:
 		ldflags: func(string) string { return "-s -w" },
 	},
 	kubernetes("kube-apiserver", "about 10 CPU-minutes, once"),
+	kubernetes("kubectl", "about 1 CPU-minute, once"),
 }}
 
 // kubernetes returns a program of Kubernetes.

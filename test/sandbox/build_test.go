@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The folder that KUBEBUILDER_ASSETS names is used if it holds both programs. A wrong one is an error that says what it lacks.
+// The folder that KUBEBUILDER_ASSETS names is used if it holds the programs. A wrong one is an error that says what it lacks.
 func TestAssets(t *testing.T) {
 	full, half, folders, plain := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	write := func(dir string, mode os.FileMode, names ...string) {
@@ -19,9 +19,9 @@ func TestAssets(t *testing.T) {
 			}
 		}
 	}
-	write(full, 0o755, "etcd", "kube-apiserver")
+	write(full, 0o755, "etcd", "kube-apiserver", "kubectl")
 	write(half, 0o755, "etcd")
-	write(plain, 0o644, "etcd", "kube-apiserver")
+	write(plain, 0o644, "etcd", "kube-apiserver", "kubectl")
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if err := os.Mkdir(filepath.Join(folders, name), 0o755); err != nil {
 			t.Fatal(err)

@@ -1,12 +1,12 @@
 // Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations.
 //
 // Both are built from their Go modules, which this module pins, so that a Go
-// toolchain is all that is needed: no container, no download of programs. The
-// build takes some CPU-minutes once; the programs then stay in the user's cache
-// directory. Where KUBEBUILDER_ASSETS is set, as by setup-envtest, the programs
-// in that folder are used, and nothing is built. There are no controllers, no scheduler and no nodes: what is
-// written is stored, authorized and watched as in any cluster, and nothing else
-// happens to it.
+// toolchain is all that is needed: no container, no download of programs. Tests
+// run kubectl, which is built with them. The build takes some CPU-minutes once; the
+// programs then stay in the user's cache directory. Where KUBEBUILDER_ASSETS is
+// set, as by setup-envtest, the programs in that folder are used, and nothing is
+// built. There are no controllers, no scheduler and no nodes: what is written is
+// stored, authorized and watched as in any cluster, and nothing else happens to it.
 //
 // "sandbox node" has them, and one node, on which Pods run. It takes root, Linux,
 // and containerd from the system's packages.
@@ -37,7 +37,7 @@ import (
 const usage = `Sandbox runs a real kube-apiserver on a real etcd, built from their Go modules.
 
 Usage:
-  sandbox build                     build both programs into the cache and end
+  sandbox build                     build the programs into the cache and end
   sandbox up [flags]                run a server until SIGINT or SIGTERM
   sandbox run [flags] -- CMD ARGS…  run a server for as long as CMD runs; end with its exit code
   sandbox node -- CMD ARGS…         run a cluster with a real node for as long as CMD runs in it
@@ -45,9 +45,9 @@ Usage:
 "up" prints one line of JSON once the server is ready: its kubeconfig, its
 address, that of its etcd, its directory and the process ID of the sandbox.
 "run" hands CMD the kubeconfigs of its servers as LBREMEDY_SANDBOX, a list like
-PATH. A file "etcd" beside each holds the address of that server's etcd. The
-paths are the same from run to run, so that "go test" knows again what it has
-tested with these versions.
+PATH. A file "etcd" beside each holds the address of that server's etcd, and
+"kubectl" is the program. The paths are the same from run to run, so that
+"go test" knows again what it has tested with these versions.
 
 "node" adds the control plane's controllers and scheduler, a kubelet with
 containerd, kube-proxy and a DNS, in namespaces of their own. It needs root.
@@ -107,7 +107,7 @@ func flags(line, help string) *flag.FlagSet {
 }
 
 func build(ctx context.Context, args []string) (int, error) {
-	fs := flags("build [--node] [--platform]", "Builds kube-apiserver and etcd into the cache and prints the folder that holds them.")
+	fs := flags("build [--node] [--platform]", "Builds kube-apiserver, etcd and kubectl into the cache and prints the folder that holds them.")
 	more := fs.Bool("node", false, "build what a cluster with a node needs, too, if it can run here")
 	all := fs.Bool("platform", false, "build what \"node --platform\" needs, too")
 	if err := fs.Parse(args); err != nil {

@@ -49,7 +49,6 @@ var nodeSets = []set{
 		kubernetes("kube-controller-manager", "about 3 CPU-minutes, once"),
 		kubernetes("kube-scheduler", "about 20 CPU-seconds, once"),
 		kubernetes("kube-proxy", "about 30 CPU-seconds, once"),
-		kubernetes("kubectl", "about 1 CPU-minute, once"),
 	}},
 	{mod: toolsMod, sum: toolsSum, files: map[string]string{"dns.go": dnsGo}, programs: []program{
 		{

@@ -216,6 +216,9 @@ func (s *server) startAPIServer(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.Dir, "etcd"), []byte(s.Etcd), 0o600); err != nil {
 		return fmt.Errorf("write etcd's address: %w", err)
 	}
+	if err := os.Symlink(filepath.Join(s.bin, "kubectl"), filepath.Join(s.Dir, "kubectl")); err != nil {
+		return fmt.Errorf("put kubectl beside the kubeconfig: %w", err)
+	}
 	s.Kubeconfig = filepath.Join(s.Dir, "kubeconfig")
 	return id.writeKubeconfig(s.Kubeconfig, s.Server)
 }

@@ -9,12 +9,10 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
-
-// careful applies by itself only what moves no traffic and touches nothing shared.
-const careful = "mode: fix\nramDelay: 1s\n"
 
 // Plans of medium and high risk ask. Two people agree at once, and each write is made
 // once; the journal says whose word it was.
@@ -29,42 +27,42 @@ func TestApprove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, tt.fixture.Config, careful).start()
-			me := r.answerable()
-			r.must(r.testbed.Fail(r.ctx, tt.fixture.As("web")))
-			asked := r.ends("web", event.Asked)
+			r := rig.New(t, tt.fixture.Config, rig.Careful).Start()
+			me := r.Answerable()
+			r.Must(r.Testbed.Fail(r.Ctx, tt.fixture.As("web")))
+			asked := r.Ends("web", event.Asked)
 			if asked.Risk != tt.risk || asked.Digest == "" || !strings.Contains(asked.Ask.String(), "lbremedy approve "+asked.Case) || asked.Next != 0 {
 				t.Errorf("it asks %q of risk %s, with %d steps done", asked.Ask, asked.Risk, asked.Next)
 			}
-			if writes := r.testbed.WorkerWrites(); len(writes) > 0 {
+			if writes := r.Testbed.WorkerWrites(); len(writes) > 0 {
 				t.Fatalf("nobody has agreed, and the worker wrote %v", writes)
 			}
-			r.says(0, "lbremedy approve "+asked.Case, "", "show", asked.Case)
-			r.says(command.CodeWrong, "", "look at it again with \"lbremedy show "+asked.Case, "approve", asked.Case, "--digest", "0000")
-			var both [2]said
+			r.Says(0, "lbremedy approve "+asked.Case, "", "show", asked.Case)
+			r.Says(command.CodeWrong, "", "look at it again with \"lbremedy show "+asked.Case, "approve", asked.Case, "--digest", "0000")
+			var both [2]rig.Said
 			var wait sync.WaitGroup
 			for i := range both {
-				wait.Go(func() { both[i] = r.call("approve", asked.Case) })
+				wait.Go(func() { both[i] = r.Call("approve", asked.Case) })
 			}
 			wait.Wait()
-			fixed := r.ends("web", event.Fixed)
+			fixed := r.Ends("web", event.Fixed)
 			if fixed.Approved == nil || fixed.Approved.By != me || fixed.Approved.Object == "" {
 				t.Fatalf("approved by %+v", fixed.Approved)
 			}
 			for _, got := range both {
-				agreed := got.code == 0 && strings.HasPrefix(got.out, fixed.Approved.By+" approved the plan "+asked.Digest)
-				late := got.code == command.CodeWrong && strings.Contains(got.err, "has no plan that waits for an approval")
+				agreed := got.Code == 0 && strings.HasPrefix(got.Out, fixed.Approved.By+" approved the plan "+asked.Digest)
+				late := got.Code == command.CodeWrong && strings.Contains(got.Err, "has no plan that waits for an approval")
 				if !agreed && !late {
 					t.Errorf("of two approvals at once, one by %s, one said %+v", fixed.Approved.By, got)
 				}
 			}
-			intents := slices.DeleteFunc(r.records("web"), func(rec event.Record) bool { return rec.Phase != event.Intent })
-			if writes := r.testbed.WorkerWrites(); len(writes) != 1 || len(intents) != 1 || intents[0].Approved == nil {
+			intents := slices.DeleteFunc(r.Records("web"), func(rec event.Record) bool { return rec.Phase != event.Intent })
+			if writes := r.Testbed.WorkerWrites(); len(writes) != 1 || len(intents) != 1 || intents[0].Approved == nil {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
-			r.says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
-			r.says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
-			if !r.testbed.Healed("web") {
+			r.Says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
+			r.Says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
+			if !r.Testbed.Healed("web") {
 				t.Error("the Service does not work")
 			}
 		})
@@ -76,37 +74,37 @@ func TestApprove(t *testing.T) {
 func TestApproveTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		meanwhile func(*rig)
+		meanwhile func(*rig.Rig)
 		note      string
 	}{
-		"the plan has changed": {func(r *rig) { r.testbed.Cloud.Edit(rewrite) }, " approved another plan"},
-		"it has expired":       {func(r *rig) { r.advance(25 * time.Hour) }, ""},
+		"the plan has changed": {func(r *rig.Rig) { r.Testbed.Cloud.Edit(rewrite) }, " approved another plan"},
+		"it has expired":       {func(r *rig.Rig) { r.Advance(25 * time.Hour) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := testbed.NoListener().As("web")
-			r := newRig(t, f.Config, careful).start()
-			me := r.answerable()
-			r.must(r.testbed.Fail(r.ctx, f))
-			asked := r.ends("web", event.Asked)
-			r.says(0, "Cluster "+testbed.ClusterID+": Paused by cat", "", "pause", "--by", "cat")
-			r.says(0, me+" approved the plan "+asked.Digest, "", "approve", asked.Case)
-			r.held("web", event.HeldByPause)
+			r := rig.New(t, f.Config, rig.Careful).Start()
+			me := r.Answerable()
+			r.Must(r.Testbed.Fail(r.Ctx, f))
+			asked := r.Ends("web", event.Asked)
+			r.Says(0, "Cluster "+testbed.ClusterID+": Paused by cat", "", "pause", "--by", "cat")
+			r.Says(0, me+" approved the plan "+asked.Digest, "", "approve", asked.Case)
+			r.Held("web", event.HeldByPause)
 			tt.meanwhile(r)
-			r.says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by cat", "", "resume")
-			again := r.ends("web", event.Asked)
+			r.Says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by cat", "", "resume")
+			again := r.Ends("web", event.Asked)
 			if !strings.Contains(again.Note.String(), tt.note) || (tt.note != "") != (again.Digest != asked.Digest) || again.Approved != nil {
 				t.Errorf("it asks about %s with %q, and asked about %s; approved: %+v", again.Digest, again.Note, asked.Digest, again.Approved)
 			}
-			if writes := r.testbed.WorkerWrites(); len(writes) > 0 {
+			if writes := r.Testbed.WorkerWrites(); len(writes) > 0 {
 				t.Fatalf("the worker wrote %v", writes)
 			}
 			if tt.note == "" {
 				return
 			}
-			r.says(command.CodeWrong, "", "the plan of case "+again.Case+" is "+again.Digest+" now", "approve", again.Case, "--digest", asked.Digest)
-			r.says(0, me+" approved the plan "+again.Digest, "", "approve", again.Case)
-			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != me {
+			r.Says(command.CodeWrong, "", "the plan of case "+again.Case+" is "+again.Digest+" now", "approve", again.Case, "--digest", asked.Digest)
+			r.Says(0, me+" approved the plan "+again.Digest, "", "approve", again.Case)
+			if fixed := r.Ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != me {
 				t.Errorf("approved by %+v", fixed.Approved)
 			}
 		})

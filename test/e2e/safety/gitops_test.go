@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -22,12 +23,12 @@ import (
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	const asks, fixes = event.Asked, event.Fixed
-	vswitch := prefix + "vswitch-id"
+	vswitch := rig.Prefix + "vswitch-id"
 	apply := func(manager string) write {
-		return func(r *rig, svc *corev1.Service) { r.apply(svc, manager) }
+		return func(r *rig.Rig, svc *corev1.Service) { applyAs(r, svc, manager) }
 	}
 	update := func(manager string) write {
-		return func(r *rig, svc *corev1.Service) { r.update(svc, manager) }
+		return func(r *rig.Rig, svc *corev1.Service) { updateAs(r, svc, manager) }
 	}
 	for name, tt := range map[string]struct {
 		labels, annotations map[string]string
@@ -39,8 +40,8 @@ func TestGitOps(t *testing.T) {
 		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks,
 			manager: "argocd-controller"},
 		"argo-client-side": {
-			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "shop:/Service:shop/web"}, write: (*rig).
-					lastApplied, result: asks, manager: "argocd.argoproj.io/tracking-id",
+			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "shop:/Service:shop/web"}, write: lastApplied, result: asks,
+			manager: "argocd.argoproj.io/tracking-id",
 		},
 		"flux-kustomize": {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"}, write: apply("kustomize-controller"), result: asks,
 			manager: "kustomize-controller"},
@@ -60,45 +61,45 @@ func TestGitOps(t *testing.T) {
 		// The chart does not set the field: another program has, or nobody. A person's edit asks by itself (TestRecentEdit).
 		"helm-installed": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
-			write: func(r *rig, svc *corev1.Service) {
+			write: func(r *rig.Rig, svc *corev1.Service) {
 				delete(svc.Annotations, vswitch)
-				r.update(svc, "helm")
-				r.annotate(svc.Name, map[string]any{vswitch: testbed.FullVSwitchH}, "network-operator")
+				updateAs(r, svc, "helm")
+				annotate(r, svc.Name, map[string]any{vswitch: testbed.FullVSwitchH}, "network-operator")
 			}, result: fixes,
 		},
 		"helm-unset": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
-			write: func(r *rig, svc *corev1.Service) {
+			write: func(r *rig.Rig, svc *corev1.Service) {
 				delete(svc.Annotations, vswitch)
-				r.update(svc, "helm")
+				updateAs(r, svc, "helm")
 			}, result: fixes,
 		},
-		"kubectl": {write: (*rig).lastApplied, result: fixes},
+		"kubectl": {write: lastApplied, result: fixes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, testbed.Config{}, careful)
-			svc := bare("web")
+			r := rig.New(t, testbed.Config{}, rig.Careful)
+			svc := rig.Bare("web")
 			svc.Labels = tt.labels
 			maps.Copy(svc.Annotations, tt.annotations)
 			if tt.drift {
-				_, err := r.testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.ctx, r.testbed.Namespace, types.MergePatchType,
+				_, err := r.Testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.Ctx, r.Testbed.Namespace, types.MergePatchType,
 					[]byte(`{"metadata":{"labels":{"lbremedy.io/allow-drift":"true"}}}`), metav1.PatchOptions{})
-				r.must(err)
+				r.Must(err)
 			}
 			tt.write(r, svc)
-			before := r.vswitch("web")
-			r.start() // once the Service is as it is to be
+			before := r.VSwitch("web")
+			r.Start() // once the Service is as it is to be
 			// The controller takes no full vSwitch that nobody names.
-			if before == "" && controller.Since(r.testbed.Version(), "v2.13.0") {
-				r.must(r.testbed.Until(r.ctx, func() bool { return len(r.service("web").Status.LoadBalancer.Ingress) > 0 }))
-				if all := r.records("web"); len(all) > 0 {
+			if before == "" && controller.Since(r.Testbed.Version(), "v2.13.0") {
+				r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service("web").Status.LoadBalancer.Ingress) > 0 }))
+				if all := r.Records("web"); len(all) > 0 {
 					t.Errorf("nothing failed, and the journal says %+v", all)
 				}
 				return
 			}
-			rec := r.ends("web", tt.result)
-			after := r.vswitch("web")
+			rec := r.Ends("web", tt.result)
+			after := r.VSwitch("web")
 			if tt.result == fixes {
 				if after == before {
 					t.Error("it was not moved")
@@ -119,51 +120,51 @@ func TestGitOps(t *testing.T) {
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
 			}
-			_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, []byte(patch),
+			_, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Patch(r.Ctx, "web", types.MergePatchType, []byte(patch),
 				metav1.PatchOptions{FieldManager: tt.manager})
-			r.must(err)
-			r.must(r.testbed.Until(r.ctx, func() bool { return len(r.service("web").Status.LoadBalancer.Ingress) > 0 }))
+			r.Must(err)
+			r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service("web").Status.LoadBalancer.Ingress) > 0 }))
 		})
 	}
 }
 
 // A write creates a Service as a tool does.
-type write func(*rig, *corev1.Service)
+type write func(*rig.Rig, *corev1.Service)
 
-// apply applies a Service on the server's side.
-func (r *rig) apply(svc *corev1.Service, manager string) {
+// applyAs applies a Service on the server's side.
+func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
 	data, err := json.Marshal(svc)
-	r.must(err)
-	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, svc.Name, types.ApplyPatchType, data,
+	r.Must(err)
+	_, err = r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Patch(r.Ctx, svc.Name, types.ApplyPatchType, data,
 		metav1.PatchOptions{FieldManager: manager, Force: new(true)})
-	r.must(err)
+	r.Must(err)
 }
 
-// update creates a Service as a tool does that keeps no list of its fields.
-func (r *rig) update(svc *corev1.Service, manager string) {
+// updateAs creates a Service as a tool does that keeps no list of its fields.
+func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
-	of := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace)
-	_, err := of.Create(r.ctx, svc, metav1.CreateOptions{FieldManager: manager})
-	r.must(err)
+	of := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace)
+	_, err := of.Create(r.Ctx, svc, metav1.CreateOptions{FieldManager: manager})
+	r.Must(err)
 }
 
 // lastApplied creates a Service as kubectl apply does on its own side.
-func (r *rig) lastApplied(svc *corev1.Service) {
+func lastApplied(r *rig.Rig, svc *corev1.Service) {
 	r.Helper()
 	data, err := json.Marshal(svc)
-	r.must(err)
+	r.Must(err)
 	svc.Annotations[corev1.LastAppliedConfigAnnotation] = string(data)
-	r.update(svc, "kubectl-client-side-apply")
+	updateAs(r, svc, "kubectl-client-side-apply")
 }
 
 // annotate changes annotations of a Service; nil removes one.
-func (r *rig) annotate(service string, change map[string]any, manager string) {
+func annotate(r *rig.Rig, service string, change map[string]any, manager string) {
 	r.Helper()
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
-	r.must(err)
-	_, err = r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, service, types.MergePatchType, data,
+	r.Must(err)
+	_, err = r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Patch(r.Ctx, service, types.MergePatchType, data,
 		metav1.PatchOptions{FieldManager: manager})
-	r.must(err)
+	r.Must(err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -32,19 +33,19 @@ func TestFreeze(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, testbed.Config{}, careful+"freezes:\n- "+freeze+"\n").start()
-			r.create("web", nil)
-			rec := r.held("web", event.HeldByFreeze)
+			r := rig.New(t, testbed.Config{}, rig.Careful+"freezes:\n- "+freeze+"\n").Start()
+			r.Create("web", nil)
+			rec := r.Held("web", event.HeldByFreeze)
 			if !strings.Contains(rec.Rule.String(), `The freeze "office" blocks all writes until`) || len(rec.Steps) == 0 || rec.Next != 0 {
 				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
 			}
-			r.says(0, `The freeze "office" blocks all writes`, "", "policy", "show")
-			if at := r.vswitch("web"); at != testbed.FullVSwitchH {
+			r.Says(0, `The freeze "office" blocks all writes`, "", "policy", "show")
+			if at := r.VSwitch("web"); at != testbed.FullVSwitchH {
 				t.Fatalf("in the freeze it was moved to %s", at)
 			}
-			r.advance(2*time.Hour + time.Minute)
-			r.ends("web", event.Fixed)
-			if at := r.vswitch("web"); at == testbed.FullVSwitchH {
+			r.Advance(2*time.Hour + time.Minute)
+			r.Ends("web", event.Fixed)
+			if at := r.VSwitch("web"); at == testbed.FullVSwitchH {
 				t.Error("it was not moved")
 			}
 		})
@@ -56,14 +57,14 @@ func TestFreeze(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const services, places = 5, 2
-	r := newRig(t, testbed.Config{}, careful+fmt.Sprintf("budgets: {class: %d, least: 100}\n", places)).start()
+	r := rig.New(t, testbed.Config{}, rig.Careful+fmt.Sprintf("budgets: {class: %d, least: 100}\n", places)).Start()
 	name := func(i int) string { return fmt.Sprintf("web-%d", i) }
 	for i := range services {
-		r.create(name(i), nil)
+		r.Create(name(i), nil)
 	}
 	count := func() (moved int) {
 		for i := range services {
-			if r.vswitch(name(i)) != testbed.FullVSwitchH {
+			if r.VSwitch(name(i)) != testbed.FullVSwitchH {
 				moved++
 			}
 		}
@@ -72,7 +73,7 @@ func TestBudget(t *testing.T) {
 	// standing returns how many Services are fixed, and how many wait for the budget.
 	standing := func() (fixed, waiting int) {
 		for i := range services {
-			all := r.records(name(i))
+			all := r.Records(name(i))
 			for at := len(all) - 1; at >= 0; at-- {
 				if all[at].Phase != event.Settled {
 					continue
@@ -90,7 +91,7 @@ func TestBudget(t *testing.T) {
 	}
 	for window := 1; ; window++ {
 		most := min(window*places, services)
-		err := r.testbed.Until(r.ctx, func() bool {
+		err := r.Testbed.Until(r.Ctx, func() bool {
 			fixed, waiting := standing()
 			return fixed == most && waiting == services-most
 		})
@@ -102,12 +103,12 @@ func TestBudget(t *testing.T) {
 			return
 		}
 		// The places end after ten minutes.
-		taken, err := control.Spent(r.ctx, r.stream, testbed.ClusterID)
-		r.must(err)
-		if len(taken[full]) != places {
+		taken, err := control.Spent(r.Ctx, r.Stream, testbed.ClusterID)
+		r.Must(err)
+		if len(taken[rig.Full]) != places {
 			t.Fatalf("in window %d the places taken are %v", window, taken)
 		}
-		r.must(r.stream.Delete(r.ctx, control.BudgetKey(testbed.ClusterID)))
+		r.Must(r.Stream.Delete(r.Ctx, control.BudgetKey(testbed.ClusterID)))
 	}
 }
 
@@ -115,61 +116,61 @@ func TestBudget(t *testing.T) {
 // closes the breaker. What waits, goes away or is another class's by then counts for nothing.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testbed.Config{}, careful+"budgets: {class: 100, least: 100}\n").start()
-	r.must(r.testbed.Halt(r.ctx)) // nothing that is written works
+	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {class: 100, least: 100}\n").Start()
+	r.Must(r.Testbed.Halt(r.Ctx)) // nothing that is written works
 	// fails has a Service fail, with its plan written, and lets minutes pass before anybody
 	// looks whether it worked.
 	fails := func(name string, meanwhile func(*corev1.Service)) {
 		t.Helper()
-		r.create(name, nil)
-		r.complain(name, fullMessage)
-		r.until(name, "written", func(rec event.Record) bool { return rec.Next == 1 })
+		r.Create(name, nil)
+		r.Complain(name, rig.FullMessage)
+		r.Until(name, "written", func(rec event.Record) bool { return rec.Next == 1 })
 		if meanwhile != nil {
-			meanwhile(r.service(name))
+			meanwhile(r.Service(name))
 		}
-		r.advance(8 * time.Minute)
+		r.Advance(8 * time.Minute)
 	}
 	open := func() int {
 		t.Helper()
-		all, err := control.Breakers(context.WithoutCancel(r.ctx), r.stream, testbed.ClusterID)
-		r.must(err)
+		all, err := control.Breakers(context.WithoutCancel(r.Ctx), r.Stream, testbed.ClusterID)
+		r.Must(err)
 		return len(all)
 	}
 	fails("one", nil)
-	r.ends("one", event.Unsettled)
+	r.Ends("one", event.Unsettled)
 	fails("gone", func(svc *corev1.Service) {
-		r.must(r.testbed.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.ctx, svc.Name, metav1.DeleteOptions{}))
+		r.Must(r.Testbed.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.Ctx, svc.Name, metav1.DeleteOptions{}))
 	})
-	r.ends("gone", event.Gone)
+	r.Ends("gone", event.Gone)
 	// Since the write it fails for another cause: that one is gone.
 	fails("another", func(svc *corev1.Service) {
-		r.complainLater(svc.Name, "Message: the listener is busy with something new")
+		r.ComplainLater(svc.Name, "Message: the listener is busy with something new")
 		// The run that watches gives the Service to that failure, so that its own end may come first: until would pass it by.
-		r.must(r.testbed.Until(r.ctx, func() bool {
-			return slices.ContainsFunc(r.records(svc.Name), func(rec event.Record) bool { return rec.Class != full })
+		r.Must(r.Testbed.Until(r.Ctx, func() bool {
+			return slices.ContainsFunc(r.Records(svc.Name), func(rec event.Record) bool { return rec.Class != rig.Full })
 		}))
 	})
-	r.until("another", "over", func(rec event.Record) bool {
-		return rec.Phase == event.Settled && rec.Class == full && rec.Result != event.Waiting
+	r.Until("another", "over", func(rec event.Record) bool {
+		return rec.Phase == event.Settled && rec.Class == rig.Full && rec.Result != event.Waiting
 	})
 	fails("two", nil)
-	r.ends("two", event.Unsettled)
-	r.says(0, "No breaker is open", "", "breaker", "ls")
+	r.Ends("two", event.Unsettled)
+	r.Says(0, "No breaker is open", "", "breaker", "ls")
 	if n := open(); n != 0 {
 		t.Fatalf("%d breakers are open after two fixes that did not work", n)
 	}
 	fails("three", nil)
-	r.ends("three", event.Unsettled)
-	r.says(0, "3 fixes did not work within 10 minutes", "", "breaker", "ls")
+	r.Ends("three", event.Unsettled)
+	r.Says(0, "3 fixes did not work within 10 minutes", "", "breaker", "ls")
 
-	r.create("next", nil)
-	r.complain("next", fullMessage)
-	asked := r.ends("next", event.Asked)
-	if !strings.Contains(asked.Rule.String(), "The breaker of the class "+full+" has been open since") || r.vswitch("next") != testbed.FullVSwitchH {
-		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
+	r.Create("next", nil)
+	r.Complain("next", rig.FullMessage)
+	asked := r.Ends("next", event.Asked)
+	if !strings.Contains(asked.Rule.String(), "The breaker of the class "+rig.Full+" has been open since") || r.VSwitch("next") != testbed.FullVSwitchH {
+		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.VSwitch("next"))
 	}
-	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)
-	r.says(0, "The breaker of "+full+" is not open", "", "breaker", "close", full)
-	r.testbed.Resume(r.ctx)
-	r.ends("next", event.Fixed)
+	r.Says(0, rig.Full+" may write again in cluster", "", "breaker", "close", rig.Full)
+	r.Says(0, "The breaker of "+rig.Full+" is not open", "", "breaker", "close", rig.Full)
+	r.Testbed.Resume(r.Ctx)
+	r.Ends("next", event.Fixed)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	label := func(key, value string) map[string]any { return map[string]any{key: value} }
-	r := newRig(t, testbed.Config{}, careful).start()
+	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
 	for i, tt := range []struct {
 		name            string
 		policy          string
@@ -27,51 +28,52 @@ func TestLabels(t *testing.T) {
 		rule            string
 		muted           bool
 	}{
-		{"none", careful, nil, nil, event.Fixed, "Fix mode applies plans up to low risk", false},
-		{"the Service observes", careful, nil, label(remedy.ModeLabel, "observe"), event.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
-		{"the namespace observes", careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned,
+		{"none", rig.Careful, nil, nil, event.Fixed, "Fix mode applies plans up to low risk", false},
+		{"the Service observes", rig.Careful, nil, label(remedy.ModeLabel, "observe"), event.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
+		{"the namespace observes", rig.Careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned,
 			"The namespace has the label lbremedy.io/mode=observe.", false},
-		{"a word that is no mode", careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
-		{"the Service is muted", careful, nil, label(remedy.MuteLabel, "true"), event.Planned, "The Service has the label lbremedy.io/mute=true.", true},
-		{"the namespace is muted", careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned,
+		{"a word that is no mode", rig.Careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
+		{"the Service is muted", rig.Careful, nil, label(remedy.MuteLabel, "true"), event.Planned, "The Service has the label lbremedy.io/mute=true.", true},
+		{"the namespace is muted", rig.Careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned,
 			"The namespace has the label lbremedy.io/mute=true.", true},
 		{"fix does not loosen", "mode: observe\n", label(remedy.ModeLabel, "fix"), label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
-		{"nor does it a class", careful + "classes: {" + full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
+		{"nor does it a class", rig.Careful + "classes: {" + rig.Full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"),
+			event.Planned, "Observe mode", false},
 	} {
 		name := "web-" + string(rune('a'+i))
-		r.policy(tt.policy)
-		r.around(tt.around)
-		r.create(name, func(svc *corev1.Service) {
+		r.Policy(tt.policy)
+		around(r, tt.around)
+		r.Create(name, func(svc *corev1.Service) {
 			svc.Labels = map[string]string{}
 			for k, v := range tt.service {
 				svc.Labels[k], _ = v.(string)
 			}
 		})
-		rec := r.until(name, string(tt.result), func(rec event.Record) bool {
+		rec := r.Until(name, string(tt.result), func(rec event.Record) bool {
 			return rec.Phase == event.Settled && rec.Result != event.Waiting
 		})
 		if rec.Result != tt.result || !strings.Contains(rec.Rule.String(), tt.rule) || rec.Muted != tt.muted {
 			t.Errorf("%s: it ended as %s, muted: %t, by %q", tt.name, rec.Result, rec.Muted, rec.Rule)
 		}
-		if at := r.vswitch(name); (at == testbed.FullVSwitchH) != (tt.result == event.Planned) {
+		if at := r.VSwitch(name); (at == testbed.FullVSwitchH) != (tt.result == event.Planned) {
 			t.Errorf("%s: it ended as %s, and the Service is in %s", tt.name, rec.Result, at)
 		}
 		if tt.around != nil { // labels go one by one
 			for k := range tt.around {
-				r.around(map[string]any{k: nil})
+				around(r, map[string]any{k: nil})
 			}
 		}
 	}
 }
 
 // around changes labels of the namespace; nil removes one.
-func (r *rig) around(labels map[string]any) {
+func around(r *rig.Rig, labels map[string]any) {
 	r.Helper()
 	if labels == nil {
 		return
 	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
-	r.must(err)
-	_, err = r.testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.ctx, r.testbed.Namespace, types.MergePatchType, data, metav1.PatchOptions{})
-	r.must(err)
+	r.Must(err)
+	_, err = r.Testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.Ctx, r.Testbed.Namespace, types.MergePatchType, data, metav1.PatchOptions{})
+	r.Must(err)
 }

@@ -14,16 +14,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
-
-// bold lets the class with two steps a plan write by itself.
-const bold = `mode: fix
-ramDelay: 2s
-classes: {ram-permission: {risk: medium}}
-budgets: {class: 100, least: 100}
-`
 
 // The kill switch stops every step that has not started within a second, whoever would
 // make it: here a worker of the test and "lbremedy up" in a process of its own. What
@@ -31,44 +25,44 @@ budgets: {class: 100, least: 100}
 func TestPause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener()
-	r := newRig(t, f.Config, bold)
+	r := rig.New(t, f.Config, rig.Bold)
 	fixtures := testbed.Bulk(f, "web", 4)
-	r.must(r.testbed.Fail(r.ctx, fixtures...))
-	r.must(r.testbed.Halt(r.ctx)) // or it would find out about the policy by itself
-	up := r.up()
-	shell.Beside(r, r.ctx, "the worker", r.work)
+	r.Must(r.Testbed.Fail(r.Ctx, fixtures...))
+	r.Must(r.Testbed.Halt(r.Ctx)) // or it would find out about the policy by itself
+	up := up(r)
+	shell.Beside(r, r.Ctx, "the worker", r.Work)
 	// Touches are two seconds apart: after the first one there are more to come.
-	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) > 0 }))
-	r.says(0, "Cluster "+testbed.ClusterID+": Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
+	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(fixtures)) > 0 }))
+	r.Says(0, "Cluster "+testbed.ClusterID+": Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
 	for _, f := range fixtures {
-		r.until(f.Service, "touched or stopped", func(rec event.Record) bool {
+		r.Until(f.Service, "touched or stopped", func(rec event.Record) bool {
 			return rec.Done() || rec.Phase == event.Settled && strings.Contains(rec.Rule.String(), "Paused by ann")
 		})
 	}
-	before := r.touched(fixtures)
+	before := r.Touched(fixtures)
 	if len(before) == len(fixtures) {
 		t.Fatal("all was written before the pause")
 	}
 	for _, f := range fixtures {
-		for _, rec := range r.records(f.Service) {
+		for _, rec := range r.Records(f.Service) {
 			if rec.Written.After(stopped) {
 				t.Errorf("%s was written to at %s, and the pause was in force since %s", f.Service, rec.Written, stopped)
 			}
 		}
-		if mark := r.service(f.Service).Annotations[ccm.Resync]; (mark != "") != slices.Contains(before, f.Service) {
+		if mark := r.Service(f.Service).Annotations[ccm.Resync]; (mark != "") != slices.Contains(before, f.Service) {
 			t.Errorf("%s bears the mark %q, and those that the journal calls touched are %v", f.Service, mark, before)
 		}
 	}
-	r.says(0, "Paused by ann", "", "policy", "show")
-	r.says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by ann", "", "resume")
-	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(fixtures)) == len(fixtures) }))
-	r.testbed.Resume(r.ctx)
+	r.Says(0, "Paused by ann", "", "policy", "show")
+	r.Says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by ann", "", "resume")
+	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(fixtures)) == len(fixtures) }))
+	r.Testbed.Resume(r.Ctx)
 	for _, f := range fixtures {
-		r.ends(f.Service, event.Fixed)
+		r.Ends(f.Service, event.Fixed)
 	}
 	extended := 0
-	for _, c := range r.testbed.Cloud.Calls() {
+	for _, c := range r.Testbed.Cloud.Calls() {
 		if c.Action == "CreatePolicyVersion" && c.Code == "" {
 			extended++
 		}
@@ -83,33 +77,33 @@ func TestPause(t *testing.T) {
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		wrong func(*rig)
+		wrong func(*rig.Rig)
 		says  func(event.Record) string
 		want  string
 	}{
-		"pause": {func(r *rig) { r.must(r.stream.Put(r.ctx, control.Key(testbed.ClusterID), []byte("{"))) }, func(rec event.Record) string { return rec.Rule.String() },
+		"pause": {func(r *rig.Rig) { r.Must(r.Stream.Put(r.Ctx, control.Key(testbed.ClusterID), []byte("{"))) }, func(rec event.Record) string { return rec.Rule.String() },
 			"Paused by somebody"},
-		"policy": {func(r *rig) { r.must(os.WriteFile(r.rules, []byte("{"), 0o600)) }, func(rec event.Record) string { return rec.Error },
+		"policy": {func(r *rig.Rig) { r.Must(os.WriteFile(r.Rules, []byte("{"), 0o600)) }, func(rec event.Record) string { return rec.Error },
 			"read the policy: policy file "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, testbed.Config{}, careful)
+			r := rig.New(t, testbed.Config{}, rig.Careful)
 			tt.wrong(r)
-			r.start()
-			r.create("web", nil)
-			r.until("web", "paused", func(rec event.Record) bool {
+			r.Start()
+			r.Create("web", nil)
+			r.Until("web", "paused", func(rec event.Record) bool {
 				return rec.Phase == event.Settled && rec.Result == event.Waiting && strings.Contains(tt.says(rec), tt.want)
 			})
-			if at := r.vswitch("web"); at != testbed.FullVSwitchH {
+			if at := r.VSwitch("web"); at != testbed.FullVSwitchH {
 				t.Errorf("it was moved to %s", at)
 			}
 			if name == "pause" {
-				r.says(0, "Ended. Cluster "+testbed.ClusterID, "", "resume")
+				r.Says(0, "Ended. Cluster "+testbed.ClusterID, "", "resume")
 			} else {
-				r.policy(careful)
+				r.Policy(rig.Careful)
 			}
-			r.ends("web", event.Fixed)
+			r.Ends("web", event.Fixed)
 		})
 	}
 }
@@ -119,39 +113,26 @@ func TestPauseUnreadable(t *testing.T) {
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener().As("web")
-	r := newRig(t, f.Config, bold)
-	r.must(r.testbed.Fail(r.ctx, f))
-	r.must(r.testbed.Halt(r.ctx))
-	r.start()
-	r.until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
-	r.says(0, "", "", "pause", "--by", "ann")
-	half := r.until("web", "stopped", func(rec event.Record) bool {
+	r := rig.New(t, f.Config, rig.Bold)
+	r.Must(r.Testbed.Fail(r.Ctx, f))
+	r.Must(r.Testbed.Halt(r.Ctx))
+	r.Start()
+	r.Until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
+	r.Says(0, "", "", "pause", "--by", "ann")
+	half := r.Until("web", "stopped", func(rec event.Record) bool {
 		return rec.Phase == event.Settled && strings.Contains(rec.Rule.String(), "Paused by ann")
 	})
-	r.advance(16 * time.Minute)
-	r.says(0, "", "", "resume")
-	again := r.until("web", "planned anew", func(rec event.Record) bool { return rec.Phase == event.Intent })
+	r.Advance(16 * time.Minute)
+	r.Says(0, "", "", "resume")
+	again := r.Until("web", "planned anew", func(rec event.Record) bool { return rec.Phase == event.Intent })
 	if len(again.Steps) != 1 || again.Steps[0].Kind != "touch" {
 		t.Errorf("the plan is %+v", again.Steps)
 	}
-	r.testbed.Resume(r.ctx)
-	r.ends("web", event.Fixed)
-	if n := r.testbed.WorkerCalls("CreatePolicyVersion"); n != 1 || half.Next != 1 {
+	r.Testbed.Resume(r.Ctx)
+	r.Ends("web", event.Fixed)
+	if n := r.Testbed.WorkerCalls("CreatePolicyVersion"); n != 1 || half.Next != 1 {
 		t.Errorf("the policy was extended %d times, and it was stopped after %d steps", n, half.Next)
 	}
-}
-
-// touched returns the Services that were woken.
-func (r *rig) touched(fixtures []testbed.Fixture) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []string
-	for _, f := range fixtures {
-		if slices.ContainsFunc(r.journal, func(rec event.Record) bool { return rec.Service.Name == f.Service && rec.Done() }) {
-			all = append(all, f.Service)
-		}
-	}
-	return all
 }
 
 // An upProcess is "lbremedy up" as a process of its own.
@@ -162,14 +143,14 @@ type upProcess struct {
 }
 
 // up starts "lbremedy up" with the policy in force, and returns when it watches.
-func (r *rig) up() *upProcess {
+func up(r *rig.Rig) *upProcess {
 	r.Helper()
 	u := &upProcess{}
-	cmd := r.command("up", "-o", "json", "--policy", r.rules)
+	cmd := r.Command("up", "-o", "json", "--policy", r.Rules)
 	out, err := cmd.StdoutPipe()
-	r.must(err)
+	r.Must(err)
 	cmd.Stderr = &u.errs
-	r.must(cmd.Start())
+	r.Must(cmd.Start())
 	u.interrupt = func() error { return cmd.Process.Signal(os.Interrupt) }
 	read := make(chan struct{})
 	go func() {
@@ -189,9 +170,9 @@ func (r *rig) up() *upProcess {
 }
 
 // end ends it as Ctrl-C does, and wants it to end well.
-func (u *upProcess) end(r *rig) {
+func (u *upProcess) end(r *rig.Rig) {
 	r.Helper()
-	r.must(u.interrupt())
+	r.Must(u.interrupt())
 	if err := u.wait(); err != nil {
 		r.Errorf("up ended with %v: %s", err, u.errs.String())
 	}

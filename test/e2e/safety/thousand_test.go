@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -28,22 +29,22 @@ func TestThousand(t *testing.T) {
 		thousand = 150
 	}
 	f := testbed.NoListener().As("web-0000")
-	r := newRig(t, f.Config, careful)
-	r.must(r.testbed.Fail(r.ctx, f))
-	r.must(r.testbed.Halt(r.ctx)) // a thousand are too many for one controller within a test
-	failed, ok := r.testbed.Event(f.Service)
+	r := rig.New(t, f.Config, rig.Careful)
+	r.Must(r.Testbed.Fail(r.Ctx, f))
+	r.Must(r.Testbed.Halt(r.Ctx)) // a thousand are too many for one controller within a test
+	failed, ok := r.Testbed.Event(f.Service)
 	if !ok {
 		t.Fatal("nobody says that it failed")
 	}
-	d := r.receiver(time.Time{})
-	r.policy(careful + "tell:\n" + d.tells("ops"))
-	r.crowd(thousand-1, failed.Message)
+	d := newReceiver(r, time.Time{})
+	r.Policy(rig.Careful + "tell:\n" + d.tells("ops"))
+	crowd(r, thousand-1, failed.Message)
 	began := time.Now()
-	r.start()
-	r.tell()
-	asked := func() int { return r.stand(func(rec event.Record) bool { return rec.Result == event.Asked }) }
-	if err := r.testbed.Until(r.ctx, func() bool { return asked() == thousand }); err != nil {
-		t.Fatalf("of %d Services %d have asked: %v; %v", thousand, asked(), err, r.tally())
+	r.Start()
+	r.Tell()
+	asked := func() int { return stand(r, func(rec event.Record) bool { return rec.Result == event.Asked }) }
+	if err := r.Testbed.Until(r.Ctx, func() bool { return asked() == thousand }); err != nil {
+		t.Fatalf("of %d Services %d have asked: %v; %v", thousand, asked(), err, tally(r))
 	}
 	t.Logf("%d Services have asked after %s", thousand, time.Since(began))
 	told := d.hears("a thousand fail", func(t notification) bool { return t.Data.Failing == thousand })
@@ -54,22 +55,22 @@ func TestThousand(t *testing.T) {
 		t.Errorf("there are %d tickets", len(keys))
 	}
 
-	r.policy(bold[:strings.Index(bold, "budgets:")] + "budgets: {least: 1000}\ntell:\n" + d.tells("ops"))
+	r.Policy(rig.Bold[:strings.Index(rig.Bold, "budgets:")] + "budgets: {least: 1000}\ntell:\n" + d.tells("ops"))
 	at := time.Now() // before any fix: what fails long after it fails for something else
 	for i := range again {
-		r.complainAt(r.service(crowded(i)), failed.Message, at)
+		r.ComplainAt(r.Service(crowded(i)), failed.Message, at)
 	}
 	written := func(rec event.Record) bool { return rec.Done() }
 	held := func(rec event.Record) bool { return rec.Held == event.HeldByBudget }
-	if err := r.testbed.Until(r.ctx, func() bool { return r.stand(written) == places && r.stand(held) == again-places }); err != nil {
-		t.Fatalf("%d are written to and %d wait: %v; %v", r.stand(written), r.stand(held), err, r.tally())
+	if err := r.Testbed.Until(r.Ctx, func() bool { return stand(r, written) == places && stand(r, held) == again-places }); err != nil {
+		t.Fatalf("%d are written to and %d wait: %v; %v", stand(r, written), stand(r, held), err, tally(r))
 	}
-	if writes := r.testbed.WorkerWrites(); !slices.Equal(writes, []string{"ram:CreatePolicyVersion"}) {
+	if writes := r.Testbed.WorkerWrites(); !slices.Equal(writes, []string{"ram:CreatePolicyVersion"}) {
 		t.Errorf("the worker has written to the cloud: %v", writes)
 	}
 	var touches []time.Time
 	for i := range again {
-		for _, rec := range r.records(crowded(i)) {
+		for _, rec := range r.Records(crowded(i)) {
 			if rec.Done() && !slices.Contains(touches, rec.Written) {
 				touches = append(touches, rec.Written)
 			}
@@ -85,22 +86,22 @@ func TestThousand(t *testing.T) {
 func crowded(i int) string { return fmt.Sprintf("web-%04d", i) }
 
 // crowd makes n Services that have failed, of whom nobody else says so.
-func (r *rig) crowd(n int, message string) {
+func crowd(r *rig.Rig, n int, message string) {
 	r.Helper()
-	client := r.testbed.Cluster.Client().CoreV1()
+	client := r.Testbed.Cluster.Client().CoreV1()
 	var wait sync.WaitGroup
 	queue := make(chan int)
 	for range 16 {
 		wait.Go(func() {
 			for i := range queue {
-				svc := bare(crowded(i + 1))
+				svc := rig.Bare(crowded(i + 1))
 				svc.Spec.Ports[0].Protocol = corev1.ProtocolUDP
 				svc.Spec.AllocateLoadBalancerNodePorts = new(false) // there are not that many
-				made, err := client.Services(r.testbed.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+				made, err := client.Services(r.Testbed.Namespace).Create(r.Ctx, svc, metav1.CreateOptions{})
 				if err == nil {
-					_, err = client.Events(r.testbed.Namespace).Create(r.ctx, complaint(made, message, time.Now()), metav1.CreateOptions{})
+					_, err = client.Events(r.Testbed.Namespace).Create(r.Ctx, rig.Complaint(made, message, time.Now()), metav1.CreateOptions{})
 				}
-				if err != nil && r.ctx.Err() == nil {
+				if err != nil && r.Ctx.Err() == nil {
 					r.Errorf("make Service %d: %v", i, err)
 				}
 			}
@@ -114,7 +115,7 @@ func (r *rig) crowd(n int, message string) {
 	r.Cleanup(func() {
 		zero := int64(0)
 		options := metav1.DeleteOptions{GracePeriodSeconds: &zero}
-		err := client.Events(r.testbed.Namespace).DeleteCollection(context.WithoutCancel(r.ctx), options, metav1.ListOptions{})
+		err := client.Events(r.Testbed.Namespace).DeleteCollection(context.WithoutCancel(r.Ctx), options, metav1.ListOptions{})
 		if err != nil {
 			r.Error(err)
 		}
@@ -122,11 +123,9 @@ func (r *rig) crowd(n int, message string) {
 }
 
 // stand returns of how many Services the newest record is as wanted.
-func (r *rig) stand(wanted func(event.Record) bool) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func stand(r *rig.Rig, wanted func(event.Record) bool) (n int) {
 	seen := map[string]bool{}
-	for _, rec := range slices.Backward(r.journal) {
+	for _, rec := range slices.Backward(r.Journal()) {
 		if seen[rec.Service.UID] {
 			continue
 		}
@@ -139,11 +138,9 @@ func (r *rig) stand(wanted func(event.Record) bool) (n int) {
 }
 
 // tally says how many Services stand how, for when it is not as it should be.
-func (r *rig) tally() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func tally(r *rig.Rig) map[string]int {
 	last := map[string]event.Record{}
-	for _, rec := range r.journal {
+	for _, rec := range r.Journal() {
 		last[rec.Service.UID] = rec
 	}
 	n := map[string]int{}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -31,7 +32,7 @@ var secret = base64.StdEncoding.EncodeToString([]byte("sixteen bytes or more"))
 
 // A receiver is a webhook's receiver. It refuses what is not signed as Standard Webhooks has it.
 type receiver struct {
-	r     *rig
+	r     *rig.Rig
 	url   string
 	opens time.Time // by the clock of the sinks: before it nobody is there
 
@@ -46,7 +47,7 @@ type notification struct {
 	Data ticket.Notice `json:"data"`
 }
 
-func (r *rig) receiver(opens time.Time) *receiver {
+func newReceiver(r *rig.Rig, opens time.Time) *receiver {
 	d := &receiver{r: r, opens: opens}
 	server := httptest.NewServer(d)
 	r.Cleanup(server.Close)
@@ -62,7 +63,7 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		d.r.Errorf("a webhook got what it can't take: %v", err)
 	}
-	if d.r.now().Before(d.opens) {
+	if d.r.Now().Before(d.opens) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
@@ -83,8 +84,8 @@ func (d *receiver) take(h http.Header, body []byte) error {
 		return err
 	}
 	// What was on its way when the clock was put forward is older by that.
-	most := 5*time.Minute + time.Duration(d.r.step.Load())
-	if old := d.r.now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > most {
+	most := 5*time.Minute + d.r.Step()
+	if old := d.r.Now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > most {
 		return fmt.Errorf("the message %q is %s old", id, old)
 	}
 	var t notification
@@ -92,13 +93,13 @@ func (d *receiver) take(h http.Header, body []byte) error {
 		return err
 	}
 	d.mu.Lock()
-	if d.r.now().Before(d.opens) {
+	if d.r.Now().Before(d.opens) {
 		d.late++
 	} else {
 		d.came = append(d.came, t)
 	}
 	d.mu.Unlock()
-	d.r.testbed.Wake()
+	d.r.Testbed.Wake()
 	return nil
 }
 
@@ -106,7 +107,7 @@ func (d *receiver) take(h http.Header, body []byte) error {
 func (d *receiver) hears(what string, wanted func(notification) bool) notification {
 	d.r.Helper()
 	var found notification
-	err := d.r.testbed.Until(d.r.ctx, func() bool {
+	err := d.r.Testbed.Until(d.r.Ctx, func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		i := slices.IndexFunc(d.came, wanted)
@@ -152,19 +153,19 @@ func (d *receiver) tells(name string) string {
 // nobody up and misses nothing.
 func TestTicket(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testbed.Config{}, careful).start()
-	up, down := r.receiver(time.Time{}), r.receiver(r.now().Add(time.Hour))
-	r.policy(careful + "budgets: {class: 100, least: 100}\ntell:\n" + up.tells("ops") + down.tells("down") +
+	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
+	up, down := newReceiver(r, time.Time{}), newReceiver(r, r.Now().Add(time.Hour))
+	r.Policy(rig.Careful + "budgets: {class: 100, least: 100}\ntell:\n" + up.tells("ops") + down.tells("down") +
 		"- {name: events, kind: event}\n- {name: support, kind: alibaba, category: \"53811\"}\n")
-	r.tell()
+	r.Tell()
 	room := func(free int) {
-		r.testbed.Cloud.SetFree(testbed.SmallVSwitchH, 0)
-		r.testbed.Cloud.SetFree(testbed.RoomyVSwitchI, free)
+		r.Testbed.Cloud.SetFree(testbed.SmallVSwitchH, 0)
+		r.Testbed.Cloud.SetFree(testbed.RoomyVSwitchI, free)
 	}
 
 	// Opened, once.
 	room(0)
-	r.create("one", nil)
+	r.Create("one", nil)
 	first := up.hears("it is open", func(t notification) bool { return t.Type == ticket.TypeOpened })
 	if f := first.Data.Facts; f.Failing != 1 || f.Cause != testbed.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
 		t.Errorf("the ticket tells of %+v", f)
@@ -174,45 +175,45 @@ func TestTicket(t *testing.T) {
 			t.Errorf("the ticket does not say %q: %s", part, first.Data.Text)
 		}
 	}
-	r.event("one", "LBRemedyNeedsAction", corev1.EventTypeWarning, "Add a vSwitch to the VPC")
-	r.support(func(k sim.Ticket) bool { return k.Status == "in_progress" && strings.Contains(k.Description, "/one") })
+	complain(r, "one", "LBRemedyNeedsAction", corev1.EventTypeWarning, "Add a vSwitch to the VPC")
+	support(r, func(k sim.Ticket) bool { return k.Status == "in_progress" && strings.Contains(k.Description, "/one") })
 
 	// Another Service joins.
-	r.create("two", nil)
-	r.ends("two", event.Asked)
-	r.advance(time.Minute)
+	r.Create("two", nil)
+	r.Ends("two", event.Asked)
+	r.Advance(time.Minute)
 	joined := up.hears("two Services fail", func(t notification) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
-	r.support(func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
-	r.says(0, "cluster-"+testbed.ClusterID+"."+full, "", "tickets", "ls")
-	r.says(0, "ops: open, "+joined.Data.Key, "", "show", r.testbed.Namespace+"/two")
+	support(r, func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
+	r.Says(0, "cluster-"+testbed.ClusterID+"."+rig.Full, "", "tickets", "ls")
+	r.Says(0, "ops: open, "+joined.Data.Key, "", "show", r.Testbed.Namespace+"/two")
 
 	// Closed, with the outcome.
 	room(50)
-	r.ends("one", event.Fixed)
-	r.ends("two", event.Fixed)
-	r.advance(time.Minute)
+	r.Ends("one", event.Fixed)
+	r.Ends("two", event.Fixed)
+	r.Advance(time.Minute)
 	over := up.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Failing == 0 })
 	if over.Data.Outcomes[event.Fixed] != 2 || over.Data.Over != 2 {
 		t.Errorf("it ended with %v", over.Data.Outcomes)
 	}
-	r.event("one", "LBRemedyFixed", corev1.EventTypeNormal, "")
-	r.support(func(k sim.Ticket) bool { return k.Status == "completed" })
+	complain(r, "one", "LBRemedyFixed", corev1.EventTypeNormal, "")
+	support(r, func(k sim.Ticket) bool { return k.Status == "completed" })
 
 	// And open again.
 	room(0)
-	r.advance(time.Minute)
-	r.create("three", nil)
+	r.Advance(time.Minute)
+	r.Create("three", nil)
 	again := up.hears("it is open again", func(t notification) bool { return t.Type == ticket.TypeOpened && t.Data.Reopened })
 	if again.Data.Failing != 1 || again.Data.Lead.Service.Name != "three" {
 		t.Errorf("the ticket tells of %+v", again.Data.Facts)
 	}
-	r.support(func(k sim.Ticket) bool { return k.Status != "completed" })
+	support(r, func(k sim.Ticket) bool { return k.Status != "completed" })
 
 	if down.mu.Lock(); len(down.came) > 0 || down.late == 0 {
 		t.Errorf("the webhook that is down was tried %d times", down.late)
 	}
 	down.mu.Unlock()
-	r.advance(time.Hour)
+	r.Advance(time.Hour)
 	found := down.hears("it is open", func(t notification) bool { return t.Type == ticket.TypeOpened })
 	var names []string
 	for _, m := range found.Data.Services {
@@ -225,18 +226,18 @@ func TestTicket(t *testing.T) {
 		t.Errorf("there are the tickets %v, and there is one incident at two receivers", keys)
 	}
 	room(50)
-	r.ends("three", event.Fixed)
-	r.advance(time.Minute)
+	r.Ends("three", event.Fixed)
+	r.Advance(time.Minute)
 	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
 // event waits until there is this Event about a Service: what "kubectl describe service"
 // shows. There is never a second one of ours.
-func (r *rig) event(service, reason, kind, text string) {
+func complain(r *rig.Rig, service, reason, kind, text string) {
 	r.Helper()
 	var ours []corev1.Event
-	err := r.testbed.Until(r.ctx, func() bool {
-		list, err := r.testbed.Cluster.Client().CoreV1().Events(r.testbed.Namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service})
+	err := r.Testbed.Until(r.Ctx, func() bool {
+		list, err := r.Testbed.Cluster.Client().CoreV1().Events(r.Testbed.Namespace).List(r.Ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service})
 		if err != nil {
 			return false
 		}
@@ -246,17 +247,17 @@ func (r *rig) event(service, reason, kind, text string) {
 	if err != nil {
 		r.Fatalf("no Event %s is there: %v; there are %+v", reason, err, ours)
 	}
-	if ours[0].InvolvedObject.UID != r.service(service).UID {
+	if ours[0].InvolvedObject.UID != r.Service(service).UID {
 		r.Errorf("the Event is about %+v", ours[0].InvolvedObject)
 	}
 }
 
 // support waits until the one ticket with Alibaba Cloud's support is as wanted.
-func (r *rig) support(wanted func(sim.Ticket) bool) {
+func support(r *rig.Rig, wanted func(sim.Ticket) bool) {
 	r.Helper()
 	var all []sim.Ticket
-	err := r.testbed.Until(r.ctx, func() bool {
-		all = r.testbed.Cloud.Snapshot().Tickets
+	err := r.Testbed.Until(r.Ctx, func() bool {
+		all = r.Testbed.Cloud.Snapshot().Tickets
 		return len(all) == 1 && wanted(all[0])
 	})
 	if err != nil {

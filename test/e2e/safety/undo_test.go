@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -16,40 +17,40 @@ import (
 // somebody who has moved on since, and not twice.
 func TestUndo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testbed.Config{}, careful).start()
-	r.must(r.testbed.Fail(r.ctx, testbed.FullVSwitch(testbed.FullVSwitchH).As("web")))
-	fixed := r.ends("web", event.Fixed)
-	to := r.vswitch("web")
+	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
+	r.Must(r.Testbed.Fail(r.Ctx, testbed.FullVSwitch(testbed.FullVSwitchH).As("web")))
+	fixed := r.Ends("web", event.Fixed)
+	to := r.VSwitch("web")
 	if to == testbed.FullVSwitchH {
 		t.Fatal("the Service was not moved")
 	}
-	r.says(0, "vswitch-id="+testbed.FullVSwitchH, "Nothing was written; --apply undoes the steps.", "undo", fixed.Case)
-	if now := r.vswitch("web"); now != to {
+	r.Says(0, "vswitch-id="+testbed.FullVSwitchH, "Nothing was written; --apply undoes the steps.", "undo", fixed.Case)
+	if now := r.VSwitch("web"); now != to {
 		t.Fatalf("to look at an undo has moved the Service to %s", now)
 	}
 
 	move := func(vswitch string) {
 		t.Helper()
-		patch := []byte(`{"metadata":{"annotations":{"` + prefix + `vswitch-id":"` + vswitch + `"}}}`)
-		_, err := r.testbed.Cluster.Client().CoreV1().Services(r.testbed.Namespace).Patch(r.ctx, "web", types.MergePatchType, patch,
+		patch := []byte(`{"metadata":{"annotations":{"` + rig.Prefix + `vswitch-id":"` + vswitch + `"}}}`)
+		_, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Patch(r.Ctx, "web", types.MergePatchType, patch,
 			metav1.PatchOptions{FieldManager: "kubectl-annotate"})
-		r.must(err)
+		r.Must(err)
 	}
 	move("vsw-of-somebody")
 	drift := "vswitch-id is \"vsw-of-somebody\", and was \"" + to + "\" when lbremedy left it"
-	r.says(command.CodeFailed, "", drift, "undo", fixed.Case) // as with --apply
-	got := r.says(command.CodeFailed, "", drift, "undo", fixed.Case, "--apply")
-	if now := r.vswitch("web"); now != "vsw-of-somebody" || strings.Count(strings.TrimSpace(got.err), "\n") > 0 {
-		t.Errorf("the refused undo has moved the Service to %s, and said %q", now, got.err)
+	r.Says(command.CodeFailed, "", drift, "undo", fixed.Case) // as with --apply
+	got := r.Says(command.CodeFailed, "", drift, "undo", fixed.Case, "--apply")
+	if now := r.VSwitch("web"); now != "vsw-of-somebody" || strings.Count(strings.TrimSpace(got.Err), "\n") > 0 {
+		t.Errorf("the refused undo has moved the Service to %s, and said %q", now, got.Err)
 	}
 
 	move(to)
-	r.says(0, "undone", "", "undo", fixed.Case, "--apply")
-	if now := r.vswitch("web"); now != testbed.FullVSwitchH {
+	r.Says(0, "undone", "", "undo", fixed.Case, "--apply")
+	if now := r.VSwitch("web"); now != testbed.FullVSwitchH {
 		t.Errorf("after the undo the Service asks for %s", now)
 	}
-	undone := r.ends("web", event.Undone)
-	r.says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", fixed.Case)
-	r.says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", undone.Case, "--apply")
-	r.says(0, "undone", "", "show", fixed.Case, "--history")
+	undone := r.Ends("web", event.Undone)
+	r.Says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", fixed.Case)
+	r.Says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", undone.Case, "--apply")
+	r.Says(0, "undone", "", "show", fixed.Case, "--history")
 }

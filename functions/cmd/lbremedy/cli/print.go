@@ -133,21 +133,8 @@ func (p *Program) PaintOn(stream io.Writer, c Colour, s string) string {
 }
 
 // Plain returns a text for people as one clean line.
-func Plain(s string) string { return Local(strings.Join(strings.Fields(command.Clean(s)), " ")) }
-
-// stamp matches a time that a sentence names. One in a value or a command has quotes or an equals sign beside it.
-var stamp = regex.New(`(^|[\s(（：\p{Han}])(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))($|[\s.,;:)。，；）\p{Han}])`)
-
-// Local returns a sentence for people with the times that it names in the zone of the reader. Data has them in UTC.
-func Local(s string) string {
-	return stamp().ReplaceAllStringFunc(s, func(found string) string {
-		m := stamp().FindStringSubmatch(found)
-		at, err := time.Parse(time.RFC3339, m[2])
-		if err != nil {
-			return found
-		}
-		return m[1] + Clock(at) + m[3]
-	})
+func Plain(s string) string {
+	return command.Local(strings.Join(strings.Fields(command.Clean(s)), " "))
 }
 
 // Cell returns a text for one line: clean, and short where a terminal has no room for it
@@ -165,7 +152,7 @@ func (p *Program) Cell(s string, others int) string {
 // blanks that its paragraph begins with. A word is never cut.
 func Wrap(s, indent string, width int) string {
 	var b strings.Builder
-	s = clocks().ReplaceAllString(Local(command.Clean(s)), "$1"+glue+"$2"+glue+"$3")
+	s = clocks().ReplaceAllString(command.Local(command.Clean(s)), "$1"+glue+"$2"+glue+"$3")
 	for para := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
 		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
 		line := start
@@ -221,7 +208,7 @@ func Clock(t time.Time) string {
 	if t.IsZero() {
 		return "unknown"
 	}
-	return t.Local().Format("2006-01-02 15:04:05 MST")
+	return t.Local().Format(command.Clock)
 }
 
 // A Progress tells a person at a terminal how far long work is.
@@ -293,7 +280,7 @@ func (p *Program) Width() int {
 
 // Note says something beside the data.
 func (p *Program) Note(format string, args ...any) {
-	fmt.Fprintln(p.Err, Local(p.Phrase(format, args...)))
+	fmt.Fprintln(p.Err, command.Local(p.Phrase(format, args...)))
 }
 
 // Capital returns a text with its first letter in upper case.

@@ -3,6 +3,8 @@ package cli
 import (
 	"testing"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 // People read times in their zone; what is quoted or belongs to a command stays as it is.
@@ -21,7 +23,7 @@ func TestLocal(t *testing.T) {
 		"a 3f9a12bc-20260102T150405, 2026-99-02T15:04:05Z": "a 3f9a12bc-20260102T150405, 2026-99-02T15:04:05Z",
 		"": "",
 	} {
-		if got := Local(text); got != want {
+		if got := command.Local(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 		if got := Wrap(text, "", 200); got != want+"\n" && text != "" {

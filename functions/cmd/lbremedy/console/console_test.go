@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -228,6 +229,38 @@ func TestPages(t *testing.T) {
 	}
 	// The list shows the newest case of each Service and class; an older one has a page all the same.
 	x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", records[0].Cluster, records[0].Service.UID, records[0].Class, records[0].Case), http.StatusOK)
+}
+
+// TestCourse looks at a case that a person approved and another one undid: its timeline has both, in their order, with who did it.
+func TestCourse(t *testing.T) {
+	c, s := operator.Embed(t)
+	begun, fixed := operator.Lately()[1], operator.Lately()[2]
+	begun.Steps, begun.Attempt = fixed.Steps, 1
+	fixed.Approved = &event.Approved{By: "ann", At: begun.At.Add(-time.Second), Comment: "go on"}
+	back := fixed
+	back.Steps = []event.StepRecord{{Kind: "annotate", Text: fixed.Steps[0].Undo.Text, Risk: "low", Step: fixed.Steps[0].Step}}
+	back.Phase, back.Result, back.Undoing, back.Next, back.Who = event.Intent, "", true, 0, "cli"
+	back.At, back.Person = fixed.At.Add(time.Minute), &event.Person{Name: "bob"}
+	undone := back
+	undone.Phase, undone.Result, undone.Next, undone.At = event.Settled, event.Undone, 1, back.At.Add(time.Second)
+	if err := operator.Seed(t.Context(), s, begun, fixed, back, undone); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/cases", "undone")
+	page := x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", fixed.Cluster, fixed.Service.UID, fixed.Class, fixed.Case), http.StatusOK)
+	_, course, _ := strings.Cut(page, `<ol class="course">`)
+	course, _, _ = strings.Cut(course, "</ol>")
+	for _, want := range []string{
+		"first failure", "approved the plan: go on", ">ann<", "plan of 1 step decided, attempt 1",
+		"</span> fixed<", "undo of 1 step begun, attempt 1", ">bob<", "</span> undone<",
+	} {
+		_, after, found := strings.Cut(course, want)
+		if !found {
+			t.Fatalf("%q is missing, or too early, in what follows:\n%s", want, course)
+		}
+		course = after
+	}
 }
 
 // NATS that ends is said; what was read before stays; what comes then is shown.

@@ -169,7 +169,7 @@ func Live(p *cli.Program, r event.Record) {
 	}
 	word := Outcome(p, r) + strings.Repeat(" ", max(0, len(event.NeedsApproval)-cli.Columns(p.Tell(r.Status().Word()))))
 	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05 MST"), word, command.Clean(r.Service.String()), r.Class)
-	fmt.Fprintln(p.Out, head+p.Cell(cli.Local(said.String()), len(head)))
+	fmt.Fprintln(p.Out, head+p.Cell(command.Local(said.String()), len(head)))
 }
 
 func printCases(p *cli.Program, cases []Case) {

@@ -193,8 +193,14 @@ func undonePlan(p *cli.Program, h History) {
 	if !h.Last().Undoing {
 		return
 	}
-	applied := event.Attempts(slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing }))
-	for _, r := range applied {
+	before := slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing })
+	for _, done := range event.Attempts(before) {
+		r := done // it has no more than an undo needs
+		for _, one := range before {
+			if one.Attempt == done.Attempt && len(one.Made()) == len(done.Made()) {
+				r = one
+			}
+		}
 		r = r.In(p.Language())
 		fmt.Fprintln(p.Out)
 		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, p.Tell(r.Status().Word()))))

@@ -25,13 +25,15 @@ type Tally struct {
 	Unread        int `json:"unread"`        // records that can't be read, of which nothing is known
 }
 
-// Count counts the cases of a cluster.
-func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, since time.Time) (Tally, error) {
+// Count counts the cases of a cluster that are in the scope.
+func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, scope cli.Scope, since time.Time) (Tally, error) {
 	var t Tally
 	subject := event.CaseSubject(cluster, "*", "*")
 	now := newReader(p)
 	err := s.EachLast(ctx, stream.Cases, subject, now.each(func(r event.Record) error {
-		t.Stands(r.Status())
+		if scope.Has(r.Service) {
+			t.Stands(r.Status())
+		}
 		return nil
 	}))
 	now.Done()
@@ -43,8 +45,8 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	ends := map[key]event.Status{}
 	lately := newReader(p)
 	err = s.Each(ctx, stream.Cases, subject, since, lately.each(func(r event.Record) error {
-		if r.At.Before(since) {
-			return nil // stored again, by a restore
+		if r.At.Before(since) || !scope.Has(r.Service) { // before: stored again, by a restore
+			return nil
 		}
 		ends[key{r.Service.UID, r.Class, r.Case}] = r.Status()
 		return nil

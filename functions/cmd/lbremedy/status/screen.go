@@ -42,7 +42,7 @@ func show(p *cli.Program, st Status) {
 	s.nats()
 	s.line("Exporter", s.exporter())
 	s.policy()
-	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(cli.PauseLine(s.Pauses[i])) })
+	s.list("Pauses", "pauses", s.p.Phrase("None."), len(s.Pauses), func(i int) string { return s.p.Tell(s.pause(s.Pauses[i])) })
 	if len(s.Pauses) > 0 {
 		s.line("", s.p.Phrase("To end the pause: lbremedy resume"))
 	}
@@ -59,6 +59,14 @@ func show(p *cli.Program, st Status) {
 	if s.Backlog != nil {
 		s.losses()
 	}
+}
+
+// pause says who made a pause, when and why. That it is of this cluster goes without saying.
+func (s screen) pause(one control.Pause) say.Text {
+	if one.Cluster == "" {
+		return cli.PauseLine(one)
+	}
+	return one.Text().Map(command.Clean)
 }
 
 // losses prints what does not balance; in a wide screen also what became of the failures of each class.
@@ -252,7 +260,10 @@ func (s screen) cases() {
 		s.line("Cases", s.missing("cases"))
 		return
 	}
-	name := "Cases"
+	name, in := "Cases", ""
+	if s.Namespace != "" {
+		in = " -n " + s.Namespace
+	}
 	for _, one := range []struct {
 		n    int
 		what say.Text
@@ -267,7 +278,7 @@ func (s screen) cases() {
 		{c.Running, say.F("%d in progress", c.Running), "lbremedy ls --watch", cli.Cyan},
 	} {
 		if one.n > 0 {
-			s.line(name, s.p.Paint(one.c, s.p.Phrase("%s: %s", one.what, one.next)))
+			s.line(name, s.p.Paint(one.c, s.p.Phrase("%s: %s", one.what, one.next+in)))
 			name = ""
 		}
 	}

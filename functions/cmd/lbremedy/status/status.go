@@ -5,7 +5,9 @@ package status
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +39,7 @@ type Status struct {
 	Version    string            `json:"version"`
 	Cluster    string            `json:"cluster"`
 	Region     string            `json:"region,omitempty"`
+	Namespace  string            `json:"namespace,omitempty"`  // the only one whose cases are counted; empty: all
 	Controller string            `json:"controller,omitempty"` // version
 	Newer      say.Text          `json:"newer,omitempty"`      // that the controller is newer than what is known
 	NATS       Connection        `json:"nats"`
@@ -108,8 +111,13 @@ func (v Verdict) code() int {
 // patience is how long a status takes at most to find out about one part.
 const patience = 10 * time.Second
 
+// lookAgain is how long --watch waits before it looks again.
+const lookAgain = 2 * time.Second
+
 func statusCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
+	var scope cli.Scope
+	var watch bool
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show on one screen how lbremedy stands",
 		Long: `Show on one screen how lbremedy stands in a cluster: its connection, policy, pauses, open
@@ -128,10 +136,18 @@ waits for a person: a case that needs approval or action or is only planned, an 
 breaker, or a dead letter. The version of the controller may stay unknown; one that is
 newer than what lbremedy knows is shown as such, and makes every plan riskier by one step.`,
 		Example: `  lbremedy status
+  lbremedy status -n shop
+  lbremedy status --watch
   lbremedy status --cluster c1234 -o json | jq -e '.verdict == "ok"'`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := read(cmd.Context(), p)
+			if err := scope.Check(); err != nil {
+				return err
+			}
+			if watch {
+				return follow(cmd.Context(), p, scope)
+			}
+			st, err := read(cmd.Context(), p, scope)
 			if err != nil {
 				return err
 			}
@@ -144,11 +160,57 @@ newer than what lbremedy knows is shown as such, and makes every plan riskier by
 			return nil
 		},
 	}
+	p.AddNamespace(cmd, &scope, "count only cases in this `namespace`")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again when it has changed, until interrupted")
+	return cmd
+}
+
+// follow prints the status again when it has changed, until ctx ends; it returns nil then.
+func follow(ctx context.Context, p *cli.Program, scope cli.Scope) error {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for before := ""; ; {
+		st, err := read(ctx, p, scope)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		now, err := st.lasting()
+		if err == nil && now != before {
+			err = p.Line(st, func() {
+				if before != "" {
+					fmt.Fprintln(p.Out)
+				}
+				show(p, st)
+			})
+		}
+		if err != nil {
+			return err
+		}
+		before = now
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// lasting returns what a status says, without the exporter's sign of life.
+func (s Status) lasting() (string, error) {
+	if s.Exporter != nil {
+		s.Exporter = &Exporter{Name: s.Exporter.Name, Alive: s.Exporter.Alive}
+	}
+	text, err := json.Marshal(s)
+	return string(text), err
 }
 
 // A reading is a status in the making.
 type reading struct {
-	p *cli.Program
+	p     *cli.Program
+	scope cli.Scope // of the cases
 	Status
 }
 
@@ -162,8 +224,8 @@ func (s Status) english() Status {
 }
 
 // read reads the status. The error is a mistake of the caller, or a context that has ended.
-func read(ctx context.Context, p *cli.Program) (Status, error) {
-	r := &reading{p, Status{Version: p.Version, Cluster: p.Cluster, Region: p.Region, Unknown: map[string]string{}}}
+func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) {
+	r := &reading{p, scope, Status{Version: p.Version, Cluster: p.Cluster, Region: p.Region, Namespace: scope.Namespace, Unknown: map[string]string{}}}
 	g := p.Progress()
 	defer g.Done()
 	g.Say("asking NATS")
@@ -211,7 +273,7 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 	}
 	r.kept(ctx, s)
 	r.ledger(ctx, s)
-	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.p.Now().Add(-24*time.Hour))
+	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.scope, r.p.Now().Add(-24*time.Hour))
 	r.cases(tally, err)
 	return nil
 }
@@ -220,7 +282,7 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 // cases. It doesn't ask for the controller. Where an earlier status is given, exporter and backlog
 // are taken from it: they take a reading of all failures.
 func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, tally journal.Tally, before *Status) Status {
-	r := &reading{p, Status{Version: p.Version, Cluster: cluster, Unknown: map[string]string{}}}
+	r := &reading{p, cli.Scope{}, Status{Version: p.Version, Cluster: cluster, Unknown: map[string]string{}}}
 	if cluster == p.Cluster {
 		r.Region = p.Region
 	}

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
@@ -17,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // An engineer is woken, and looks at one screen: first all is well, then one thing after
@@ -110,6 +113,14 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		t.Errorf("-want +got:\n%s", cmp.Diff(want, got))
 	}
 
+	elsewhere := c.Run(t.Context(), "status", "-n", "nowhere")
+	if !strings.Contains(elsewhere.Out, "Cases       None is open.\nLast 24 h   0 fixed, ") || elsewhere.Code != 0 {
+		t.Errorf("of a namespace without cases: %+v", elsewhere)
+	}
+	if got := c.Run(t.Context(), "status", "-n", "pay"); !strings.Contains(got.Out, ": lbremedy ls --result needs-approval -n pay\n") {
+		t.Errorf("of the namespace with all cases: %+v", got)
+	}
+
 	// All at once, and it still fits.
 	operator.PutInForce(t, s, "c1", "mode: fix\nrisk: medium\nclasses: {tag-missing: {risk: high}}\nrules: [{namespaces: [prod], mode: observe}]\n"+
 		"freezes: [{name: "+strings.Repeat("sale ", 20)+", from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
@@ -139,7 +150,7 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 	out = run(cli.CodeOpen, "Policy      fix: plans up to medium risk are applied; with rules of their own\n            for 1 class; rules", "Freeze      ",
 		"Budgets     tag-missing is spent until ", "            Others: 1. To write earlier, raise the budget in the policy file.\n",
 		"            To end the pause: lbremedy resume\n",
-		"Pauses      All clusters: Paused by ann", "            Cluster c1: Paused by bob",
+		"Pauses      All clusters: Paused by ann", "            Paused by bob",
 		"Breakers    address-type-immutable is stopped:\n            lbremedy breaker close address-type-immutable\n",
 		"            and 3 more: lbremedy breaker ls\n", "Queue       0 queued, 0 not delivered, 4 dead letters: lbremedy dead ls\n")
 	if strings.Contains(out, "eve") {
@@ -167,6 +178,26 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 	c = alone.With("LBREMEDY_CLUSTER", "")
 	if got := c.Run(t.Context(), "status"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "several clusters, c1, c2: name one with --cluster") {
 		t.Errorf("with two clusters: %+v", got)
+	}
+}
+
+// TestStatusWatch follows a status: it is shown again when it has changed, and the end of the context ends it well.
+func TestStatusWatch(t *testing.T) {
+	t.Parallel()
+	c, _ := operator.Small(t)
+	c.Embed(t)
+	c.Run(t.Context(), "up", "--setup")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs shell.Log
+	code := make(chan int, 1)
+	go func() { code <- root.Run(ctx, c.Program(&out, &errs), []string{"status", "--watch"}) }()
+	shell.Until(t, "the status is shown", func() bool { return strings.Contains(out.String(), "Pauses      None.") })
+	c.Run(t.Context(), "pause", "--by", "ann")
+	shell.Until(t, "the pause is shown", func() bool { return strings.Contains(out.String(), "\nPauses      Paused by ann") })
+	cancel()
+	if got := <-code; got != 0 || errs.String() != "" || strings.Count(out.String(), "\nLast 24 h ") != 2 {
+		t.Errorf("code %d: %s%s", got, out.String(), errs.String())
 	}
 }
 

@@ -1,4 +1,6 @@
-package safety
+// Package night is a night of somebody on call: what the operator's program shows in each situation, with how many words
+// come before the first command, and what becomes of each command that it prints when it is run as printed.
+package night
 
 import (
 	"flag"
@@ -16,18 +18,19 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-var update = flag.Bool("update", false, "write the screens of testdata/night anew")
+var update = flag.Bool("update", false, "write the screens of testdata anew")
 
 // columns is how wide the screens of the night are.
 const columns = 80
 
 // A walk is what somebody on call types, one screen a call.
 type walk struct {
-	*rig
+	*rig.Rig
 	n     int
 	plain *strings.Replacer // what differs from run to run
 }
@@ -38,24 +41,17 @@ type walk struct {
 func TestNight(t *testing.T) {
 	t.Parallel()
 	lacking := testbed.NoListener()
-	r := newRig(t, lacking.Config, bold)
+	r := rig.New(t, lacking.Config, rig.Bold)
 	lack := []testbed.Fixture{lacking.As("dns-a"), lacking.As("dns-b")}
-	r.must(r.testbed.Fail(r.ctx, append(lack, testbed.FullVSwitch(testbed.FullVSwitchH).As("carts"), testbed.Unheard().As("stats"))...))
+	r.Must(r.Testbed.Fail(r.Ctx, append(lack, testbed.FullVSwitch(testbed.FullVSwitchH).As("carts"), testbed.Unheard().As("stats"))...))
 	// Or it finds out about a fix before the worker asks it to.
-	r.must(r.testbed.Halt(r.ctx))
-	r.start()
-	r.must(r.testbed.Until(r.ctx, func() bool { return len(r.touched(lack)) == len(lack) }))
-	r.testbed.Resume(r.ctx)
-	a, b := r.ends("dns-a", event.Fixed), r.ends("dns-b", event.Fixed)
-	cart, asked := r.ends("carts", event.Fixed), r.ends("stats", event.Asked)
-	host, err := os.Hostname()
-	r.must(err)
-	who, err := user.Current()
-	r.must(err)
-	pairs := []string{
-		r.testbed.Namespace, "shop", testbed.ClusterID, "CLUSTER",
-		who.Username + " on " + host, "USER on HOST", who.Username + " (admin on " + host, "USER (admin on HOST",
-	}
+	r.Must(r.Testbed.Halt(r.Ctx))
+	r.Start()
+	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(lack)) == len(lack) }))
+	r.Testbed.Resume(r.Ctx)
+	a, b := r.Ends("dns-a", event.Fixed), r.Ends("dns-b", event.Fixed)
+	cart, asked := r.Ends("carts", event.Fixed), r.Ends("stats", event.Asked)
+	pairs := ofRun(r)
 	if a.Steps[0].Found || a.Steps[0].Undo == nil { // the other one was first
 		a, b = b, a
 		pairs = append(pairs, "dns-a", "dns-b", "dns-b", "dns-a")
@@ -63,8 +59,8 @@ func TestNight(t *testing.T) {
 	for name, rec := range map[string]event.Record{"a": a, "b": b, "cart": cart, "stats": asked} {
 		pairs = append(pairs, rec.Case, "CASE-"+name, rec.Case[:8], "CASE-"+name)
 	}
-	w := &walk{rig: r, plain: strings.NewReplacer(pairs...)}
-	shop := r.testbed.Namespace
+	w := &walk{Rig: r, plain: strings.NewReplacer(pairs...)}
+	shop := r.Testbed.Namespace
 
 	for _, args := range [][]string{
 		{"status"},
@@ -93,34 +89,70 @@ func TestNight(t *testing.T) {
 	}
 }
 
+// ofRun returns pairs of what differs from run to run, and what stands for it.
+func ofRun(r *rig.Rig) []string {
+	r.Helper()
+	host, err := os.Hostname()
+	r.Must(err)
+	who, err := user.Current()
+	r.Must(err)
+	return []string{
+		r.Testbed.Namespace, "shop", testbed.ClusterID, "CLUSTER",
+		who.Username + " on " + host, "USER on HOST", who.Username + " (admin on " + host, "USER (admin on HOST",
+	}
+}
+
 // screen calls the program, and compares what it prints with the file of this step.
 func (w *walk) screen(args ...string) {
 	w.Helper()
 	w.n++
-	got := w.call(args...)
-	for line := range strings.Lines(got.out) {
+	got := w.Call(args...)
+	fits(w, got, args...)
+	text := shown(w.plain, got, args...)
+	compare(w, filepath.Join("testdata", "night", fmt.Sprintf("%02d_%s.txt", w.n, args[0])), text)
+}
+
+// fits reports lines that are too wide. Lists are whole in a pipe, a command can be pasted as it is, and no word is cut.
+func fits(t testing.TB, got rig.Said, args ...string) {
+	t.Helper()
+	if slices.Contains(args, "ls") || slices.Contains(args, "doctor") {
+		return
+	}
+	for line := range strings.Lines(got.Out) {
 		pieces := say.Pieces(strings.TrimSpace(line))
-		command := len(pieces) == 1 && pieces[0].Command // it can be pasted as it is
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command && !slices.Contains(args, "ls") {
-			w.Errorf("%v: a line of %d columns: %s", args, n, line)
+		command := len(pieces) == 1 && pieces[0].Command
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command && len(strings.Fields(line)) > 1 {
+			t.Errorf("%v: a line of %d columns: %s", args, n, line)
 		}
 	}
-	out := w.same(got.out)
+}
+
+// shown returns a call and what it has printed, without what differs from run to run.
+func shown(plain *strings.Replacer, got rig.Said, args ...string) string {
+	out := same(plain, got.Out)
 	if args[0] == "ls" { // cases that need no person are ordered by their last change
 		if head, rows, ok := strings.Cut(out, "\n"); ok {
 			out = head + "\n" + strings.Join(slices.Sorted(strings.Lines(rows)), "")
 		}
 	}
-	text := w.same("$ lbremedy "+strings.Join(args, " ")+"\n") + out + w.same(got.err) + fmt.Sprintf("[exit code %d]\n", got.code)
-	file := filepath.Join("testdata", "night", fmt.Sprintf("%02d_%s.txt", w.n, args[0]))
+	return same(plain, "$ lbremedy "+strings.Join(args, " ")+"\n") + out + same(plain, got.Err) + fmt.Sprintf("[exit code %d]\n", got.Code)
+}
+
+// compare compares a text with a file of testdata.
+func compare(t testing.TB, file, text string) {
+	t.Helper()
 	if *update {
-		w.must(os.WriteFile(file, []byte(text), 0o644))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		return
 	}
 	want, err := os.ReadFile(file)
-	w.must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(string(want), text); diff != "" {
-		w.Errorf("%v differs from %s (-want +got):\n%s", args, file, diff)
+		t.Errorf("what is shown differs from %s (-want +got):\n%s", file, diff)
 	}
 }
 
@@ -130,6 +162,9 @@ var varying = []struct {
 	as string
 }{
 	{regexp.MustCompile(`/\S*/looser\.yaml`), "looser.yaml"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`), "CASE-OTHER"},
+	{regexp.MustCompile(`k8s/\d+/`), "k8s/PORT/"},
+	{regexp.MustCompile(`\b\d+ queued\b`), "N queued"},
 	{regexp.MustCompile(`nats://[\d.:]+`), "nats://NATS"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z| ?[A-Z]{3,4}|[+-]\d\d:\d\d)?`), "TIME"},
@@ -149,8 +184,8 @@ var varying = []struct {
 // broken is where a text goes on in the next line, elsewhere in each run.
 var broken = regexp.MustCompile(`\n {11,}`)
 
-func (w *walk) same(text string) string {
-	text = w.plain.Replace(broken.ReplaceAllLiteralString(text, " "))
+func same(plain *strings.Replacer, text string) string {
+	text = plain.Replace(broken.ReplaceAllLiteralString(text, " "))
 	for _, v := range varying {
 		text = v.is.ReplaceAllString(text, v.as)
 	}

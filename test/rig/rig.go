@@ -1,0 +1,462 @@
+// Package rig gives tests all of lbremedy on a testbed with all that is real: an API server, JetStream,
+// the exporter, a worker in fix mode, the ticket sinks, and the operator's program as a process of its own.
+// Cloud and controller are simulated.
+//
+// The worker's clock is the test's: a test that is about hours puts it forward. Keys that
+// run out do so by the clock of the NATS server, which goes its own way; a test that needs
+// the end of a budget's window removes the keys as that would.
+//
+// Testbeds share one API server, and tests run side by side. A test sees its own namespace of
+// it and no other, through a proxy that narrows what spans all namespaces. A real controller,
+// which CCM_BIN names, can't be narrowed: each has an API server for itself.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/approval"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/connect"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+// built is where the operator's program is built, once.
+var built string
+
+// Tests runs the tests of a package and ends the process.
+func Tests(m *testing.M) {
+	shell.Tests(m, &built)
+}
+
+// program builds the operator's program and returns its file.
+var program = sync.OnceValues(func() (string, error) {
+	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
+})
+
+const (
+	token  = "safety"
+	worker = "lbremedy-worker" // by that name the simulated cloud knows the worker's calls
+)
+
+// Prefix begins the names of the controller's annotations.
+const Prefix = ccm.Prefix
+
+// Full is the class of most failures, since its plan is one write.
+const Full = "vswitch-ip-exhausted"
+
+// Careful is a policy that applies by itself only what moves no traffic and touches nothing shared.
+const Careful = "mode: fix\nramDelay: 1s\n"
+
+// Bold is a policy that lets the class with two steps a plan write by itself.
+const Bold = `mode: fix
+ramDelay: 2s
+classes: {ram-permission: {risk: medium}}
+budgets: {class: 100, least: 100}
+`
+
+// A Rig is a testbed with all of lbremedy on it.
+type Rig struct {
+	*testing.T
+	Ctx     context.Context
+	Testbed *testbed.Testbed
+	Stream  *stream.Stream
+	Env     *host.Connection
+	URL     string       // of NATS
+	Rules   string       // the file with the policy
+	ahead   atomic.Int64 // how far the clock of worker and sinks is put forward
+	step    atomic.Int64 // how far it was last put forward
+	file    string       // of the kubeconfig that shows one namespace
+	inForce *policyfile.Source
+
+	mu      sync.Mutex
+	journal []event.Record
+	read    map[string]int // by Service: how far until has looked
+}
+
+// limit is how long one test may take.
+const limit = 6 * time.Minute
+
+// New sets up the testbed with a policy in force, and journal, exporter and worker on it.
+func New(t *testing.T, on testbed.Config, rules string) *Rig {
+	t.Helper()
+	if _, err := program(); err != nil {
+		t.Fatal(err)
+	}
+	share := cluster.Join
+	if bin, _ := controller.Real(); bin != "" {
+		share = cluster.Alone // it syncs all Services
+	}
+	c := share(t)
+	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
+	t.Cleanup(cancel)
+	r := &Rig{T: t, Ctx: ctx, read: map[string]int{}, Rules: filepath.Join(t.TempDir(), "policy.yaml")}
+	r.inForce = policyfile.FromFile(r.Rules, cli.ParsePolicy)
+	r.file = narrow(t, c, namespace)
+	var err error
+	r.Testbed, err = testbed.Start(ctx, testbed.Options{Config: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
+	r.Must(err)
+	t.Cleanup(r.Testbed.Close)
+	r.URL = nats.Start(t, embedded.Options{Token: token}).URL()
+	r.Stream = nats.Connect(t, stream.Config{URL: r.URL, Token: token, Grace: time.Second})
+	_, err = r.Stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}})
+	r.Must(err)
+	r.Policy(rules)
+	r.Env = r.worker()
+	shell.Beside(r, r.Ctx, "the journal", func(ctx context.Context) error {
+		return r.Stream.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
+	})
+	return r
+}
+
+// Start starts exporter and worker.
+func (r *Rig) Start() *Rig {
+	r.Helper()
+	x, err := exporter.New(exporter.Config{Cluster: testbed.ClusterID, Kube: r.Env.Kube, Stream: r.Stream, Classifier: event.NewClassifier(table.Table()),
+		Rate: 100_000, Burst: 100_000, Now: r.Env.Now})
+	r.Must(err)
+	shell.Beside(r, r.Ctx, "the exporter", x.Run)
+	shell.Beside(r, r.Ctx, "the worker", r.Work)
+	w := &approval.Waker{
+		Cluster: testbed.ClusterID, Kube: r.Env.Kube, Stream: r.Stream, Now: r.Env.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
+	}
+	shell.Beside(r, r.Ctx, "what wakes it", w.Run)
+	return r
+}
+
+// Answerable has people answer by Approvals, and returns the user as whom the operator's program does.
+func (r *Rig) Answerable() string {
+	r.Helper()
+	identity.Answerable(r, r.Testbed.Cluster)
+	return identity.Admin(r, r.Testbed.Cluster)
+}
+
+// Work answers failures until ctx ends.
+func (r *Rig) Work(ctx context.Context) error {
+	return (&host.Host{Env: r.Env.Env, Remedies: functions.All}).Work(ctx, 64)
+}
+
+// Tell starts what tells the sinks of the policy in force.
+func (r *Rig) Tell() {
+	r.Helper()
+	v, err := r.inForce.Read(r.Ctx)
+	r.Must(err)
+	f, err := ticket.New(ticket.Config{
+		Stream: r.Stream, Sinks: v.Sinks, Remedies: functions.All, Cluster: testbed.ClusterID, Kube: r.Env.Clients.KubeWriter,
+		Cloud: r.Env.Clients.Cloud, CloudWriter: r.Env.Clients.CloudWriter, Now: r.Env.Now,
+	})
+	r.Must(err)
+	shell.Beside(r, r.Ctx, "the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
+}
+
+// worker returns what a worker runs on.
+func (r *Rig) worker() *host.Connection {
+	r.Helper()
+	key := r.Testbed.Cloud.Client(worker, "*")
+	env, err := host.Look(host.Config{
+		Config: connect.Config{
+			Cluster: testbed.ClusterID, Region: r.Testbed.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.Testbed.Cloud.Addr(), Scheme: "HTTP",
+			Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+		},
+		Who: "worker", Watch: 4 * time.Second,
+	})
+	r.Must(err)
+	env.Stream, env.Now = r.Stream, r.Now
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+		v, err := r.inForce.Read(ctx)
+		return v.Policy, err
+	}
+	return env
+}
+
+// Now is the clock of worker and sinks.
+func (r *Rig) Now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+// Advance puts that clock forward.
+func (r *Rig) Advance(d time.Duration) {
+	r.step.Store(int64(d))
+	r.ahead.Add(int64(d))
+}
+
+// Must ends the test if there is an error.
+func (r *Rig) Must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// Step returns how far the clock of worker and sinks was last put forward.
+func (r *Rig) Step() time.Duration { return time.Duration(r.step.Load()) }
+
+// see takes in a record of the journal.
+func (r *Rig) see(m stream.Message) error {
+	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.journal = append(r.journal, rec)
+	r.mu.Unlock()
+	r.Testbed.Wake()
+	return nil
+}
+
+// Journal returns what the journal says, the oldest record first.
+func (r *Rig) Journal() []event.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.journal)
+}
+
+// Touched returns which of the Services have been written to.
+func (r *Rig) Touched(fixtures []testbed.Fixture) []string {
+	journal := r.Journal()
+	var all []string
+	for _, f := range fixtures {
+		if slices.ContainsFunc(journal, func(rec event.Record) bool { return rec.Service.Name == f.Service && rec.Done() }) {
+			all = append(all, f.Service)
+		}
+	}
+	return all
+}
+
+// Records returns what the journal says of a Service, the oldest record first.
+func (r *Rig) Records(service string) []event.Record {
+	return slices.DeleteFunc(r.Journal(), func(rec event.Record) bool { return rec.Service.Name != service })
+}
+
+// Until returns the next record of a Service that is as wanted, after the one that it
+// returned before.
+func (r *Rig) Until(service, what string, wanted func(event.Record) bool) event.Record {
+	r.Helper()
+	var found, last event.Record
+	err := r.Testbed.Until(r.Ctx, func() bool {
+		all := r.Records(service)
+		for ; r.read[service] < len(all); r.read[service]++ {
+			if last = all[r.read[service]]; wanted(last) {
+				found = last
+				r.read[service]++
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		for _, rec := range r.Records(service) {
+			r.Logf("%s %s %s, plan %s, %s %s; steps %+v; what the sync changes: %+v", rec.At.Format(time.TimeOnly), rec.Phase, rec.Result, rec.Digest, rec.Note,
+				rec.Error, rec.Steps, rec.Changes)
+		}
+		r.Fatalf("%s is not %s: %v; the last record is of phase %q, result %q, held %q: %s %s %s %s",
+			service, what, err, last.Phase, last.Result, last.Held, last.Finding, last.Rule, last.Note, last.Error)
+	}
+	return found
+}
+
+// Ends returns the next record of a Service that ends a run with this result.
+func (r *Rig) Ends(service string, result event.Result) event.Record {
+	r.Helper()
+	return r.Until(service, string(result), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Result == result })
+}
+
+// Held returns the next record of a Service that is held back by this.
+func (r *Rig) Held(service string, by event.Hold) event.Record {
+	r.Helper()
+	return r.Until(service, "held by "+string(by), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Held == by })
+}
+
+// Service returns a Service as it is now.
+func (r *Rig) Service(name string) *corev1.Service {
+	r.Helper()
+	svc, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Get(r.Ctx, name, metav1.GetOptions{})
+	r.Must(err)
+	return svc
+}
+
+// VSwitch returns which vSwitch a Service asks for.
+func (r *Rig) VSwitch(service string) string {
+	r.Helper()
+	return r.Service(service).Annotations[Prefix+"vswitch-id"]
+}
+
+// Create creates a Service that asks for an address in the full vSwitch.
+func (r *Rig) Create(name string, change func(*corev1.Service)) {
+	r.Helper()
+	svc := Bare(name)
+	if change != nil {
+		change(svc)
+	}
+	_, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Create(r.Ctx, svc, metav1.CreateOptions{})
+	r.Must(err)
+}
+
+// Bare returns a Service in the full vSwitch whose backends are the nodes.
+func Bare(name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{Prefix + "address-type": "intranet", Prefix + "vswitch-id": testbed.FullVSwitchH}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
+	}
+}
+
+// Policy puts a policy file in force, as an operator does.
+func (r *Rig) Policy(text string) {
+	r.Helper()
+	r.Must(os.WriteFile(r.Rules+".new", []byte(text), 0o600))
+	r.Must(os.Rename(r.Rules+".new", r.Rules))
+	// No "lbremedy up" runs here that would tell it.
+	told := policy.InForce{Version: policyfile.Digest([]byte(text)), Text: text, Source: "policy.yaml", Since: time.Now()}
+	r.Must(told.Put(r.Ctx, r.Stream, testbed.ClusterID))
+}
+
+// Said is what a call of the operator's program came to.
+type Said struct {
+	Code     int
+	Out, Err string
+}
+
+// Call runs the operator's program.
+func (r *Rig) Call(args ...string) Said {
+	r.Helper()
+	var out, errs bytes.Buffer
+	cmd := r.Command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		r.Fatal(err)
+	}
+	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// Command returns a call of the operator's program, as somebody on another machine makes it.
+func (r *Rig) Command(args ...string) *exec.Cmd {
+	r.Helper()
+	file, err := program()
+	r.Must(err)
+	cmd := exec.CommandContext(r.Ctx, file, args...)
+	cmd.Env = append(r.Testbed.Environ(r.URL, token), "HOME="+r.TempDir(), "LBREMEDY_KUBECONFIG="+r.file, "PATH="+os.Getenv("PATH"), "TZ=UTC", "COLUMNS=80")
+	return cmd
+}
+
+// Says runs the operator's program and wants this code, and these texts in what it prints.
+func (r *Rig) Says(code int, out, errs string, args ...string) Said {
+	r.Helper()
+	got := r.Call(args...)
+	if got.Code != code || !strings.Contains(got.Out, out) || !strings.Contains(got.Err, errs) {
+		r.Errorf("%v: code %d, %q, %q; want %d with %q and %q", args, got.Code, got.Out, got.Err, code, out, errs)
+	}
+	if got.Code == command.CodeWrong && strings.Count(strings.TrimSpace(got.Err), "\n") > 1 {
+		r.Errorf("%v: more than a sentence: %q", args, got.Err)
+	}
+	return got
+}
+
+// Shelf returns a folder in which what a person pastes is run: bin has the program and kubectl, and the files are there, by name.
+func (r *Rig) Shelf(files map[string]string) string {
+	r.Helper()
+	file, err := program()
+	r.Must(err)
+	dir := r.TempDir()
+	r.Must(os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	r.Must(os.Symlink(file, filepath.Join(dir, "bin", "lbremedy")))
+	r.Must(os.Symlink(r.Testbed.Cluster.Kubectl(), filepath.Join(dir, "bin", "kubectl")))
+	for name, text := range files {
+		r.Must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	return dir
+}
+
+// Paste runs a command of the shell in a folder of Shelf as somebody does who copies it.
+func (r *Rig) Paste(dir, text string) Said {
+	r.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(r.Ctx, "sh", "-c", text)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	cmd.Env = append(r.Command().Env, "LBREMEDY_NATS="+r.URL, "KUBECONFIG="+r.file, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		r.Fatal(err)
+	}
+	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// narrow returns a kubeconfig for the cluster of which one testbed can be seen: lists and watches of Services
+// and Events over all namespaces are of its namespace, and the nodes are its own: those of other tests are what a plan may depend on.
+func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
+	t.Helper()
+	to, err := url.Parse(c.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(rest.CopyConfig(c.Config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(to)
+			if p.Out.URL.Path == "/api/v1/nodes" {
+				query := p.Out.URL.Query()
+				query.Set("labelSelector", testbed.NodesOf(namespace))
+				p.Out.URL.RawQuery = query.Encode()
+			}
+			for _, kind := range []string{"services", "events"} {
+				if p.Out.URL.Path == "/api/v1/"+kind {
+					p.Out.URL.Path = "/api/v1/namespaces/" + namespace + "/" + kind
+				}
+			}
+		},
+		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+	})
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"testbed": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
+		Contexts: map[string]*clientcmdapi.Context{"testbed": {Cluster: "testbed", AuthInfo: "all"}}, CurrentContext: "testbed",
+	}
+	if err := clientcmd.WriteToFile(config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
