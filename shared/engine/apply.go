@@ -358,14 +358,24 @@ func doubted(a hand.ApplyAnswer) machine.Result {
 }
 
 // awake returns the evidence that the controller has synced the Service by itself
-// since the failure and since the last step; empty if none exists.
+// since the failure and since the last step; empty if none exists. A retry that syncs backends
+// alone leaves nothing but an Event, which anybody may write: it counts if the class no longer finds its cause.
 func (x *run) awake(ctx context.Context) (proof say.Text, err error) {
 	since := x.ev.Failure.Last
 	if x.rec.Written.After(since) {
 		since = x.rec.Written
 	}
-	proof, _, err = x.env.synced(ctx, x.c, since)
-	return proof, err
+	if proof, _, err = x.env.synced(ctx, x.c, since); err != nil || len(proof) == 0 {
+		return nil, err
+	}
+	a, err := x.ask(ctx, hand.Prove, false)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("prove that it was synced: %w", err)
+	case a.Verdict != remedy.No:
+		return nil, nil
+	}
+	return proof, nil
 }
 
 // due returns how long the step must still wait for the one before it.

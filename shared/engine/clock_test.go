@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
@@ -301,32 +302,58 @@ func TestSettle(t *testing.T) {
 	r.wrote(2)
 }
 
-// The controller tries again by itself while a plan waits to wake it: then it is
-// not woken, and the case is fixed all the same.
+// The controller may retry by itself while a plan waits for its resync. A full sync leaves another hash label, one of backends alone
+// nothing but an Event. Either replaces the resync, but only if the class no longer finds its cause.
 func TestWokenByItself(t *testing.T) {
 	t.Parallel()
-	r := build(t)
-	r.steps = []remedy.Step{
-		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
-		step.Touch{After: time.Minute},
+	for _, tt := range []struct {
+		name    string
+		full    bool
+		cause   remedy.Verdict
+		resyncs bool
+	}{
+		{name: "a full sync", full: true, cause: remedy.No},
+		{name: "a sync of backends alone", cause: remedy.No},
+		{name: "an Event of success, and the cause is still there", cause: remedy.Yes, resyncs: true},
+		{name: "an Event of success, and the cause is unknown", cause: remedy.Unknown, resyncs: true},
+		{name: "a full sync, and the cause is still there", full: true, cause: remedy.Yes, resyncs: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}))
+			r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":"192.168.0.9"}]}}}`,
+				ccm.BalancerLabel, r.lb))
+			r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: ccm.NameTag, Value: ccm.DefaultName(r.svc)}, step.Touch{After: time.Minute}}
+			if rec := r.ends(event.Waiting); rec.Next != 1 {
+				t.Fatalf("%d steps were made, with the note %q", rec.Next, rec.Note)
+			}
+			r.wrote(0)
+			if tt.full {
+				r.sync("h2", "192.168.0.9")
+			}
+			ok := &corev1.Event{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
+				InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
+				Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now().Add(5 * time.Second)),
+				Source: corev1.EventSource{Component: "service-controller"},
+			}
+			_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
+			r.must(err)
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return tt.cause, nil }
+			r.advance(61 * time.Second)
+			if tt.resyncs {
+				if rec := r.ends(event.Waiting); rec.Next != 2 {
+					t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
+				}
+				r.wrote(1)
+				return
+			}
+			if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note.String(), "A resync was not needed") {
+				t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
+			}
+			r.wrote(0)
+		})
 	}
-	r.class.Steps = append(r.class.Steps, step.Touch{})
-	r.ends(event.Waiting)
-	r.wrote(1)
-	r.sync("h2", "192.168.0.9")
-	ok := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
-		Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now().Add(5 * time.Second)),
-		Source: corev1.EventSource{Component: "service-controller"},
-	}
-	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
-	r.must(err)
-	r.advance(61 * time.Second)
-	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note.String(), "A resync was not needed") {
-		t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
-	}
-	r.wrote(1)
 }
 
 // What changed between the plan and its first step is planned anew, also where

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +81,33 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := choose("tag-mising"); err == nil || !strings.Contains(err.Error(), `"tag-mising"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestBecomesQuestion holds a Service that waits, as it should, to that: what becomes of it while others are still to end does not
+// count. One that should wait and is a question from the beginning is wrong.
+func TestBecomesQuestion(t *testing.T) {
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	for _, tt := range []struct {
+		results []event.Result
+		want    event.Result
+	}{
+		{[]event.Result{event.Waiting, event.Asked}, event.Waiting},
+		{[]event.Result{event.Asked}, event.Asked},
+	} {
+		p := newProgress(newScreen(out), &testbed.Testbed{}, []testbed.Fixture{{Class: "c", Ends: event.Waiting}})
+		for _, result := range tt.results {
+			rec := event.Record{Origin: event.Origin{Class: "c"}}
+			rec.Result = result
+			p.settled(p.services[0], rec)
+		}
+		if got := p.services[0].result; got != tt.want {
+			t.Errorf("after %q it is %q, want %q", tt.results, got, tt.want)
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func (p *progress) record(m stream.Message) error {
 	if t == nil {
 		return nil
 	}
-	if r.Finding != "" && r.Result != event.Gone && r.Result != event.Superseded {
+	if len(r.Finding) > 0 && r.Result != event.Gone && r.Result != event.Superseded {
 		t.finding = r.Finding.String()
 		p.say(t, finding, r.Finding.String())
 	}
@@ -131,7 +131,11 @@ func (p *progress) settled(t *service, r event.Record) {
 	case !r.Result.Worked():
 		p.say(t, string(r.Status()), r.Finding+spaced(r.Note.String()))
 	}
-	// What may pass by itself is not waited for: a quarter of an hour is long.
+	// What may pass by itself is not waited for: a quarter of an hour is long. Some of it becomes a question after two
+	// minutes, while others are still to end.
+	if t.result == event.Waiting && r.Result == event.Asked {
+		return
+	}
 	ends := r.Result.Settled() || r.Result == event.Waiting && t.Ends == event.Waiting
 	if r.Class == t.Class && ends && r.Result != t.result && r.Result != event.Superseded {
 		t.result, t.at = r.Result, r.At

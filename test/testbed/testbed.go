@@ -405,7 +405,8 @@ func (tb *Testbed) failure(service string) (failure, bool) {
 
 // Healed reports whether a Service works: it is synced to the letter of the
 // cloud, has a backend behind each port, and by a sync that came after what
-// Prepare left. One that was to go works when it has gone.
+// Prepare left. A full sync leaves another hash label. One of backends alone, such as the
+// controller's retry after a Pod has started, does not. One that was to go works when it has gone.
 func (tb *Testbed) Healed(service string) bool {
 	svc := tb.watch.service(service)
 	tb.mu.Lock()
@@ -414,7 +415,30 @@ func (tb *Testbed) Healed(service string) bool {
 	if svc == nil {
 		return known
 	}
-	return svc.Labels[hashLabel] != was && tb.Works(service)
+	return tb.Works(service) && (svc.Labels[hashLabel] != was || tb.syncedBackends(svc))
+}
+
+// syncedBackends reports whether the controller has synced a Service's backends since it failed: it said so, and has read
+// each group of backends in between. Its word alone proves nothing.
+func (tb *Testbed) syncedBackends(svc *corev1.Service) bool {
+	since, ok := tb.watch.recovered(svc.Name)
+	if !ok {
+		return false
+	}
+	unread := map[string]bool{}
+	tb.Cloud.View(func(st *sim.State) {
+		lb, _ := balancersOf(st, svc)
+		for _, id := range filled(st, lb, svc, tb.ID) {
+			unread[id] = true
+		}
+	})
+	for _, c := range tb.Cloud.CallsOf(controllerName) {
+		if c.At.After(since) && c.Code == "" {
+			delete(unread, c.Params["VServerGroupId"]) // DescribeVServerGroupAttribute
+			delete(unread, c.Params["ServerGroupId"])  // ListServerGroupServers
+		}
+	}
+	return len(unread) == 0
 }
 
 // Works reports whether a Service was synced, by whichever sync, and has a backend behind each port.
@@ -426,7 +450,7 @@ func (tb *Testbed) Works(service string) bool {
 	works := false
 	tb.Cloud.View(func(st *sim.State) {
 		lb, n := balancersOf(st, svc)
-		works = lb != nil && serves(lb, svc, tb.ID) || n != nil && servesNetwork(st, n, svc, tb.ID)
+		works = serves(st, lb, n, svc, tb.ID)
 	})
 	return works
 }
@@ -452,34 +476,31 @@ func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NL
 	return nil, nil
 }
 
-// serves reports whether a CLB forwards each port of a cluster's Service to a backend.
-func serves(lb *sim.LoadBalancer, svc *corev1.Service, cluster string) bool {
-	theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, cluster)
-	filled := 0
-	for _, g := range lb.VGroups {
-		if strings.HasSuffix(g.Name, theirs) && len(g.Backends) > 0 {
-			filled++
+// filled returns the IDs of the groups of the Service on its load balancer, of either kind, that have a backend.
+func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster string) []string {
+	var ids []string
+	if lb != nil {
+		for _, g := range lb.VGroups {
+			if strings.HasSuffix(g.Name, fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, cluster)) && len(g.Backends) > 0 {
+				ids = append(ids, g.ID)
+			}
+		}
+		return ids
+	}
+	for id, g := range st.ServerGroups {
+		if strings.HasSuffix(g.Name, fmt.Sprintf(".%s.%s.%s", svc.Name, svc.Namespace, cluster)) && len(g.Servers) > 0 {
+			ids = append(ids, id)
 		}
 	}
-	if filled < groupsOf(svc) {
-		return false
-	}
-	return svc.Annotations[prefix+"id"] != "" || listens(lb, nil, svc) // listeners of a person's load balancer are the person's
+	return ids
 }
 
-// servesNetwork is serves, of an NLB.
-func servesNetwork(st *sim.State, n *sim.NLB, svc *corev1.Service, cluster string) bool {
-	theirs := fmt.Sprintf(".%s.%s.%s", svc.Name, svc.Namespace, cluster)
-	filled := 0
-	for _, g := range st.ServerGroups {
-		if strings.HasSuffix(g.Name, theirs) && len(g.Servers) > 0 {
-			filled++
-		}
-	}
-	if filled < groupsOf(svc) {
+// serves reports whether a load balancer of either kind forwards each port of a cluster's Service to a backend.
+func serves(st *sim.State, lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service, cluster string) bool {
+	if lb == nil && n == nil || len(filled(st, lb, svc, cluster)) < groupsOf(svc) {
 		return false
 	}
-	return svc.Annotations[prefix+"id"] != "" || listens(nil, n, svc)
+	return svc.Annotations[prefix+"id"] != "" || listens(lb, n, svc) // listeners of a person's load balancer are the person's
 }
 
 // Listens reports whether each port of a Service has a running listener: without, no traffic flows. One that has gone

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -90,6 +91,56 @@ func failAndRepair(t *testing.T, c *cluster.Cluster, classes *event.Classifier, 
 		t.Error(err)
 	}
 	t.Logf("%v", time.Since(began))
+}
+
+// TestRetry has the controller's own retry sync backends alone, when the tag is back: the Service is healed, and its hash label
+// is that of before. An Event that somebody writes in the controller's name heals none.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	c := cluster.Join(t)
+	namespace := c.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tb, err := Start(ctx, Options{Cluster: c, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tb.Close()
+	var fixtures []Fixture
+	for _, f := range All() {
+		if f.Name == "tag-lost" || f.Name == "drifted-lost-settings" || f.Name == "tag-lost-nlb" {
+			fixtures = append(fixtures, f.As(f.Name))
+		}
+	}
+	if err := tb.Fail(ctx, fixtures...); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fixtures {
+		e := &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: f.Service + ".forged"},
+			InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: namespace, Name: f.Service, UID: tb.watch.service(f.Service).UID},
+			Reason:         event.Ensured, Type: corev1.EventTypeNormal, LastTimestamp: metav1.Now(), Source: corev1.EventSource{Component: "service-controller"},
+		}
+		if _, err := tb.kube.CoreV1().Events(namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tb.Until(ctx, func() bool { _, ok := tb.watch.recovered(f.Service); return ok }); err != nil {
+			t.Fatal(err)
+		}
+		if tb.Healed(f.Service) {
+			t.Errorf("%s is healed by an Event", f.Name)
+		}
+		if err := f.repair(ctx, tb, f.Service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range fixtures {
+		if err := tb.Until(ctx, func() bool { return tb.Healed(f.Service) }); err != nil {
+			t.Errorf("%s is not healed: %v%s", f.Name, err, tb.watch.said(f.Service))
+		} else if hash := tb.watch.service(f.Service).Labels[hashLabel]; hash != tb.was[f.Service] {
+			t.Errorf("%s has another hash label: a full sync healed it", f.Name)
+		}
+	}
 }
 
 // TestEviction shows that a Pod which is evicted from a master runs again on a

@@ -30,6 +30,7 @@ type watch struct {
 	seen     sync.Cond
 	services map[string]*corev1.Service
 	failures map[string][]failure // of each Service, in the order in which they were seen
+	last     map[string]last      // of each Service
 	events   int                  // that were seen so far
 	tally    int                  // syncs of the controller that have succeeded
 	changes  int                  // so far, so that none is missed
@@ -43,6 +44,12 @@ type failure struct {
 	at time.Time
 }
 
+// A last is how the last sync of a Service ended that the controller reported.
+type last struct {
+	succeeded bool      // it reported a success
+	failed    time.Time // not before the last failure, on this process's clock
+}
+
 // reasons are those of such events, in all releases of the controller.
 var reasons = []string{
 	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
@@ -52,7 +59,7 @@ var reasons = []string{
 
 // newWatch returns a watch that has seen what is there.
 func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
-	w := &watch{services: map[string]*corev1.Service{}, failures: map[string][]failure{}}
+	w := &watch{services: map[string]*corev1.Service{}, failures: map[string][]failure{}, last: map[string]last{}}
 	w.seen.L = &w.mu
 	namespace := tb.Namespace
 	f := tb.kube.Informers(namespace, "")
@@ -102,12 +109,30 @@ func (w *watch) note(o any) {
 		w.events++
 		name := o.InvolvedObject.Name
 		in := event.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
-		known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })
-		if o.InvolvedObject.Kind == "Service" && slices.Contains(reasons, o.Reason) && !known {
-			w.failures[name] = append(w.failures[name], failure{in, time.Now()})
+		if o.InvolvedObject.Kind != "Service" {
+			break
+		}
+		switch fails := slices.Contains(reasons, o.Reason); {
+		case fails:
+			known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })
+			if !known {
+				w.failures[name] = append(w.failures[name], failure{in, time.Now()})
+			}
+			w.last[name] = last{failed: ended(o)}
+		case o.Reason == event.Ensured:
+			w.last[name] = last{succeeded: true, failed: w.last[name].failed}
 		}
 	}
 	w.changed()
+}
+
+// ended returns a moment that was not before an Event. Kubernetes stores its time in whole seconds.
+func ended(e *corev1.Event) time.Time {
+	now := time.Now()
+	if next := e.LastTimestamp.Add(time.Second); !e.LastTimestamp.IsZero() && next.Before(now) {
+		return next
+	}
+	return now
 }
 
 func (w *watch) forget(o any) {
@@ -211,6 +236,15 @@ func (w *watch) hasFailed(name, text string) bool {
 
 func saying(text string) func(failure) bool {
 	return func(f failure) bool { return strings.Contains(f.Message, text) }
+}
+
+// recovered reports whether the controller's last word about a Service is of a sync that succeeded after one that failed, and a
+// moment between the two.
+func (w *watch) recovered(name string) (since time.Time, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.last[name]
+	return l.failed, l.succeeded && !l.failed.IsZero()
 }
 
 // said returns what the controller said of a Service instead, for errors.
