@@ -557,7 +557,7 @@ func Table() []event.Row {
 		{
 			Class: "throttling",
 			Codes: []string{
-				"Throttling.*",
+				"Throttling*",
 			},
 			Texts: []string{
 				"Request was denied due to user flow control",
