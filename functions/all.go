@@ -26,12 +26,14 @@ import (
 	"github.com/lbremedy/lbremedy/functions/networkconflict"
 	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
 	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
+	"github.com/lbremedy/lbremedy/functions/precheckfailed"
 	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
 	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
 	"github.com/lbremedy/lbremedy/functions/referencemissing"
 	"github.com/lbremedy/lbremedy/functions/resourcegroupimmutable"
 	"github.com/lbremedy/lbremedy/functions/reuseofccmlb"
+	"github.com/lbremedy/lbremedy/functions/securitygroupambiguous"
 	"github.com/lbremedy/lbremedy/functions/sharedinstancediscontinued"
 	"github.com/lbremedy/lbremedy/functions/tagmissing"
 	"github.com/lbremedy/lbremedy/functions/throttling"
@@ -69,12 +71,14 @@ var All = []*remedy.Remedy{
 	networkconflict.Remedy,
 	noavailablenodes.Remedy,
 	nodenotresolvable.Remedy,
+	precheckfailed.Remedy,
 	publiclbforbidden.Remedy,
 	quota.Remedy,
 	rampermission.Remedy,
 	referencemissing.Remedy,
 	resourcegroupimmutable.Remedy,
 	reuseofccmlb.Remedy,
+	securitygroupambiguous.Remedy,
 	sharedinstancediscontinued.Remedy,
 	tagmissing.Remedy,
 	throttling.Remedy,
