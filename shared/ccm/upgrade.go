@@ -168,7 +168,7 @@ func (r Role) beforeUpgrade(from Version, use Features) say.Text {
 	var text say.Text
 	if len(missing) > 0 {
 		text = text.And("The controller's RAM role %s lacks %s that CCM %s calls here.", r.Name, say.Count(len(missing), "action"), Newest()).
-			And("Grant this before the upgrade: %s.", AllowCommand(r.Name, missing))
+			And("Grant this before the upgrade: %s.", r.Allow(missing))
 	}
 	if len(gap.Denied) > 0 {
 		text = text.And("A Deny statement of the role %s forbids actions that CCM %s calls here: %s.", r.Name, Newest(), strings.Join(gap.Denied, ", ")).
