@@ -268,7 +268,8 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 		nodes = slices.Compact(nodes)
 		do := say.F("Inside the cluster, use the cluster address or the DNS name of the Service behind the load balancer.").
 			And("Or use a load balancer with a public address.").
-			And("Or give the port to a Service with externalTrafficPolicy Cluster that names the CLB with the annotation id: the nodes then handle this traffic themselves.")
+			And("Or give the port to a Service with externalTrafficPolicy Cluster that names the CLB with the annotation id: " +
+				"the nodes then handle this traffic themselves.")
 		if strings.HasPrefix(s.Detail.Network, "terway") {
 			do = do.And("Or, if a Service has the port, use Pods as its backends with the annotation %s: eni.", ccm.BackendType)
 		}

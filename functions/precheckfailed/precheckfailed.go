@@ -31,7 +31,8 @@ var Remedy = &remedy.Remedy{
 // An item is a call that the new release would make.
 type item struct{ name, balancer, code string }
 
-// found is an item of the report, of names that Kubernetes and Alibaba Cloud give: anybody can write an Event. A report that is too long for an Event breaks off: it is no whole JSON.
+// found is an item of the report, with names as Kubernetes and Alibaba Cloud give them: anybody can write an Event. A report that is
+// too long for an Event breaks off: it is no whole JSON.
 var found = regex.New(`\{"Name":"([A-Za-z0-9./_-]+)","Id":"([A-Za-z0-9-]*)","MessageLevel":"(error|warn|unknown)","MessageCode":"([A-Za-z]+)"`)
 
 func itemsOf(message string) []item {

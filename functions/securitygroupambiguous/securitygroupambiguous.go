@@ -70,7 +70,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Finding: say.F("%s have the tag %s: %s. The controller expects one and uses none of them, so the Service's source ranges are not enforced.",
 			say.Count(len(groups), "security group"), tag, say.List(ids, 6)),
 		Cause: tag,
-		Ask: keep.And("Remove the tag from the others, for example: aliyun ecs UntagResources --RegionId %s --ResourceType securitygroup --ResourceId.1 %s --TagKey.1 %s.",
+		Ask: keep.And("Remove the tag from the others, for example: aliyun ecs UntagResources --RegionId %s --ResourceType securitygroup "+
+			"--ResourceId.1 %s --TagKey.1 %s.",
 			c.Cloud.Region(), others[0], ccm.NameTag).
 			And("Then trigger a resync: %s.", ccm.WakeCommand(c.Service)),
 		Seen: true,

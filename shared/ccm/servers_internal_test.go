@@ -14,7 +14,9 @@ import (
 func TestDrains(t *testing.T) {
 	t.Parallel()
 	going := discoveryv1.EndpointConditions{Terminating: new(true)}
-	ends := []discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: going}, {Addresses: []string{"10.0.0.2"}}}}}
+	ends := []discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{
+		{Addresses: []string{"10.0.0.1"}, Conditions: going}, {Addresses: []string{"10.0.0.2"}},
+	}}}
 	for _, tt := range []struct {
 		name  string
 		notes map[string]string

@@ -32,7 +32,8 @@ func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 			Ask: say.F("Remove it: %s.", RemoveCommand(svc, bandwidthPackageID)).
 				And("Or make the NLB public: %s. Its addresses change.", SetCommand(svc, "address-type", "internet")),
 		}, true
-	case strings.Contains(message, "resourcealreadyassociated.loadbalancer"), strings.Contains(message, "specified resource of loadbalancer is already associated"):
+	case strings.Contains(message, "resourcealreadyassociated.loadbalancer"),
+		strings.Contains(message, "specified resource of loadbalancer is already associated"):
 		if bandwidthPackage == "" {
 			return nil, true
 		}
