@@ -26,7 +26,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/networkconflict"
 	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
 	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
-	"github.com/lbremedy/lbremedy/functions/precheckfailed"
 	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
 	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
@@ -71,7 +70,6 @@ var All = []*remedy.Remedy{
 	networkconflict.Remedy,
 	noavailablenodes.Remedy,
 	nodenotresolvable.Remedy,
-	precheckfailed.Remedy,
 	publiclbforbidden.Remedy,
 	quota.Remedy,
 	rampermission.Remedy,

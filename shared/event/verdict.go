@@ -102,5 +102,4 @@ func (s *scan) stands() bool {
 // leads are what an error of an API begins with, folded.
 var leads = []string{
 	"message:", "code:", "errorcode:", "status code:", "aliyun api error", "[sdkerror]", "sdkerror:", "sdk.servererror", "sdk.clienterror", "[sdk.",
-	`{"state":"`, // the report of the controller's check before an upgrade
 }

@@ -497,12 +497,6 @@ func Table() []event.Row {
 			},
 		},
 		{
-			Class: "precheck-failed",
-			Texts: []string{
-				"CheckResults\":[{\"Name\":\"ccm*instanceResults\":{",
-			},
-		},
-		{
 			Class: "public-lb-forbidden",
 			Texts: []string{
 				"create public address slb is not allowed",
