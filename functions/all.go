@@ -36,6 +36,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/routeconflict"
 	"github.com/lbremedy/lbremedy/functions/routequota"
 	"github.com/lbremedy/lbremedy/functions/routetableambiguous"
+	"github.com/lbremedy/lbremedy/functions/securitygroupambiguous"
 	"github.com/lbremedy/lbremedy/functions/sharedinstancediscontinued"
 	"github.com/lbremedy/lbremedy/functions/tagmissing"
 	"github.com/lbremedy/lbremedy/functions/throttling"
@@ -83,6 +84,7 @@ var All = []*remedy.Remedy{
 	routeconflict.Remedy,
 	routequota.Remedy,
 	routetableambiguous.Remedy,
+	securitygroupambiguous.Remedy,
 	sharedinstancediscontinued.Remedy,
 	tagmissing.Remedy,
 	throttling.Remedy,

@@ -42,7 +42,8 @@ func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, 
 	if ccm.Synced(c.Service) {
 		note = say.F("The Service stays reachable at %s.", lb.Address)
 	}
-	note = note.And("To change the address type, delete and recreate the Service. It gets a new load balancer and a new address.")
+	note = note.And("To change the address type, delete and recreate the Service. It gets a new load balancer and a new address.").
+		Then(step.Allowlisted(c.Service))
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		note = note.And("A person created the old load balancer, so it stays and keeps its address.")
 	} else {

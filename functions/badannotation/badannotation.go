@@ -21,8 +21,11 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "bad-annotation",
 	Doc:   doc,
-	Codes: []string{"AuthorizationLimitExceed", "InvalidSourceCidrIp.Malformed"},
-	Texts: append([]string{
+	Codes: append([]string{
+		"AuthorizationLimitExceed", "InvalidSourceCidrIp.Malformed", "ResourceNotAvailible.HttpListener", "ResourceNotAvailible.HttpsListener",
+		"LbNotSupportTcpssl", "OperationDenied.IntranetLoadBalancer", "ResourceAlreadyAssociated.loadbalancer", "InvalidParameterBandwidth",
+	}, refusedCodes...),
+	Texts: slices.Concat([]string{
 		"must be integer, but got [", "bandwidth must be integer, got [", "weight must be integer in range", "default weight parse error",
 		"zone mappings are required", "ZoneMapping format error", "cross zone enabled flag error", "invalid ipv6 address type",
 		"port and protocol format must be like", "forward port format error", "forward port is not an integer",
@@ -34,7 +37,9 @@ var Remedy = &remedy.Remedy{
 		"listener port range must be like", "listener port range can only be used for eni", "failed to convert port range",
 		"for port range [", "port range [*] is invalid", "port of listener [*] overlaps with listener",
 		"sctp protocol is not supported",
-	}, groupTexts...),
+		"specified Zone did not have enough resource", "cannot create a TCP SSL type listener",
+		"not allowed because of IntranetLoadBalancer", "specified resource of loadbalancer is already associated",
+	}, groupTexts, refusedTexts),
 	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads, ccm.SuggestReads, ccm.NamedGroupReads),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: append(ccm.ShownValues(), ccm.GroupPairs),
@@ -42,6 +47,8 @@ var Remedy = &remedy.Remedy{
 	Diagnose:    diagnose,
 	StillFails:  stillFails,
 }
+
+var refusedCodes, refusedTexts = ccm.Refusals("IdleTimeout", "RequestTimeout", "CookieTimeout", "HealthCheckInterval", "Bandwidth")
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch leaves := len(ccm.Leaving(c.Service)) > 0; {
@@ -91,13 +98,17 @@ func unnamed(c *remedy.Case, all []ccm.Fault) remedy.Plan {
 // where a zone map is missing.
 func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say.Text) remedy.Plan {
 	finding := say.F("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.Value), f.Allowed)
-	if !f.There {
+	switch {
+	case !f.There:
 		finding = say.F("The annotation %s is missing. It takes %s.", f.Name, f.Allowed)
+	case f.Takes(f.Value):
+		finding = say.F("Alibaba Cloud refuses the annotation %s of this Service, which is %s. It takes %s, and the load balancer may allow less.",
+			f.Name, ccm.Quote(f.Value), f.Allowed)
 	}
 	if is != "" {
 		finding = finding.And("The %s %s has %s.", lb.Kind(), lb.ID, is)
 	}
-	if f.Means(is) {
+	if !f.Takes(f.Value) && f.Means(is) {
 		return remedy.Plan{
 			Finding: finding.And("The annotation can mean nothing else."),
 			Steps:   []remedy.Step{step.With(c.Service, f.Name, is)},

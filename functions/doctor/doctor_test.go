@@ -274,7 +274,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Name: fmt.Sprintf("k8sMasterRolePolicy-%d", i+1), Document: document})
+		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Name: fmt.Sprintf("k8sMasterRolePolicy-%d", i+1), Type: cloud.CustomPolicy, Document: document})
 		s.Role.Rules = append(s.Role.Rules, rules...)
 	}
 	maps.Copy(s.Failed, failed(w.Failed))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,10 +27,16 @@ var inside = &doctor.Check{
 	Needs: []doctor.Part{doctor.Services},
 	Uses: []doctor.Part{doctor.Detail, doctor.Endpoints, doctor.Nodes, doctor.CLBs, doctor.NLBs,
 		doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Private},
-	Find: findInside,
+	Manifest: true,
+	Find:     findInside,
 }
 
 func findInside(s *doctor.Snapshot, r *doctor.Report) {
+	for _, svc := range s.OfType() {
+		if svc.UID == "" {
+			insideManifest(r, svc)
+		}
+	}
 	if s.Err(doctor.Nodes) == nil && !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return !virtual(&n) }) {
 		return // only real nodes take over traffic to the address
 	}
@@ -61,11 +68,52 @@ func virtual(node *corev1.Node) bool {
 // harm returns how much it matters that the Service's address does not work inside the cluster.
 // Clients of a private address are in the VPC, and Pods are the most likely ones. A public address
 // is for clients outside, and almost every cluster has such a Service.
+//
+// An ingress controller is another matter: Pods call the host names of its Ingresses.
 func harm(svc *corev1.Service) doctor.Severity {
-	if ip, err := netip.ParseAddr(ccm.Address(svc)); err == nil && ip.IsPrivate() {
+	if private(svc) || ofIngress(svc) {
 		return doctor.Warning
 	}
 	return doctor.Info
+}
+
+func private(svc *corev1.Service) bool {
+	ip, err := netip.ParseAddr(ccm.Address(svc))
+	return err == nil && ip.IsPrivate()
+}
+
+// ofIngress reports whether a Service seems to be that of an ingress controller, by its name or what it selects.
+func ofIngress(svc *corev1.Service) bool {
+	words := append(slices.Collect(maps.Values(svc.Spec.Selector)), svc.Name)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "ingress") })
+}
+
+// insideManifest looks at a Service that is not in the cluster yet: what its settings will keep from inside.
+func insideManifest(r *doctor.Report, svc *corev1.Service) {
+	if host, _ := ccm.Annotation(svc, "hostname"); host != "" || ccm.NLB(svc) {
+		return // nodes do not handle traffic to a host name
+	}
+	severity := doctor.Info
+	if kind, _ := ccm.Annotation(svc, "address-type"); kind == "intranet" || ofIngress(svc) {
+		severity = doctor.Warning
+	}
+	add := func(key string, text say.Text) {
+		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Text: text,
+			Do: byName(svc).And("Or stop the nodes from handling the address themselves, with CCM v2.3.0 or newer: %s. NAME is a DNS name that resolves to the address.",
+				written(svc, "hostname", "NAME"))})
+	}
+	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		add("local", say.F("With externalTrafficPolicy Local, nodes without a Pod of the Service will not reach its address."))
+	}
+	if on, _ := ccm.Annotation(svc, "proxy-protocol"); on == "on" {
+		add("proxy", say.F("The listeners will use the proxy protocol, and nodes handle traffic to the address themselves, without it.").
+			And("Pods will refuse connections from inside the cluster."))
+	}
+	for _, p := range svc.Spec.Ports {
+		if key := ccm.ListenerKey(svc, p); strings.HasPrefix(key, "https:") {
+			add(key, say.F("The listener %s will terminate TLS, and nodes handle traffic to the address themselves, without terminating it.", key))
+		}
+	}
 }
 
 // byName says how Pods reach the Service without its load balancer.
@@ -79,7 +127,7 @@ func byName(svc *corev1.Service) say.Text {
 // byHost says how traffic from inside goes through the load balancer, or nothing if nodes behind a
 // private one could then not reach themselves.
 func byHost(s *doctor.Snapshot, svc *corev1.Service) say.Text {
-	if harm(svc) == doctor.Warning && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
+	if private(svc) && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
 		return nil
 	}
 	return say.F("Or stop the nodes from handling the address themselves, with CCM v2.3.0 or newer: %s. NAME is a DNS name that resolves to %s.",
@@ -219,7 +267,9 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 		slices.Sort(nodes)
 		nodes = slices.Compact(nodes)
 		do := say.F("Inside the cluster, use the cluster address or the DNS name of the Service behind the load balancer.").
-			And("Or use a load balancer with a public address.")
+			And("Or use a load balancer with a public address.").
+			And("Or give the port to a Service with externalTrafficPolicy Cluster that names the CLB with the annotation id: " +
+				"the nodes then handle this traffic themselves.")
 		if strings.HasPrefix(s.Detail.Network, "terway") {
 			do = do.And("Or, if a Service has the port, use Pods as its backends with the annotation %s: eni.", ccm.BackendType)
 		}

@@ -192,7 +192,8 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 		} else {
 			f.Text = f.Text.And("Nobody answers at the Service's address %s.", address)
 			f.Do = say.F("Delete the Service and create it again, with or without the annotation of an existing load balancer: its address changes.").
-				And("It is not enough to change the annotation: while the Service has its address, the controller uses no other load balancer.")
+				And("It is not enough to change the annotation: while the Service has its address, the controller uses no other load balancer.").
+				Then(step.Allowlisted(svc)).Then(step.NoLongerNeeded(svc))
 		}
 		g.report.Add(f)
 		return
@@ -209,7 +210,8 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	f.Text = f.Text.And("The controller does not create another one while the Service stays as it is.")
 	f.Do = f.Do.And("To make the controller create a new load balancer, with a new address, %s.", step.RecreateByHand(svc)).
 		And("Or delete the Service and create it again.").
-		And("A controller that still remembers the token of the previous creation may need a restart.")
+		And("A controller that still remembers the token of the previous creation may need a restart.").
+		Then(step.Allowlisted(svc)).Then(step.NoLongerNeeded(svc))
 	if name(svc) == ingress {
 		f.Key = "ingress"
 		f.Text = f.Text.And("All Ingresses of the cluster's ingress controller are affected.")

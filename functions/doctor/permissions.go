@@ -62,14 +62,26 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		r.Unknown(about, say.Errorf("to which version an upgrade is planned: %w", err))
 		return
 	}
-	f := doctor.Finding{Severity: doctor.Warning, Key: "target/"}
 	target := s.Policy.Doctor.Target
 	if target == (ccm.Version{}) {
-		target, f.Severity = ccm.Newest(), doctor.Info
+		target = ccm.Newest()
 	}
 	if runs.Before(target) {
-		f.Text = say.F("CCM %s is running, and an upgrade may lead to %s.", runs, target)
+		f := doctor.Finding{Severity: doctor.Warning, Key: "target/", Text: say.F("CCM %s is running, and an upgrade may lead to %s.", runs, target)}
 		gap(s, r, s.Role.Lacks(ccm.Gains(runs, target, use)), f, target)
+	}
+	later := target
+	if later.Before(runs) {
+		later = runs
+	}
+	if asked := s.Role.Lacks(ccm.Asked(later, use)).Missing; len(asked) > 0 {
+		r.Add(doctor.Finding{
+			About: about, Severity: doctor.Warning, Key: "asked",
+			Text: say.F("The RAM role %s does not allow %s. ACK asks for it in every cluster from CCM v2.11.2 on, and the first NLB needs it.",
+				s.Role.Name, strings.Join(asked, ", ")),
+			Do:       say.F("Allow it: %s.", s.Role.Allow(asked)),
+			Evidence: map[string]string{"role": s.Role.Name, "actions": strings.Join(asked, ", ")},
+		})
 	}
 }
 
@@ -86,14 +98,13 @@ func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v c
 		f.Evidence = map[string]string{"role": role, "actions": strings.Join(actions, ", ")}
 		r.Add(f)
 	}
-	otherName := say.F("If there is already a policy with this name, choose another one.")
 	add("missing", g.Absent,
 		say.F("The controller's RAM role %s does not allow %s that CCM %s calls: %s.", role, say.Count(len(g.Absent), "action"), v, say.List(g.Absent, mostActions)),
-		say.F("Allow them: %s.", ccm.AllowCommand(role, g.Absent)).Then(otherName))
+		say.F("Allow them: %s.", s.Role.Allow(g.Absent)))
 	add("limited", g.Limited,
 		say.F("The controller's RAM role %s allows %s that CCM %s calls, but only under conditions or for some resources: %s.",
 			role, say.Count(len(g.Limited), "action"), v, say.List(g.Limited, mostActions)),
-		say.F("Find out what the limits are for. If they need not apply to the controller: %s.", ccm.AllowCommand(role, g.Limited)).Then(otherName))
+		say.F("Find out what the limits are for. If they need not apply to the controller: %s.", s.Role.Allow(g.Limited)))
 	var policies []string
 	for _, p := range s.Role.Policies {
 		policies = append(policies, p.Name)

@@ -82,7 +82,7 @@ func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 			do = do.And("Find out who wrote the Deny statement of the role that forbids %s, and remove these actions from it.", say.List(lacks.Denied, mostActions))
 		}
 		if may := slices.Concat(lacks.Absent, lacks.Limited); len(may) > 0 {
-			do = do.And("Allow them: %s. Or let lbremedy do it: lbremedy doctor --fix permissions --apply.", ccm.AllowCommand(l.Role.Name, may))
+			do = do.And("Allow them: %s. Or let lbremedy do it: lbremedy doctor --fix permissions --apply.", l.Role.Allow(may))
 		}
 	case l.Detail.Managed() || l.Controller.AccessKey || l.Role.Name == "":
 		do = do.And("Check that the controller may call these actions: %s.", say.List(need, len(need))).

@@ -100,6 +100,12 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endp
 		}
 	}
 	p := step.Conversion(lb, finding.Then(evidence), change, edits)
+	if !c.Policy.PayBySpec {
+		// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq
+		p.Note = p.Note.And("The vendor's own fix is a spec, for example: %s.", ccm.SetCommand(c.Service, ccm.ChargeSpec, ccm.SmallSpec)).
+			And("A spec is billed by its size for every hour, used or not, and has not been sold since 2025-06-01 for new CLBs: Alibaba Cloud may refuse it.").
+			And("To have lbremedy use it, allow pay-by-specification in the policy file.")
+	}
 	p.Note = p.Note.Then(unchanged(c.Service, virtual))
 	return p
 }

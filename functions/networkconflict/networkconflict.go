@@ -19,7 +19,7 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "network-conflict",
 	Doc:   doc,
-	Codes: []string{"NetworkConflict"},
+	Codes: []string{"NetworkConflict", "Mismatch.VpcId"},
 	Texts: []string{
 		"network conflicts in specified parameter",
 		"have to be in the same vpc or all classic",

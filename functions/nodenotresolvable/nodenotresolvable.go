@@ -27,6 +27,7 @@ var Remedy = &remedy.Remedy{
 	Codes: []string{"ObtainIpFail", "InvalidServerId.NotFound"},
 	Texts: []string{
 		"unable to split instanceid and region from providerID",
+		"unable to split instanceid and region from nodename", // v1.9.3
 		"parse providerid: * expected: ${regionid}.${nodeid}",
 		"can not find correspond node", "NodeName is nil for ip", "do not contains addresses", "can not find InternalIP in node addresses",
 		"some of the specified backend servers do not exist or are not running",

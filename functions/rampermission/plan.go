@@ -52,10 +52,11 @@ func (f facts) extend() (remedy.Plan, error) {
 	plan := remedy.Plan{
 		Finding: f.lacking(),
 		Cause:   role,
-		Ask:     say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(role, f.Missing)).Then(ccm.ThenRetries()),
+		Ask:     say.F("Allow these actions to the role: %s.", f.Role.Allow(f.Missing)).Then(ccm.ThenRetries()),
 		Note:    f.hearsay(),
 		Seen:    true,
 	}
+	apart := say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(role, f.Missing)).Then(ccm.ThenRetries())
 	document, unfit := ccm.WithActions(f.policy.Document, f.Missing)
 	switch {
 	case len(f.Denied) > 0:
@@ -72,10 +73,13 @@ func (f facts) extend() (remedy.Plan, error) {
 		plan.Finding = plan.Finding.And("The role has no policy named k8sMasterRolePolicy-* that could be extended.")
 	case len(f.holders) > 0:
 		plan.Finding = plan.Finding.And("The policy %s is also attached to %s, which would get the actions, too.", policy, strings.Join(f.holders, ", "))
+		plan.Ask = apart
 	case unfit != nil:
 		plan.Finding = plan.Finding.And("The document of the policy %s cannot be extended: %v.", policy, unfit)
+		plan.Ask = apart
 	case len(document) > step.MaxDocument:
 		plan.Finding = plan.Finding.And("The policy %s would have %d bytes, but RAM allows only %d.", policy, len(document), step.MaxDocument)
+		plan.Ask = apart
 	default:
 		s, err := step.NewVersion(policy, document, f.Missing, f.versions)
 		if err != nil {

@@ -76,6 +76,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	plan := step.ByLCU(c.Service, finding.And("CCM %s can ask for a CLB that is billed by LCU.", ctl.Version))
 	plan.Cause = "shared-resource CLB"
+	if ctl.Version.Before(ccm.FirstPayByLCU()) {
+		plan.Note = plan.Note.And("Upgrade the controller to %s or newer, too: it then creates such CLBs for all Services without the annotation.",
+			ccm.FirstPayByLCU())
+	}
 	return plan, nil
 }
 

@@ -163,7 +163,8 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 				And("If the controller created it, tag it: %s, then trigger a resync: %s.", tagCommand(c, "LOAD-BALANCER-ID"), ccm.WakeCommand(c.Service)).
 				And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")).
 				And("If it is gone and the controller should create a new one, with a new address, %s. Or delete the Service and create it again.",
-					step.RecreateByHand(c.Service)),
+					step.RecreateByHand(c.Service)).
+				Then(step.Allowlisted(c.Service)).Then(step.NoLongerNeeded(c.Service)),
 		}
 	}
 	plan := step.Recreate(c.Service)

@@ -21,7 +21,7 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "throttling",
 	Doc:   doc,
-	Codes: []string{"Throttling.*"},
+	Codes: []string{"Throttling*"},
 	Texts: []string{
 		"Request was denied due to user flow control",
 		"Request was denied due to api flow control",

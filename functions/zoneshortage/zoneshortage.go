@@ -22,7 +22,7 @@ var Remedy = &remedy.Remedy{
 	Doc:   doc,
 	Codes: []string{
 		"OperationFailed.ZoneResourceLimit", "OperationFailed.RegionResourceLimit",
-		"PRODUCT.NOT_AVAILABLE_IZ", "PRODUCT.INSUFFICIENT_STOCK", "ResourceNotAvailible.*",
+		"PRODUCT.NOT_AVAILABLE_IZ", "PRODUCT.INSUFFICIENT_STOCK",
 	},
 	Texts: []string{
 		"resource limit of the specified zone", "resource limit of the specified region", "product stock is insufficient",

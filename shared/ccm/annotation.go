@@ -210,6 +210,7 @@ nlb any address-type internet intranet
 clb these ip-version ipv4 ipv6
 nlb any ip-version ipv4 DualStack
 nlb any ipv6-address-type internet intranet
+nlb any health-check-http-version HTTP1.0 HTTP1.1
 clb these charge-type paybytraffic paybybandwidth
 clb these instance-charge-type PayByCLCU PayBySpec
 clb these network-type vpc classic
@@ -347,6 +348,9 @@ func KnownKeys() []KnownKey {
 		{nil, from("v2.10.0"), "alpn alpn-policy"},
 		{nil, from("v2.11.2"), "listener-port-range"},
 		{nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids"},
+		// From the release notes of v2.15.0 alone: its source is not published.
+		{from("v2.15.0"), from("v2.15.0"), gracefulShutdown},
+		{nil, from("v2.15.0"), "health-check-http-version"},
 		// Edge load balancers, which the controller knew for a while.
 		{&Span{From: Version{2, 7, 0, 0}, Until: Version{2, 9, 0, 0}}, nil, "network-id associate-eip reuse backend-weight"},
 		// What says whose Service it is: the controller leaves one with these to others.

@@ -61,7 +61,11 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	if err != nil {
 		return r, fmt.Errorf("list nodes: %w", err)
 	}
-	r.Needs = Needs(r.Version, InUse(r.Cluster, services, nodes))
+	use := InUse(r.Cluster, services, nodes)
+	r.Needs = Needs(r.Version, use)
+	if release != (Version{}) { // the release that runs needs its actions until the upgrade
+		r.Needs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Needs, Needs(ctl.Version, use), Asked(release, use)))))
+	}
 	r.Gap = r.Role.Lacks(r.Needs)
 	return r, nil
 }

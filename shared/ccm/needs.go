@@ -176,11 +176,10 @@ var needs = []need{
 		"nlb:ListListeners nlb:CreateListener nlb:UpdateListenerAttribute nlb:StartListener nlb:DeleteListener nlb:GetJobStatus", from: v25, where: nlbs},
 	{actions: "nlb:UpdateLoadBalancerProtection", from: v291, where: nlbs},
 	{actions: "nlb:UntagResources", from: v210, where: nlbs},
-	// The release notes ask for it from every cluster; only the listeners of NLBs reach it.
-	{actions: "nlb:ListAsynJobs", from: v2121, where: nlbs},
+	{actions: listJobs, from: v2121, where: nlbs},
 	{actions: "nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v26, where: nlbWith("security-group-ids")},
 	{actions: "nlb:AttachCommonBandwidthPackageToLoadBalancer nlb:DetachCommonBandwidthPackageFromLoadBalancer", from: v291,
-		where: nlbWith("bandwidth-package-id")},
+		where: nlbWith(bandwidthPackageID)},
 	{actions: "nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", from: v291, where: nlbWith("ipv6-address-type")},
 	{actions: "nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", from: v213,
 		where: nlbWith("additional-cert-ids")},
@@ -189,6 +188,19 @@ var needs = []need{
 		where: ranged},
 	{actions: "ecs:CreateSecurityGroup ecs:ModifySecurityGroupAttribute ecs:ModifySecurityGroupRule ecs:AuthorizeSecurityGroup ecs:RevokeSecurityGroup " +
 		"nlb:LoadBalancerJoinSecurityGroup", from: v214, where: ranges},
+}
+
+// listJobs is an action that only the listeners of NLBs reach.
+const listJobs = "nlb:ListAsynJobs"
+
+// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, as far as Needs does not have them: the
+// cluster comes to need them
+// (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
+func Asked(v Version, use Features) []string {
+	if v.Before(v2112) || slices.Contains(Needs(v, use), listJobs) {
+		return nil
+	}
+	return []string{listJobs}
 }
 
 // Needs returns the RAM actions that this version of the controller calls for

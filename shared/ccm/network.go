@@ -41,8 +41,8 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 		differ(say.F("cross-zone forwarding is %s", onOff(lb.CrossZone)), want, "cross-zone-enabled", onOff(lb.CrossZone))
 	}
 	// An annotation that is empty has it leave its package.
-	if want, ok := Annotation(svc, "bandwidth-package-id"); ok && want != lb.BandwidthPackage {
-		differ(say.F("the bandwidth package is %s", say.Or(lb.BandwidthPackage, "none")), want, "bandwidth-package-id", lb.BandwidthPackage)
+	if want, ok := Annotation(svc, bandwidthPackageID); ok && want != lb.BandwidthPackage {
+		differ(say.F("the bandwidth package is %s", say.Or(lb.BandwidthPackage, "none")), want, bandwidthPackageID, lb.BandwidthPackage)
 	}
 	if groups, ok := svc.Annotations[Prefix+"security-group-ids"]; ok {
 		want := strings.FieldsFunc(groups, func(r rune) bool { return r == ',' })

@@ -49,23 +49,33 @@ func (r Role) Extendable() cloud.Policy {
 	return best
 }
 
-// AllowCommand returns the commands by which a person gives a RAM role these
-// actions: in a policy of its own, which touches nobody else's.
-func AllowCommand(role string, actions []string) say.Text {
-	type statement struct {
+// Allow says how a person gives the role these actions: by an edit of the policy that ACK made for the controller, as its pages say
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq), otherwise as AllowCommand does.
+func (r Role) Allow(actions []string) say.Text {
+	if p := r.Extendable(); p.Name != "" {
+		return say.F("in the RAM console, edit the policy %s and add this statement: %s", p.Name, allowing(actions))
+	}
+	return say.F("%s (if there is already a policy with this name, under another one)", AllowCommand(r.Name, actions))
+}
+
+// allowing returns the statement of a policy that allows these actions.
+func allowing(actions []string) string {
+	text, err := json.Marshal(struct {
 		Effect           string
 		Action, Resource []string
-	}
-	document, err := json.Marshal(struct {
-		Version   string
-		Statement []statement
-	}{"1", []statement{{"Allow", actions, []string{"*"}}}})
+	}{"Allow", actions, []string{"*"}})
 	if err != nil {
 		panic(fmt.Sprintf("remedy: a policy does not encode: %v", err)) // strings only
 	}
+	return string(text)
+}
+
+// AllowCommand returns the commands by which a person gives a RAM role these
+// actions: in a policy of its own, which touches nobody else's.
+func AllowCommand(role string, actions []string) say.Text {
 	const name = "k8sMasterRolePolicy-Ccm-added"
 	return say.F("%s, then %s",
-		fmt.Sprintf("aliyun ram CreatePolicy --PolicyName %s --PolicyDocument '%s'", name, document),
+		fmt.Sprintf(`aliyun ram CreatePolicy --PolicyName %s --PolicyDocument '{"Version":"1","Statement":[%s]}'`, name, allowing(actions)),
 		fmt.Sprintf("aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %s --RoleName %s", name, Shell(role)))
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -112,4 +113,28 @@ func FuzzParsePolicy(f *testing.F) {
 			t.Errorf("%s: %v before all was denied, %v after", document, before, got)
 		}
 	})
+}
+
+// ACK asks every cluster for an action from a release on. It counts as asked for only while no Service needs it.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	network := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("alibabacloud.com/nlb")}}
+	for _, tt := range []struct {
+		version  string
+		services []corev1.Service
+		want     string
+	}{
+		{"v2.11.1", nil, ""},
+		{"v2.11.2", nil, "nlb:ListAsynJobs"},
+		{"v2.14.0", nil, "nlb:ListAsynJobs"},
+		{"v2.14.0", []corev1.Service{network}, ""},
+	} {
+		v, ok := ccm.ParseVersion(tt.version)
+		if !ok {
+			t.Fatal(tt.version)
+		}
+		if got := strings.Join(ccm.Asked(v, ccm.InUse(cloud.Cluster{}, tt.services, nil)), " "); got != tt.want {
+			t.Errorf("%s with %d Services: got %q, want %q", tt.version, len(tt.services), got, tt.want)
+		}
+	}
 }

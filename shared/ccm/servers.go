@@ -188,6 +188,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 		switch {
 		case !ours && !ok:
 			foreign = true
+		case !ok && s.Weight == 0 && b.drains(s):
 		case !ok:
 			loses = append(loses, key)
 			cuts = cuts || s.Weight > 0 && b.serves(s)
@@ -215,6 +216,28 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	}
 	cuts = cuts || len(loses) > 0 && len(want) == 0 && !foreign
 	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
+}
+
+// gracefulShutdown is the short name of the annotation that keeps Pods that terminate among the servers, with the weight 0, until
+// they are gone. ignore-weight-update switches it off. This is from the release notes of v2.15.0 alone: its source is not published.
+const gracefulShutdown = "graceful-shutdown"
+
+// drains reports whether a server is a Pod that terminates and stays for that long. An older controller, which does not read the
+// annotation, takes it out without harm.
+func (b *backing) drains(s cloud.Backend) bool {
+	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
+	value, _ := Annotation(b.c.Service, gracefulShutdown)
+	if value == "" || strings.EqualFold(value, "off") || strings.EqualFold(keep, "on") || s.Type != "eni" {
+		return false
+	}
+	for _, slice := range b.ends {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Terminating != nil && *e.Conditions.Terminating && slices.Contains(e.Addresses, s.IP) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // some returns the first few names, and how many more there are.

@@ -15,7 +15,34 @@ import (
 func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	edit := "kubectl -n " + svc.Namespace + " edit service " + svc.Name
 	ranges := svc.Spec.LoadBalancerSourceRanges
+	bandwidthPackage, _ := Annotation(svc, bandwidthPackageID)
 	switch {
+	case strings.Contains(message, "resourcenotavailible.http"), strings.Contains(message, "specified zone did not have enough resource"):
+		// Only CreateLoadBalancerHTTPListener and CreateLoadBalancerHTTPSListener refuse with it: the load balancer exists by then.
+		return protocolMisfit(svc, "http", "https")
+	case strings.Contains(message, "lbnotsupporttcpssl"), strings.Contains(message, "cannot create a tcp ssl type listener"):
+		return protocolMisfit(svc, "tcpssl")
+	case strings.Contains(message, "because of intranetloadbalancer"), strings.Contains(message, "operationdenied.intranetloadbalancer"):
+		if bandwidthPackage == "" {
+			return nil, true
+		}
+		return &Misfit{
+			Finding: say.F("The annotation %s is %s, and the NLB is private. Only an NLB with public addresses can be in a bandwidth package.",
+				bandwidthPackageID, Quote(bandwidthPackage)),
+			Ask: say.F("Remove it: %s.", RemoveCommand(svc, bandwidthPackageID)).
+				And("Or make the NLB public: %s. Its addresses change.", SetCommand(svc, "address-type", "internet")),
+		}, true
+	case strings.Contains(message, "resourcealreadyassociated.loadbalancer"),
+		strings.Contains(message, "specified resource of loadbalancer is already associated"):
+		if bandwidthPackage == "" {
+			return nil, true
+		}
+		return &Misfit{
+			Finding: say.F("The annotation %s is %s, but the NLB is in another bandwidth package already.", bandwidthPackageID, Quote(bandwidthPackage)),
+			Ask: say.F("Take the NLB out of its bandwidth package in the NLB console. The controller then puts it into the other one.").
+				And("Or name the package that it is in: %s.", SetCommand(svc, bandwidthPackageID, "CBWP-ID")).
+				And("Or remove the annotation: %s.", RemoveCommand(svc, bandwidthPackageID)),
+		}, true
 	case strings.Contains(message, "sctp protocol is not supported"): // pkg/controller/service/clbv1/listeners.go
 		var ports []string
 		for _, p := range svc.Spec.Ports {
@@ -56,4 +83,28 @@ func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 		}, true
 	}
 	return nil, false
+}
+
+// bandwidthPackageID is the short name of the annotation that puts an NLB into a bandwidth package (AttachCommonBandwidthPackageToLoadBalancer).
+const bandwidthPackageID = "bandwidth-package-id"
+
+// protocolMisfit returns what a Service asks for whose load balancer gets no listeners of these protocols.
+func protocolMisfit(svc *corev1.Service, protocols ...string) (m *Misfit, named bool) {
+	var ports []string
+	for _, p := range svc.Spec.Ports {
+		if protocol, _, _ := strings.Cut(strings.ToLower(ListenerKey(svc, p)), ":"); slices.Contains(protocols, protocol) {
+			ports = append(ports, strconv.Itoa(int(p.Port)))
+		}
+	}
+	if len(ports) == 0 {
+		return nil, true
+	}
+	value, _ := Annotation(svc, "protocol-port")
+	return &Misfit{
+		Finding: say.F("Alibaba Cloud creates no %s listener on this load balancer. The annotation %s is %s and asks for one on these ports: %s.",
+			strings.ToUpper(strings.Join(protocols, "/")), "protocol-port", Quote(value), say.List(ports, 10)),
+		Ask: say.F("Make them TCP listeners: remove their pairs from the annotation, or all of it: %s.", RemoveCommand(svc, "protocol-port")).
+			And("Clients and Pods then handle the protocol themselves. For HTTP and HTTPS at the load balancer, use an ALB Ingress.").
+			And("Or ask Alibaba Cloud to allow such listeners for the account and region."),
+	}, true
 }

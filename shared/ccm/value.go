@@ -1,6 +1,7 @@
 package ccm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,6 +49,27 @@ func (r ValueRule) Named(message string) bool {
 	return slices.ContainsFunc(r.Calls, func(call string) bool { return hasWords(folded, call) })
 }
 
+// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth as its error codes list them, and
+// the others in the same words.
+func Refusals(params ...string) (codes, texts []string) {
+	for _, p := range params {
+		codes = append(codes, "InvalidParameter."+p)
+		texts = append(texts, "specified "+p+" exceeds the limit", "specified "+p+" is invalid", "param "+p+" is invalid", `parameter "`+p+`" is not valid`)
+	}
+	return codes, texts
+}
+
+// refused reports whether an API refuses the parameter that the annotation sets, as a message says.
+func (r ValueRule) refused(message string) bool {
+	param := cmp.Or(r.Param, map[string]string{"bandwidth": "Bandwidth", "idle-timeout": "IdleTimeout"}[r.Name])
+	if param == "" {
+		return false
+	}
+	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
+	codes, texts := Refusals(param)
+	return slices.ContainsFunc(append(codes, texts...), func(t string) bool { return hasWords(folded, strings.ToLower(t)) })
+}
+
 // hasWords reports whether the words stand in the text, the first of them as a whole: "weight must be" does
 // not stand in "overweight must be".
 func hasWords(text, words string) bool {
@@ -67,11 +89,17 @@ func hasWords(text, words string) bool {
 func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }
 
 // NamedFault returns the faulty annotation of the Service that a message of the controller is about, and
-// the others. It is nil if the message is about none of them.
+// the others. It is nil if the message is about none of them. If an API refuses the annotation, the rule may allow its value:
+// the API has limits that depend on the load balancer.
 func NamedFault(svc *corev1.Service, message string) (named *Fault, others []Fault) {
 	all := Faults(svc)
-	i := slices.IndexFunc(all, func(f Fault) bool { return f.Named(message) })
+	i := slices.IndexFunc(all, func(f Fault) bool { return f.Named(message) || f.refused(message) })
 	if i < 0 {
+		for _, r := range ValueRules() {
+			if v, there := Annotation(svc, r.Name); there && r.Reads(NLB(svc)) && r.refused(message) {
+				return &Fault{r, v, there}, all
+			}
+		}
 		return nil, all
 	}
 	f := all[i]
@@ -90,7 +118,7 @@ func DescribeFaults(list []Fault) say.Text {
 // NamesValue reports whether a message of the controller about the Service is about an annotation whose
 // values are known.
 func NamesValue(svc *corev1.Service, message string) bool {
-	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && r.Named(message) })
+	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && (r.Named(message) || r.refused(message)) })
 }
 
 // ValueFails reports whether what a message of the controller says about the annotations of the Service still

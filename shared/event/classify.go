@@ -19,7 +19,7 @@ import (
 // call: it counts right behind an address of Alibaba Cloud, in quotes or, as Go wrote it
 // before 1.14, without. Elsewhere such words are anybody's.
 //
-// A code is looked for where the message has a field for it, without regard to
+// A code is looked for where the message has a field for it or says nothing else, without regard to
 // letter case. One that ends in "*" stands for all codes that begin so; one
 // that ends in ".*" for the code before that as well.
 type Row struct {
@@ -223,6 +223,16 @@ func classifierOf(rows []Row, kind string) *Classifier {
 
 // Knows reports whether failures can be of a class.
 func (c *Classifier) Knows(class string) bool { return c.classes[class] }
+
+// code returns the entry of an error code in lower case.
+func (c *Classifier) code(code []byte) (entry int32, known bool) {
+	entry, known = c.codes[string(code)]
+	for i := 0; !known && i < len(c.families); i++ {
+		f := &c.families[i]
+		entry, known = f.entry, string(code) == f.prefix || !f.alone && bytes.HasPrefix(code, []byte(f.prefix))
+	}
+	return entry, known
+}
 
 func (c *Classifier) enter(class, text string, length int32) int32 {
 	c.entries = append(c.entries, entry{class: class, text: text, length: length})

@@ -155,3 +155,28 @@ func BenchmarkClassify(b *testing.B) {
 		i++
 	}
 }
+
+// The vendor's pages name failures by the code alone. A code in other words is anybody's.
+func TestBareCode(t *testing.T) {
+	c := event.NewClassifier(table.Table())
+	for message, want := range map[string]string{
+		"Throttling":                        "throttling",
+		"Throttling.User":                   "throttling",
+		"Throttlingxxx":                     "throttling",
+		"RspoolVipExist":                    "vserver-group-in-use",
+		"ORDER.ARREARAGE.":                  "arrearage",
+		"RspoolVipExist Message: new words": "vserver-group-in-use",
+		"Error syncing load balancer []: Throttling.Other":                        "throttling",
+		"Error syncing load balancer [lb-1]: ORDER.ARREARAGE":                     "arrearage",
+		"Status Code: 400 Code: Throttlingxxx":                                    "throttling",
+		"Aliyun API Error":                                                        event.Unclassified,
+		"Aliyun API Error: RequestId: 1 Status Code: 400 Code: Odd Message: new.": event.Unclassified,
+		"Throttling requests":                                                     event.Ignored,
+		"request of RspoolVipExist":                                               event.Ignored,
+		"Error syncing load balancer []: no Throttling.User":                      event.Unclassified,
+	} {
+		if got := c.Classify(event.Input{Message: message}); got.Class != want {
+			t.Errorf("%s: got %+v, want %s", message, got, want)
+		}
+	}
+}

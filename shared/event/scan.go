@@ -154,6 +154,9 @@ func (s *scan) read(message string) {
 	if s.best.entry < 0 && s.skip < int32(len(s.text)) {
 		s.broken()
 	}
+	if s.best.entry < 0 {
+		s.bare()
+	}
 }
 
 // unwrap takes in how the message begins. What stood before is of no
@@ -254,14 +257,18 @@ func (s *scan) code(h hit) {
 	if end < int32(len(s.text)) && bytes.IndexByte([]byte(` ,;"')]}<`), s.text[end]) < 0 {
 		return
 	}
-	code := bytes.TrimRight(s.text[i:end], ".-_")
-	id, known := s.c.codes[string(code)]
-	for i := 0; !known && i < len(s.c.families); i++ {
-		f := &s.c.families[i]
-		id, known = f.entry, string(code) == f.prefix || !f.alone && bytes.HasPrefix(code, []byte(f.prefix))
-	}
-	if known {
+	if id, known := s.c.code(bytes.TrimRight(s.text[i:end], ".-_")); known {
 		s.offer(candidate{entry: id, region: s.region, start: h.start, late: s.residue, code: true})
+	}
+}
+
+// bare looks for a code without a field, as the vendor's pages name failures: it is all that the message says, or stands
+// before what an API says.
+func (s *scan) bare() {
+	code, _, _ := bytes.Cut(s.text[s.body:], []byte(" message:"))
+	code = bytes.TrimRight(code, " .…")
+	if id, known := s.c.code(code); known && !bytes.Contains(code, []byte(" ")) {
+		s.offer(candidate{entry: id, start: s.body, code: true})
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *scan) notOurs(in Input) string {
 		return "The message names another cloud."
 	case in.Component == "" && in.Reason != "" && !ours && !matched:
 		return "Nothing shows that the message is of Alibaba Cloud's controller."
-	case in.Component == "" && in.Reason == "" && s.wrapped != wrapOwn && !s.controller && !(matched && s.stands()):
+	case in.Component == "" && in.Reason == "" && s.wrapped != wrapOwn && !s.controller && !s.first() && !(matched && s.stands()):
 		return "Nothing shows that the message tells of a failed sync of a load balancer."
 	}
 	return ""
@@ -77,6 +77,9 @@ func (s *scan) noFailure(in Input) string {
 func (s *scan) ownWording() bool {
 	return s.wrapped == wrapOwn && s.begin == start(s.text) && bytes.HasPrefix(s.text[s.begin:], []byte("fail to "))
 }
+
+// first reports whether the message begins as an error of the SDK of v1.9.3 does, with or without a text behind it.
+func (s *scan) first() bool { return bytes.HasPrefix(s.text[s.body:], []byte("aliyun api error")) }
 
 // stands reports whether the winner stands at the beginning of the message, as
 // an error that was copied out of a page does: nothing is known of such a

@@ -28,9 +28,24 @@ func Recreate(svc *corev1.Service) remedy.Plan {
 		Risk: remedy.High,
 		Note: say.F("The new load balancer has another address.").
 			And("A controller that still remembers the token of the previous creation may need a restart.").
-			And("To do this by hand, %s. Or delete the Service and create it again.", RecreateByHand(svc)),
+			And("To do this by hand, %s. Or delete the Service and create it again.", RecreateByHand(svc)).
+			Then(Allowlisted(svc)).Then(NoLongerNeeded(svc)),
 		Steps: steps,
 	}
+}
+
+// NoLongerNeeded says what else a person can do about a Service whose load balancer is gone.
+func NoLongerNeeded(svc *corev1.Service) say.Text {
+	return say.F("If the Service is no longer needed, delete it: kubectl -n %s delete service %s.", svc.Namespace, svc.Name)
+}
+
+// Allowlisted says that a new CLB may be refused, and nothing of an NLB
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/considerations-for-configuring-a-loadbalancer-type-service).
+func Allowlisted(svc *corev1.Service) say.Text {
+	if ccm.NLB(svc) {
+		return nil
+	}
+	return say.F("With CCM v2.5.0 or newer, Alibaba Cloud gives new CLBs only to accounts on a whitelist: apply for it first, or use an NLB.")
 }
 
 // RecreateByHand returns, as a clause, what a person does in place of Recreate. While the status

@@ -124,12 +124,12 @@ func (p *progress) settled(t *service, r event.Record) {
 	case r.Result == event.Asked:
 		p.say(t, asks, r.Ask.String())
 	case r.Result == event.Waiting:
-		p.say(t, waits, strings.TrimPrefix(r.Rule.String(), "Waiting before the next step: ")+r.Note)
+		p.say(t, waits, strings.TrimPrefix(r.Rule.String(), "Waiting before the next step: ")+r.Note.String())
 	case r.Result.Worked() && r.Class == t.Class && t.result != r.Result:
 		at, _ := p.testbed.Failed(t.Service)
 		p.say(t, string(r.Result), fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note.String())))
 	case !r.Result.Worked():
-		p.say(t, string(r.Status()), r.Finding+spaced(r.Note.String()))
+		p.say(t, string(r.Status()), r.Finding.String()+spaced(r.Note.String()))
 	}
 	// What may pass by itself is not waited for: a quarter of an hour is long. Some of it becomes a question after two
 	// minutes, while others are still to end.

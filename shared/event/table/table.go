@@ -192,6 +192,17 @@ func Table() []event.Row {
 			Codes: []string{
 				"AuthorizationLimitExceed",
 				"InvalidSourceCidrIp.Malformed",
+				"ResourceNotAvailible.HttpListener",
+				"ResourceNotAvailible.HttpsListener",
+				"LbNotSupportTcpssl",
+				"OperationDenied.IntranetLoadBalancer",
+				"ResourceAlreadyAssociated.loadbalancer",
+				"InvalidParameterBandwidth",
+				"InvalidParameter.IdleTimeout",
+				"InvalidParameter.RequestTimeout",
+				"InvalidParameter.CookieTimeout",
+				"InvalidParameter.HealthCheckInterval",
+				"InvalidParameter.Bandwidth",
 			},
 			Texts: []string{
 				"must be integer, but got [",
@@ -227,12 +238,36 @@ func Table() []event.Row {
 				"port range [*] is invalid",
 				"port of listener [*] overlaps with listener",
 				"sctp protocol is not supported",
+				"specified Zone did not have enough resource",
+				"cannot create a TCP SSL type listener",
+				"not allowed because of IntranetLoadBalancer",
+				"specified resource of loadbalancer is already associated",
 				"cannot find server group id",
 				"cannot reuse a ccm created server group",
 				"reused server group id * not found",
 				"ServerGroupType of user managed server group",
 				"can not find vgroupId",
 				"cannot reuse a ccm created vgroup",
+				"specified IdleTimeout exceeds the limit",
+				"specified IdleTimeout is invalid",
+				"param IdleTimeout is invalid",
+				"parameter \"IdleTimeout\" is not valid",
+				"specified RequestTimeout exceeds the limit",
+				"specified RequestTimeout is invalid",
+				"param RequestTimeout is invalid",
+				"parameter \"RequestTimeout\" is not valid",
+				"specified CookieTimeout exceeds the limit",
+				"specified CookieTimeout is invalid",
+				"param CookieTimeout is invalid",
+				"parameter \"CookieTimeout\" is not valid",
+				"specified HealthCheckInterval exceeds the limit",
+				"specified HealthCheckInterval is invalid",
+				"param HealthCheckInterval is invalid",
+				"parameter \"HealthCheckInterval\" is not valid",
+				"specified Bandwidth exceeds the limit",
+				"specified Bandwidth is invalid",
+				"param Bandwidth is invalid",
+				"parameter \"Bandwidth\" is not valid",
 			},
 		},
 		{
@@ -426,6 +461,7 @@ func Table() []event.Row {
 			Class: "network-conflict",
 			Codes: []string{
 				"NetworkConflict",
+				"Mismatch.VpcId",
 			},
 			Texts: []string{
 				"network conflicts in specified parameter",
@@ -449,6 +485,7 @@ func Table() []event.Row {
 			},
 			Texts: []string{
 				"unable to split instanceid and region from providerID",
+				"unable to split instanceid and region from nodename",
 				"parse providerid: * expected: ${regionid}.${nodeid}",
 				"can not find correspond node",
 				"NodeName is nil for ip",
@@ -569,6 +606,12 @@ func Table() []event.Row {
 			},
 		},
 		{
+			Class: "security-group-ambiguous",
+			Texts: []string{
+				"find associated security group error: expect 1, got",
+			},
+		},
+		{
 			Class: "shared-instance-discontinued",
 			Codes: []string{
 				"ShareSlbHaltSales",
@@ -597,7 +640,7 @@ func Table() []event.Row {
 		{
 			Class: "throttling",
 			Codes: []string{
-				"Throttling.*",
+				"Throttling*",
 			},
 			Texts: []string{
 				"Request was denied due to user flow control",
@@ -673,7 +716,6 @@ func Table() []event.Row {
 				"OperationFailed.RegionResourceLimit",
 				"PRODUCT.NOT_AVAILABLE_IZ",
 				"PRODUCT.INSUFFICIENT_STOCK",
-				"ResourceNotAvailible.*",
 			},
 			Texts: []string{
 				"resource limit of the specified zone",

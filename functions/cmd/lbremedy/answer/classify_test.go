@@ -70,7 +70,7 @@ func TestClassify(t *testing.T) {
 			"ignored                       kubectl-describe  shop/web: Ensuring load balancer\n" +
 			"vswitch-ip-exhausted          kubectl-describe  shop/web: VSwitch has no available ip\n" +
 			"ignored                       terraform         ErrorCode: Throttling.User, Message: Request was denied due to user flow control.\n" +
-			"throttling                    log               shop/api: Throttling.*\n"},
+			"throttling                    log               shop/api: Throttling*\n"},
 		{"an array of objects, and one over several lines",
 			`[{"message":"x"},` + "\n" + `{"message":"` + operator.Message + `"}]` + "\n{\n \"message\": \"y\"\n}\n", []string{"-o", "json"},
 			`{"class":"ignored","matched":"","kind":"fields"}

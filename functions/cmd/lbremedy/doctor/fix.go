@@ -75,15 +75,18 @@ const ofCluster = "permissions"
 func fixable(check *doctor.Check) bool { return check.Fix != nil || check.ID == ofCluster }
 
 // addRights returns the item that has the RAM actions added which the findings name: those that the running release of the controller
-// calls, or the one to which an upgrade is planned.
+// calls, and the one to which an upgrade is planned or the newest one that is known.
 func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	worst, any := r.Worst()
 	if !any || worst < doctor.Warning {
 		return nil
 	}
-	var release ccm.Version
-	if target := s.Policy.Doctor.Target; s.Controller.Version.Before(target) {
-		release = target
+	release := s.Policy.Doctor.Target
+	if release == (ccm.Version{}) {
+		release = ccm.Newest()
+	}
+	if release.Before(s.Controller.Version) {
+		release = s.Controller.Version
 	}
 	now, class := r.At.Truncate(time.Second), rampermission.For(release)
 	about := s.OfCluster().InJournal(r.Cluster)
