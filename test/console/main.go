@@ -50,12 +50,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/testbed"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // rules let the worker fix what is of low risk, and ask about the rest.
@@ -357,7 +357,7 @@ func (w *world) said() event.Record {
 
 func (w *world) say(ctx context.Context, text string) error {
 	r := w.said()
-	r.Result, r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error = event.Asked, text, say.Literal(text), text, text, text, text
+	r.Result, r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error = event.Asked, text, say.Literal(text), say.Literal(text), say.Literal(text), say.Literal(text), text
 	r.Risk, r.Digest = "high", "0123456789abcdef0123456789abcdef"
 	step, err := json.Marshal(map[string]any{"set": map[string]string{text: text}, "was": map[string]string{text: text}})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // TestPolicy holds the policy file to the comments in it.

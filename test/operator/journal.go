@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Lately returns the records of Journalled, moved so that they are of the last hour.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/sim"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 func TestMain(m *testing.M) { operator.Main(m) }

@@ -23,8 +23,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
 )
 
 func TestJournal(t *testing.T) {

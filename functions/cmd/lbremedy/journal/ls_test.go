@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
 )
 
 // A person at a terminal gets colours, unless NO_COLOR says otherwise, and lines that fit.

@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
 )
 
 // standing is a case of each kind that is not over.

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
 )
 
 // Each write is listed once, however many records repeat it. One of which the journal holds no

@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
-	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/test/operator"
 )
 
 // sentence matches English of more than a name: three words in a row.

@@ -15,9 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/operator"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A person lists the open incidents, looks at one, and closes it.

@@ -17,11 +17,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/operator"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // What up can't run is refused before anything is connected to.
