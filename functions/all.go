@@ -27,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
 	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
 	"github.com/lbremedy/lbremedy/functions/nodesync"
+	"github.com/lbremedy/lbremedy/functions/precheckfailed"
 	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
 	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
@@ -75,6 +76,7 @@ var All = []*remedy.Remedy{
 	noavailablenodes.Remedy,
 	nodenotresolvable.Remedy,
 	nodesync.Remedy,
+	precheckfailed.Remedy,
 	publiclbforbidden.Remedy,
 	quota.Remedy,
 	rampermission.Remedy,

@@ -26,7 +26,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	rec.Note = plan.Note.Map(event.Redact)
 	rec.Cause = event.Redact(plan.Cause)
 	rec.Steps, rec.Changes, rec.Risk = steps, plan.Changes, ""
-	rec.Held, rec.Approved, rec.Seconded, rec.Rejected, rec.Digest, rec.Decided = "", nil, nil, nil, "", say.Literal("")
+	rec.Held, rec.Approved, rec.Seconded, rec.Rejected, rec.Digest, rec.Decided = "", nil, nil, nil, "", nil
 	may := x.permission(x.c.Policy)
 	ask := func(r event.Result, why say.Text) machine.Report {
 		if rec.Result = r; len(why) > 0 {

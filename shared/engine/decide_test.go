@@ -100,7 +100,8 @@ func TestPlansWithoutSteps(t *testing.T) {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(tt.plan)
 		rec := r.ends(tt.want)
-		if rec.Finding.String() != tt.plan.Finding.String() || rec.Ask.String() != tt.plan.Ask.String() || rec.Note.String() != tt.plan.Note.String() || rec.Cause != tt.plan.Cause ||
+		if rec.Finding.String() != tt.plan.Finding.String() || rec.Ask.String() != tt.plan.Ask.String() ||
+			rec.Note.String() != tt.plan.Note.String() || rec.Cause != tt.plan.Cause ||
 			rec.Wait != tt.plan.Wait || rec.Digest != "" {
 			t.Errorf("the record is %+v", rec)
 		}

@@ -331,7 +331,8 @@ func TestUnknownBeside(t *testing.T) {
 		t.Fatalf("what can be undone: %+v", applied)
 	}
 	rec, err := engine.Undo(t.Context(), r.env, r.class, applied)
-	if err != nil || rec.Result != event.Undone || r.live().Annotations[key] != "theirs" || !strings.Contains(rec.Note.String(), "Whether this was applied is unknown") {
+	if err != nil || rec.Result != event.Undone || r.live().Annotations[key] != "theirs" ||
+		!strings.Contains(rec.Note.String(), "Whether this was applied is unknown") {
 		t.Errorf("the undo ends as %q with %v, notes %q, and leaves %q", rec.Result, err, rec.Note, r.live().Annotations[key])
 	}
 	r.advance(10 * time.Minute)

@@ -40,7 +40,8 @@ func TestNewerController(t *testing.T) {
 			}
 			version, _ := ccm.ParseVersion(runs)
 			unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown && strings.Contains(c.How.String(), "graceful-shutdown") })
-			if named := strings.Contains(rec.Note.String(), runs) && strings.Contains(rec.Note.String(), "graceful-shutdown"); named != version.TooNew() || unknown != named {
+			note := rec.Note.String()
+			if named := strings.Contains(note, runs) && strings.Contains(note, "graceful-shutdown"); named != version.TooNew() || unknown != named {
 				t.Errorf("under %s the note says %q, and the changes are %v", runs, rec.Note, rec.Changes)
 			}
 		}

@@ -95,15 +95,16 @@ type Input struct {
 
 // How a match was made.
 const (
-	ByText = "text"
-	ByCode = "code"
+	ByText   = "text"
+	ByCode   = "code"
+	ByReason = "reason" // of the Event, of a class that no text decides
 )
 
 // A Match is the verdict on an Input.
 type Match struct {
 	Class    string // ID of a class, Unclassified or Ignored
-	Matched  string // the text or code of the table that won; empty if none did
-	By       string // ByText or ByCode; empty if none won
+	Matched  string // the text or code of the table that won, or the reason; empty if none did
+	By       string // ByText, ByCode or ByReason; empty if none won
 	RunnerUp string // the class that came second; empty if none did
 	Why      string // why the runner-up lost, or else what decided, as a sentence
 }
@@ -300,7 +301,7 @@ func (c *Classifier) Classify(in Input) Match {
 	case in.Reason != "" && !w.Failure:
 		return ignored(w.Means)
 	case in.Reason == Precheck && c.Knows(PrecheckClass):
-		return Match{Class: PrecheckClass, Why: w.Means}
+		return Match{Class: PrecheckClass, Matched: in.Reason, By: ByReason, Why: w.Means}
 	case in.Reason == Precheck:
 		return unclassified(w.Means)
 	case w.Kind != "":

@@ -52,7 +52,8 @@ func record(changes ...func(*Record)) Record {
 		},
 		Decision: Decision{Mode: "fix", Rule: say.Literal("Risk low is applied by default.")},
 		Plan: Plan{Finding: say.Literal("The vSwitch is full; vsw-b has 41 free addresses."), Cause: "vsw-a", Risk: "low", Steps: []StepRecord{{
-			Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
+			Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/" + testUID, Risk: "low",
+			Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
 			Undo: &Undo{Kind: "annotate", Text: say.Literal("annotate a=")},
 		}}},
 		Progress: Progress{Next: 1, Written: testTime, Hash: "h", Left: "l"},
@@ -317,7 +318,8 @@ func TestRecords(t *testing.T) {
 func TestNewRecordRedacts(t *testing.T) {
 	secret := "with AccessKeySecret=" + testSecret
 	e, err := NewRecord(record(func(r *Record) {
-		r.Message, r.Rule, r.Finding, r.Cause, r.Ask, r.Note, r.Error = secret, say.Literal(secret), say.Literal(secret), secret, say.Literal(secret), say.Literal(secret), secret+"\xff"
+		r.Message, r.Cause, r.Error = secret, secret, secret+"\xff"
+		r.Rule, r.Finding, r.Ask, r.Note = say.Literal(secret), say.Literal(secret), say.Literal(secret), say.Literal(secret)
 		r.Steps[0].Step = json.RawMessage(`{"value":"a=b"}`)
 		r.Found = []Found{{Text: say.Literal(secret), Do: say.F("Do it %s", secret)}}
 		r.Steps[0].Calls = []Call{{Action: secret, Resource: secret, Request: secret, Version: secret, Error: secret}}

@@ -26,7 +26,7 @@ const (
 const Precheck = "CloudControllerManagerPrecheckResult"
 
 // PrecheckClass is the class of such a failure, where there is one.
-const PrecheckClass = "precheck"
+const PrecheckClass = "precheck-failed"
 
 // RouteObject is the name of the object that Events of SyncRouteFailed are about: an Event without namespace and UID
 // (pkg/controller/route/route_controller.go).

@@ -197,7 +197,7 @@ func TestIncidents(t *testing.T) {
 	slices.Sort(got)
 	same(t, got, "closed vsw-1: 0 fail, 1 over", "updated vsw-2: 2 fail, 0 over")
 	// A run that broke off before it found a cause leaves its Service where it is.
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Failed, func(r *event.Record) { r.Cause, r.Finding, r.Error = "", say.Literal(""), "no answer" })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Failed, func(r *event.Record) { r.Cause, r.Finding, r.Error = "", nil, "no answer" })))
 	q.pass(time.Minute)
 	same(t, h.told(), "updated vsw-2: 2 fail, 0 over")
 	q.empty()

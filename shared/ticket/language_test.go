@@ -83,7 +83,7 @@ func TestLanguages(t *testing.T) {
 	if got, _ = both(w.record(2, "arrearage", event.Asked)); !strings.Contains(got, "原因：The vSwitch is full.") || !strings.Contains(got, "处理方法：Add a vSwitch.") {
 		t.Errorf("a record without messages is told as\n%s", got)
 	}
-	got, _ = both(w.record(1, "vswitch-ip-exhausted", event.Fixed, func(r *event.Record) { r.Finding = say.Literal("") }))
+	got, _ = both(w.record(1, "vswitch-ip-exhausted", event.Fixed, func(r *event.Record) { r.Finding = nil }))
 	if !strings.Contains(got, "已结束：") || !strings.Contains(got, "1 个 Service：已由 lbremedy 修复，并证明有效。") || !strings.Contains(got, "原因：交换机已满：vsw-1。") {
 		t.Errorf("at its end it is told as\n%s", got)
 	}

@@ -184,7 +184,7 @@ func TestEvents(t *testing.T) {
 	}
 	// Each Service has its own, though the cause is one.
 	for n := range 3 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = say.Literal("") })))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = nil })))
 	}
 	for n := range 3 {
 		e := read(n)
@@ -225,7 +225,9 @@ func TestEvents(t *testing.T) {
 	}
 	// A huge text fits, and a Service whose namespace is gone holds nobody up.
 	huge := strings.Repeat("漏", 20000)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) { r.Finding, r.Ask, r.Error = say.Literal(huge), say.Literal(huge), huge })))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) {
+		r.Finding, r.Ask, r.Error = say.Literal(huge), say.Literal(huge), huge
+	})))
 	q.put(w.write(w.record(5, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Service.Namespace = ns + "-gone" })))
 	q.pass(time.Minute)
 	if e := read(2); len(e.Message) > 1024 || e.Reason != "LBRemedyFailed" {
@@ -265,7 +267,9 @@ func TestDingTalk(t *testing.T) {
 		`{"errcode":310000,"errmsg":"sign not match, access_token=tok3n"}`}
 	i := -1
 	h.answers(func(int, post) (int, http.Header, string) { i++; return 200, nil, answers[i] })
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Finding = say.Literal("Look at [this](https://evil.example) @all <!here>.") })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
+		r.Finding = say.Literal("Look at [this](https://evil.example) @all <!here>.")
+	})))
 	posts := h.take()
 	u, err := url.Parse(posts[0].url)
 	if err != nil {
@@ -561,7 +565,8 @@ func TestText(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at
-		r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service with vsw-b"), Risk: "low"}, {Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service with vsw-b"), Risk: "low"},
+			{Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low"}}
 		r.Rule = say.Literal("The risk of the plan is medium. The policy applies plans up to low automatically.")
 	}
 	w.write(w.record(2, "vswitch-ip-exhausted", event.Asked, full))

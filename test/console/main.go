@@ -357,7 +357,8 @@ func (w *world) said() event.Record {
 
 func (w *world) say(ctx context.Context, text string) error {
 	r := w.said()
-	r.Result, r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error = event.Asked, text, say.Literal(text), say.Literal(text), say.Literal(text), say.Literal(text), text
+	r.Result, r.Message, r.Error = event.Asked, text, text
+	r.Finding, r.Ask, r.Note, r.Rule = say.Literal(text), say.Literal(text), say.Literal(text), say.Literal(text)
 	r.Risk, r.Digest = "high", "0123456789abcdef0123456789abcdef"
 	step, err := json.Marshal(map[string]any{"set": map[string]string{text: text}, "was": map[string]string{text: text}})
 	if err != nil {

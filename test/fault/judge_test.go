@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"a failure that nobody knows of", func(e *evidence) { cut(e, "u3", event.Settled) }, "s3: lost: its failure was reported and the journal holds nothing"},
 		{"a case in the middle", func(e *evidence) { cut(e, "u2", event.Settled) }, "s2: lost: its case ends in the middle"},
-		{"open without a reason", func(e *evidence) { e.Services[2].Ends = event.Fixed; e.Records[4].Ask = say.Literal("") }, "s3: it stands open as asked and nothing says why"},
+		{"open without a reason", func(e *evidence) { e.Services[2].Ends = event.Fixed; e.Records[4].Ask = nil }, "s3: it stands open as asked and nothing says why"},
 		{"fixed and broken", func(e *evidence) { e.Services[0].Healed = false }, "s1: the journal says fixed, and the Service does not work"},
 		{"over and broken", func(e *evidence) { e.Services[2].Ends = event.Fixed; e.Records[4].Result = event.Gone },
 			"s3: the journal says that the failure is over"},

@@ -52,13 +52,15 @@ func Journalled() []event.Record {
 	fixed.Digest, fixed.Next, fixed.Written = "0123456789abcdef0123456789abcdef", 1, Began.Add(time.Second)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
 	fixed.Steps = []event.StepRecord{{
-		Kind: "annotate", Text: say.Literal("annotate " + key + "=vsw-b"), Risk: "low", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
+		Kind: "annotate", Text: say.Literal("annotate " + key + "=vsw-b"), Risk: "low",
+		Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
 		Undo: &event.Undo{Kind: "annotate", Text: say.Literal("annotate " + key + "=vsw-a")},
 	}}
 	fixed.Timings = event.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
 	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	asked := base(api, "ram-permission", Began.Add(time.Minute))
-	asked.Phase, asked.Result, asked.Finding, asked.Ask = event.Settled, event.Asked, say.Literal("The role lacks slb:TagResources."), say.Literal("Attach the policy.\x1b[2J")
+	asked.Phase, asked.Result = event.Settled, event.Asked
+	asked.Finding, asked.Ask = say.Literal("The role lacks slb:TagResources."), say.Literal("Attach the policy.\x1b[2J")
 	return []event.Record{old, begun, fixed, asked}
 }
 

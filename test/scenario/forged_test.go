@@ -152,7 +152,8 @@ func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(co
 	}
 	// Whether the controller has tried to clean up after a Service, an Event alone tells.
 	leaves := w.svc.DeletionTimestamp != nil
-	if len(rec.Steps) > 0 || rec.Digest != "" || len(rec.Ask) > 0 && !leaves && !strings.HasSuffix(rec.Ask.String(), "Do not change anything because of this Event alone.") {
+	if len(rec.Steps) > 0 || rec.Digest != "" || len(rec.Ask) > 0 && !leaves &&
+		!strings.HasSuffix(rec.Ask.String(), "Do not change anything because of this Event alone.") {
 		t.Errorf("%s: %q: the run ended as %s: %s Steps: %v. Ask: %s", r.Class, text, rec.Result, rec.Finding, rec.Steps, rec.Ask)
 	}
 	return nil

@@ -124,7 +124,8 @@ func TestRecordValidates(t *testing.T) {
 	full.Attempt, full.Attempts, full.Next, full.Timings = 1, []time.Time{at}, 1, event.Timings{Queue: time.Second}
 	step := json.RawMessage(`{"key":"a","value":"b"}`)
 	full.Steps = []event.StepRecord{{
-		Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/x", Risk: "low", Step: step, Undo: &event.Undo{Kind: "annotate", Text: say.Literal("annotate a=")},
+		Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/x", Risk: "low", Step: step,
+		Undo:  &event.Undo{Kind: "annotate", Text: say.Literal("annotate a=")},
 		Found: true, Calls: []event.Call{{At: at, Action: "slb:TagResources", Resource: "lb-1", Request: "r", Version: "1", Error: "e"}},
 	}}
 	full.Person = &event.Person{Name: "ann", Identity: "ann@example.com", Host: "laptop"}

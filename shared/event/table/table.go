@@ -507,6 +507,13 @@ func Table() []event.Row {
 			},
 		},
 		{
+			Class: "precheck-failed",
+			Kinds: []string{"cluster"},
+			Texts: []string{
+				"CheckResults\":[{\"Name\":\"ccm*instanceResults\":{",
+			},
+		},
+		{
 			Class: "public-lb-forbidden",
 			Texts: []string{
 				"create public address slb is not allowed",

@@ -81,7 +81,8 @@ func TestPauseUnreadable(t *testing.T) {
 		says  func(event.Record) string
 		want  string
 	}{
-		"pause": {func(r *rig.Rig) { r.Must(r.Stream.Put(r.Ctx, control.Key(testbed.ClusterID), []byte("{"))) }, func(rec event.Record) string { return rec.Rule.String() },
+		"pause": {func(r *rig.Rig) { r.Must(r.Stream.Put(r.Ctx, control.Key(testbed.ClusterID), []byte("{"))) },
+			func(rec event.Record) string { return rec.Rule.String() },
 			"Paused by somebody"},
 		"policy": {func(r *rig.Rig) { r.Must(os.WriteFile(r.Rules, []byte("{"), 0o600)) }, func(rec event.Record) string { return rec.Error },
 			"read the policy: policy file "},
