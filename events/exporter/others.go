@@ -61,7 +61,10 @@ func (s *session) judged(ev kube.Event, kind string) (about event.Service, ok bo
 	case event.KindNode:
 		return event.Service{Kind: kind, Name: ev.Object.Name}, ev.Object.Kind == "Node"
 	case event.KindCluster:
-		return event.Thing(s.c.Cluster, kind, s.c.Cluster), ev.Object.Name == event.RouteObject || ev.Name == event.Precheck
+		// Both lie in namespaces of the cluster's administrators. Elsewhere a tenant who may create Events could write them.
+		routes := ev.Namespace == metav1.NamespaceDefault && ev.Object.Namespace == "" && ev.Object.Name == event.RouteObject
+		precheck := ev.Namespace == metav1.NamespaceSystem && ev.Name == event.Precheck
+		return event.Thing(s.c.Cluster, kind, s.c.Cluster), routes || precheck
 	}
 	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
 }

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ func (w *world) about(kind, name, uid, component, reason, message string) {
 }
 
 // A failure of a Node is published under the UID that the Node has, though the controller writes its name there; that of the routes
-// under the cluster's; and one about a Node that does not exist, or has another UID, under none.
+// under the cluster's; and one about a Node that does not exist, or has another UID, or that a tenant writes about the cluster, under none.
 func TestOtherObjects(t *testing.T) {
 	w := newWorld(t)
 	name := "n-" + w.ns
@@ -46,6 +47,15 @@ func TestOtherObjects(t *testing.T) {
 	w.about("Node", "gone-"+name, "gone-"+name, "node-controller", "SyncNodeFailed", "forged")
 	w.about("Node", name, string(node.UID), "kubelet", "CreateRouteFailed", "another component")
 	w.about("Event", event.RouteObject, "", "route-controller", "SyncRouteFailed", "Reconciling route error: odd")
+	for _, forged := range []*corev1.Event{
+		{Reason: "SyncRouteFailed", Source: corev1.EventSource{Component: "route-controller"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: event.Precheck}, Reason: event.Precheck},
+	} {
+		forged.Namespace, forged.Name = w.ns, cmp.Or(forged.Name, "forged")
+		forged.InvolvedObject = corev1.ObjectReference{Kind: "Service", Namespace: w.ns, Name: event.RouteObject}
+		forged.Message, forged.Type, forged.LastTimestamp = "forged", corev1.EventTypeWarning, metav1.Now()
+		w.make(forged)
+	}
 	e := w.exporter(nil)
 	w.run(e)
 	of := event.Thing(w.id, event.KindCluster, w.id)
@@ -54,14 +64,14 @@ func TestOtherObjects(t *testing.T) {
 		return err == nil
 	}
 	w.await("the failures of the node and the cluster, and two that are about nothing", func() bool {
-		return stored(string(node.UID)) && stored(of.UID) && e.Stats().Strange.Load() >= 2
+		return stored(string(node.UID)) && stored(of.UID) && e.Stats().Strange.Load() >= 2 && e.Stats().Ignored.Load() >= 2
 	})
 	f, _ := w.last(event.Unclassified, string(node.UID))
 	want := event.Service{Kind: event.KindNode, Name: name, UID: string(node.UID)}
 	if f.Service != want || f.Message != said || f.Reason != "CreateRouteFailed" {
 		t.Errorf("got %+v, want one about %+v", f, want)
 	}
-	if f, _ := w.last(event.Unclassified, of.UID); f.Service != of || f.Reason != "SyncRouteFailed" {
-		t.Errorf("got %+v, want one about %+v", f, of)
+	if f, _ := w.last(event.Unclassified, of.UID); f.Service != of || f.Reason != "SyncRouteFailed" || f.Message == "forged" {
+		t.Errorf("got %+v, want the controller's about %+v", f, of)
 	}
 }
