@@ -179,7 +179,7 @@ func follow(ctx context.Context, p *cli.Program, scope cli.Scope) error {
 		}
 		now, err := st.lasting()
 		if err == nil && now != before {
-			err = p.Line(st, func() {
+			err = p.Line(st.english(), func() {
 				if before != "" {
 					fmt.Fprintln(p.Out)
 				}
