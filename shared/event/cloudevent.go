@@ -179,7 +179,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 
 func clean(text string) string { return strings.ToValidUTF8(Redact(text), "?") }
 
-// Clean returns the record redacted in all texts but those of the steps, which undoing needs as they are.
+// Clean returns the record redacted in all texts. The steps themselves stay as they are: undoing needs them.
 func (r Record) Clean() Record {
 	r.Message = Abridge(r.Message)
 	r.Cause, r.Error = clean(r.Cause), clean(r.Error)
