@@ -64,7 +64,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	name := c.Event.Service.Name
-	plan := remedy.Plan{Finding: say.F("The node %s bears the taint %s, so it takes no Pods.", name, ccm.CloudTaint), Cause: name}
+	plan := remedy.Plan{Finding: say.F("The node %s has the taint %s, so no Pods are scheduled on it.", name, ccm.CloudTaint), Cause: name}
 	if s.node != nil && !ccm.Tainted(s.node) {
 		plan.Finding = say.F("The controller cannot update the node %s.", name)
 	}

@@ -58,7 +58,7 @@ var kinds = []kind{
 		say.F("Find the load balancers that would be replaced before you upgrade: the controller no longer recognizes them, for example because a tag is lost.")},
 	{"DeleteListener StopListener RemoveVgroup DeleteVgroup DeleteDomainExtension",
 		say.F("a listener, backends or a certificate would be removed"),
-		say.F("Compare listeners and backends with the Service: whatever someone added in the console to what the controller manages would be removed.")},
+		say.F("Compare listeners and backends with the Service: what someone added in the console to anything that the controller manages would be removed.")},
 	{"UpdateListener CreateListener StartListener CreateDomainExtension SetDomainExtensionAttribute",
 		say.F("a listener or its certificates would be changed to what the annotations say"), keepSettings},
 	{"ModifySLBSpec ModifyLoadBalancerInstanceChargeType ModifyInternetSpec",

@@ -52,7 +52,7 @@ func (f facts) extend() (remedy.Plan, error) {
 	plan := remedy.Plan{
 		Finding: f.lacking(),
 		Cause:   role,
-		Ask:     say.F("Allow these actions to the role: %s.", f.Role.Allow(f.Missing)).Then(ccm.ThenRetries()),
+		Ask:     say.F("Allow the role these actions: %s.", f.Role.Allow(f.Missing)).Then(ccm.ThenRetries()),
 		Note:    f.hearsay(),
 		Seen:    true,
 	}

@@ -143,7 +143,7 @@ func (s Stranded) Describe() (text say.Text) {
 		text = text.And("No route leads to the Pods of these nodes, so other nodes cannot reach them: %s.", say.List(s.Unrouted, 5))
 	}
 	if len(s.Tainted) > 0 {
-		text = text.And("These nodes are not initialized and take no Pods: %s.", say.List(s.Tainted, 5))
+		text = text.And("These nodes are not initialized, so no Pods are scheduled on them: %s.", say.List(s.Tainted, 5))
 	}
 	return text
 }

@@ -42,7 +42,7 @@ func TestAttempts(t *testing.T) {
 	}
 	rec := r.ends(event.Failed)
 	wayOut := "raise budgets.attempts in the policy file. " +
-		"To try once now, with such a policy as FILE: lbremedy run " + r.svc.Namespace + "/web --policy FILE --apply."
+		"To try once now, save such a policy as FILE and run it with: lbremedy run " + r.svc.Namespace + "/web --policy FILE --apply."
 	if !strings.Contains(rec.Ask.String(), wayOut) || len(rec.Steps) != 1 || rec.Next != 0 {
 		t.Errorf("the fourth attempt asks %q, with %d of %d steps", rec.Ask, rec.Next, len(rec.Steps))
 	}

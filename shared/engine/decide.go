@@ -143,7 +143,7 @@ func (x *run) spent() say.Text {
 	if x.rec.Service.Kind != "" {
 		return ask
 	}
-	return ask.And("To try once now, with such a policy as FILE: lbremedy run %s --policy FILE --apply.", x.rec.Service)
+	return ask.And("To try once now, save such a policy as FILE and run it with: lbremedy run %s --policy FILE --apply.", x.rec.Service)
 }
 
 // patches returns what a person commits instead of a plan.

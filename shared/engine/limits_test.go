@@ -618,7 +618,7 @@ func TestConsent(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{From: []string{"group:network", "user:cat"}})
 		r.approve(rec, "ann", "web")
-		if rec = r.ends(event.Asked); !strings.Contains(rec.Note.String(), "is none of those whose approval counts: group:network, user:cat") {
+		if rec = r.ends(event.Asked); !strings.Contains(rec.Note.String(), "but only these approvals count: group:network, user:cat") {
 			t.Errorf("the note is %q", rec.Note)
 		}
 		r.wrote(0)

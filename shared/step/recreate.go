@@ -45,7 +45,7 @@ func Allowlisted(svc *corev1.Service) say.Text {
 	if ccm.NLB(svc) {
 		return nil
 	}
-	return say.F("With CCM v2.5.0 or newer, Alibaba Cloud gives new CLBs only to accounts on a whitelist: apply for it first, or use an NLB.")
+	return say.F("With CCM v2.5.0 or newer, Alibaba Cloud creates new CLBs only for accounts on an allowlist: apply for it first, or use an NLB.")
 }
 
 // RecreateByHand returns, as a clause, what a person does in place of Recreate. While the status
