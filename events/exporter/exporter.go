@@ -23,8 +23,8 @@
 //   - An Event is a hint from a stranger. It is published when its namespace, name and
 //     UID are those of one Service (registry.go), within the budget of its namespace
 //     (lane.go), under a time that is neither to come nor long before the Event.
-//   - Events about Nodes and the cluster (others.go) are few. They are listed anew with each of their watches, and are no part of
-//     progress. A Node's UID is read from the cluster: the controller writes its name there.
+//   - Events about Nodes and the cluster (others.go) are few: they are listed again before each of their watches, and progress does not
+//     cover them. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
 //   - What can't become a message, such as an Event about a Service whose UID is
 //     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
 //     them do, and then one an hour, so that nobody fills DEAD with them.

@@ -18,7 +18,8 @@ var doc string
 // Remedy asks: only a person knows whether the console or the annotation is right, and whether to upgrade.
 //
 // The controller writes its report into the Event CloudControllerManagerPrecheckResult of kube-system, about a Pod, as JSON
-// (pkg/provider/dryrun/event.go of v2.14.0). At most 20 items of a kind are in it. No item of NLBs is, but of their security groups.
+// (pkg/provider/dryrun/event.go of v2.14.0). It has at most 20 items of a kind. Its only items about NLBs are those about their
+// security groups.
 var Remedy = &remedy.Remedy{
 	Class:    "precheck-failed",
 	Doc:      doc,
@@ -32,7 +33,7 @@ var Remedy = &remedy.Remedy{
 type item struct{ name, balancer, code string }
 
 // found is an item of the report, with names as Kubernetes and Alibaba Cloud give them: anybody can write an Event. A report that is
-// too long for an Event breaks off: it is no whole JSON.
+// too long for an Event breaks off, so it is not parsed as JSON.
 var found = regex.New(`\{"Name":"([A-Za-z0-9./_-]+)","Id":"([A-Za-z0-9-]*)","MessageLevel":"(error|warn|unknown)","MessageCode":"([A-Za-z]+)"`)
 
 func itemsOf(message string) []item {
@@ -50,7 +51,7 @@ type kind struct {
 	means, ask say.Text
 }
 
-// kinds are the codes of pkg/provider/dryrun of v2.14.0, those that cost most first.
+// kinds are the codes of pkg/provider/dryrun of v2.14.0, the most costly ones first.
 var kinds = []kind{
 	{"DeleteSLB", say.F("its load balancer would be deleted"),
 		say.F("Do not upgrade before it is clear why a load balancer would be deleted: the Service may be in deletion or of another type.")},

@@ -1,4 +1,4 @@
-// Package routetableambiguous asks about clusters whose VPC has several route tables and whose controller is told of none.
+// Package routetableambiguous asks about clusters whose VPC has several route tables of which the controller is to use one.
 package routetableambiguous
 
 import (

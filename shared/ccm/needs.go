@@ -193,8 +193,8 @@ var needs = []need{
 // listJobs is an action that only the listeners of NLBs reach.
 const listJobs = "nlb:ListAsynJobs"
 
-// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, as far as Needs does not have them: the
-// cluster comes to need them
+// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, except those in Needs: the cluster does
+// not need them yet
 // (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
 func Asked(v Version, use Features) []string {
 	if v.Before(v2112) || slices.Contains(Needs(v, use), listJobs) {

@@ -18,7 +18,7 @@ import (
 // RoutingReads is what Routing reads. A class that calls it declares it.
 var RoutingReads = []grant.Grant{grant.ListNodes, grant.DescribeClusterDetail, grant.DescribeRouteTableList, grant.DescribeRouteEntryList}
 
-// CloudTaint is the taint that a Node bears until the controller has initialized it (k8s.io/cloud-provider/api).
+// CloudTaint is the taint that a Node has until the controller has initialized it (k8s.io/cloud-provider/api).
 const CloudTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // A Table is a route table of the cluster's VPC.
@@ -27,7 +27,7 @@ type Table struct {
 	Entries []cloud.Route // those that somebody has made
 }
 
-// Routing is how the VPC of a cluster leads to the Pods of its Nodes.
+// Routing is how the VPC of a cluster routes to the Pods of its Nodes.
 type Routing struct {
 	Cluster cloud.Cluster
 	Tables  []Table
@@ -96,7 +96,7 @@ func (r Routing) Routed(n *corev1.Node) bool {
 	})
 }
 
-// Unrouted returns the Nodes that need a route and have none: of a name that one, or none, and without a name all of them.
+// Unrouted returns the Nodes that need a route and have none. With a name it looks at that Node alone.
 func (r Routing) Unrouted(name string) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(r.Nodes), func(n corev1.Node) bool { return name != "" && n.Name != name || r.Routed(&n) })
 }
@@ -116,10 +116,10 @@ func (r Routing) Elsewhere(n *corev1.Node) (out []cloud.Route) {
 // Stranded are the Nodes that the controller has not finished with.
 type Stranded struct {
 	Unrouted []string // need a route and have none
-	Tainted  []string // bear CloudTaint
+	Tainted  []string // have CloudTaint
 }
 
-// Stranded returns the Nodes without a route or with the taint: of a name that one alone, and without a name all of them.
+// Stranded returns the Nodes without a route or with the taint. With a name it looks at that Node alone.
 func (c *View) Stranded(ctx context.Context, name string) (s Stranded, err error) {
 	r, err := c.Routing(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func NodeNames(nodes []corev1.Node) []string {
 	return names
 }
 
-// Tainted reports whether a Node still bears the taint of one that the controller has not initialized.
+// Tainted reports whether a Node has CloudTaint: the controller has not initialized it.
 func Tainted(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == CloudTaint })
 }

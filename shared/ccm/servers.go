@@ -218,7 +218,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
 }
 
-// gracefulShutdown is the short name of the annotation that keeps Pods that terminate among the servers, with the weight 0, until
+// gracefulShutdown is the short name of the annotation that keeps terminating Pods among the servers, with the weight 0, until
 // they are gone. ignore-weight-update switches it off. This is from the release notes of v2.15.0 alone: its source is not published.
 const gracefulShutdown = "graceful-shutdown"
 

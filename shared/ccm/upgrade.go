@@ -14,7 +14,7 @@ import (
 
 // Newest returns the newest release of the controller whose calls are known here.
 //
-// The source of v2.15.0 is not published. Its release notes say: a server group is made anew when its IP version changes, the
+// The source of v2.15.0 is not published. Its release notes say: a server group is recreated when its IP version changes, the
 // listeners of an NLB are kept when a Service with a reused one is deleted, the status is compared by address and host name, and
 // there are the annotations graceful-shutdown and health-check-http-version (annotation.go, servers.go). What it calls is not known.
 func Newest() Version { return v214 }

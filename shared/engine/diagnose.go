@@ -99,7 +99,7 @@ func (x *run) over(ctx context.Context) event.Result {
 
 // readService reads the Service as it is now. over says why there
 // is nothing left to do for it. Of a case that is about another object, a Node or the
-// cluster, the Service is one that bears its name and UID alone.
+// cluster, the Service has its name and UID and nothing else.
 func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	ref := x.ev.Failure.Service
 	if ref.Kind != "" {

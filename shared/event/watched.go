@@ -32,19 +32,19 @@ const PrecheckClass = "precheck-failed"
 // (pkg/controller/route/route_controller.go).
 const RouteObject = "route-controller"
 
-// A Warning is what the controller writes Warning Events under, or has written in an earlier release.
+// A Warning is a reason under which the controller writes Warning Events, or did in an earlier release.
 type Warning struct {
 	Reason     string
 	Kind       string   // of the object: KindNode, KindCluster; empty: a Service
-	Components []string // that write it, of one that is not about a Service
+	Components []string // that write it; those of Services are what Controller knows
 	Begins     []string // what its messages begin with, where all of them do, in lower case
 	Failure    bool     // it is published; false: nothing has failed
 	Means      string   // as a sentence
 }
 
-// Warnings are all of them: what the exporter watches, what "lbremedy classify" knows and what the page functions/README.md lists are
-// taken from here. They are the constants of pkg/controller/helper/event.go of v2.14.0, with the two reasons that
-// pkg/controller/route and pkg/controller/service/clbv1 spell out, and those of releases before v2.0.1.
+// Warnings are all of them. The exporter, "lbremedy classify" and the page functions/README.md follow this list: the
+// constants of pkg/controller/helper/event.go of v2.14.0, with the two reasons that pkg/controller/route and
+// pkg/controller/service/clbv1 spell out, and those of releases before v2.0.1.
 var Warnings = []Warning{
 	{Reason: "SyncLoadBalancerFailed", Failure: true, Means: "The sync of a Service has failed."},
 	{Reason: "CleanLoadBalancerFailed", Failure: true, Means: "The load balancer of a Service that is deleted could not be removed."},
@@ -90,7 +90,7 @@ func warningOf(reason string) (w Warning, known bool) {
 	return Warnings[i], true
 }
 
-// warningIn returns the warning that a message without a reason is of. One that begins like none of them may be about a Service.
+// warningIn returns the warning of a message without a reason, by how it begins. The zero value stands for a Service.
 func warningIn(message string) Warning {
 	said := strings.ToLower(strings.TrimSpace(message[:min(len(message), 256)]))
 	for _, w := range Warnings {

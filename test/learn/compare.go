@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Verdicts say, by kind and difference, why it is none for this project. A * in a difference stands for any text.
+// Verdicts say, by kind and difference, why it does not matter to this project. A * in a difference stands for any text.
 type Verdicts map[string]map[string]string
 
 func readVerdicts(name string) (Verdicts, error) {
@@ -25,7 +25,7 @@ func readVerdicts(name string) (Verdicts, error) {
 	}
 	for kind, list := range v {
 		if !slices.Contains(kinds, kind) {
-			return nil, fmt.Errorf("%s: %s is none of the kinds: %s", name, kind, strings.Join(kinds, ", "))
+			return nil, fmt.Errorf("%s: the kind %s is unknown; the kinds are: %s", name, kind, strings.Join(kinds, ", "))
 		}
 		for what, why := range list {
 			if strings.TrimLeft(what, "+-") == what || strings.TrimSpace(why) == "" {

@@ -90,7 +90,7 @@ func learn(dir, release string, verdicts Verdicts, tables func(ccm.Version) (Tab
 	}
 	v, ok := ccm.ParseVersion(release)
 	if !ok {
-		return Release{}, fmt.Errorf("%s is no release: call the folder by its release, or say -release", release)
+		return Release{}, fmt.Errorf("%s is not a release: name the folder after its release, or use -release", release)
 	}
 	t, err := load(dir)
 	if err != nil {

@@ -100,7 +100,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	// NATS one connection does for all.
 	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
 	for _, r := range functions.All {
-		if !r.Answers("") { // a failure of a Service is none of its own, and its scenarios forge those of nodes
+		if !r.Answers("") { // its failures are not about Services, and its own scenarios forge those of nodes
 			continue
 		}
 		before := w.snapshot(t)
