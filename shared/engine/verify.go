@@ -220,7 +220,7 @@ func (x *run) trip(ctx context.Context, most int, why say.Text) error {
 	attempt := fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt)
 	opened, err := control.Trip(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)
 	if opened != nil {
-		x.log.Error("breaker opened", "reason", opened.Why)
+		x.log.Error("breaker opened", "reason", opened.Why.String())
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 		log.Warn("run failed", append(attrs, "error", event.Redact(err.Error()))...)
 		return
 	}
-	log.Info("run ended", append(attrs, "finding", rec.Finding)...)
+	log.Info("run ended", append(attrs, "finding", rec.Finding.String())...)
 }
 
 // Work pulls the failures of all the host's classes in its cluster from the stream and answers
