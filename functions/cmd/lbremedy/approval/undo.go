@@ -110,7 +110,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 		}
 		back := h.Last().Result.Worked()
 		if !u.apply {
-			return cmp.Or(p.Print(undoPlan{rec.In(nil), sharing}, func() { would(p, rec, sharing, back, stops) }), stops)
+			return cmp.Or(p.Print(newUndoPlan(rec, sharing), func() { would(p, rec, sharing, back, stops) }), stops)
 		}
 		printUndo(p, p.Err, rec, back, stops)
 	}
@@ -165,10 +165,19 @@ type undoPlan struct {
 	Sharing []event.Record `json:"sharing"`
 }
 
+// newUndoPlan returns the plan as it is printed in JSON.
+func newUndoPlan(r event.Record, sharing []event.Record) undoPlan {
+	plan := undoPlan{r.In(nil), slices.Clone(sharing)}
+	for i, other := range plan.Sharing {
+		plan.Sharing[i] = other.In(nil)
+	}
+	return plan
+}
+
 // printUndo tells what undo does, up to where it stops, and whether the failure comes back.
 func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops error) {
 	fmt.Fprintln(to, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
-	for i, s := range r.Steps {
+	for i, s := range r.In(p.Language()).Steps {
 		text := journal.Brief(s.Text.String())
 		switch {
 		case stops != nil && i == r.Next:
@@ -193,7 +202,7 @@ func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, st
 		return
 	}
 	if len(r.Note) > 0 {
-		p.Note("%s", command.Clean(r.Note.String()))
+		p.Note("%s", command.Clean(p.Tell(r.Note)))
 	}
 	if len(sharing) > 0 {
 		p.Note("Nothing was written; --apply --shared undoes the steps.")
