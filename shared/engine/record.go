@@ -290,6 +290,10 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 		if x.held != nil {
 			rec.Rule = x.held.rule
 		}
+		if rec.Service.Kind != "" { // it takes no Approval
+			rec.Ask = rec.Ask.Then(say.F("The plan has waited for an hour. Raise the budget in the policy file."))
+			return
+		}
 		rec.Ask = rec.Ask.Then(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", rec.Case))
 	default:
 		rec.Result = event.Failed

@@ -16,8 +16,8 @@ import (
 func next(l *say.Language, r event.Record, seen *Repeats) string {
 	name := r.Service.String()
 	check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix)
-	// What is no Service and no finding was begun by hand, and nothing repeats it.
-	byHand := !found && r.Service.Kind != ""
+	byHand := strings.HasPrefix(r.Message, ByPerson) // nothing repeats it
+	other := r.Service.Kind != ""                    // the commands that look again take Services
 	switch r.Status() {
 	case event.NeedsApproval:
 		if found {
@@ -36,6 +36,8 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 			return "lbremedy doctor --fix permissions --apply --approve " + r.Digest
 		case byHand:
 			return above + l.Phrase("Then run the command again that began the case.")
+		case other:
+			return strings.TrimSpace(above)
 		}
 		return above + l.Phrase("The case ends by itself when the failure is over. To look again: lbremedy plan %s", name)
 	case event.Rejected:
@@ -45,7 +47,7 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		switch {
 		case found:
 			return l.Phrase("To apply the plan, with mode: fix in FILE: lbremedy doctor --fix %s %s --policy FILE --apply", check, name)
-		case byHand:
+		case byHand, other:
 			return l.Phrase("To apply plans, set mode: fix in the policy. To see what that allows: lbremedy policy check FILE")
 		}
 		return l.Phrase("To apply plans from now on, set mode: fix in the policy. To see what that allows: lbremedy policy check FILE") + "\n" +
@@ -67,6 +69,9 @@ func waits(l *say.Language, r event.Record, seen *Repeats) string {
 	ended := r.At
 	if seen != nil && seen.Last.After(ended) {
 		ended = seen.Last
+	}
+	if r.Wait <= 0 && r.Service.Kind != "" {
+		return l.Phrase("Wait: the case is retried with the next failure.")
 	}
 	if r.Wait <= 0 {
 		return l.Phrase("Wait: the case is retried with the next failure. To look now: lbremedy plan %s", r.Service)

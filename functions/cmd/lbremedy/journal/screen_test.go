@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -177,15 +178,20 @@ func TestNextOfFindings(t *testing.T) {
 	records[2].Service = event.Service{Kind: "cluster", Name: "c1", UID: records[2].Service.UID}
 	byHand := records[2]
 	byHand.Class, byHand.Case = "ram-permission", byHand.Case[:9]+"20260102T150406"
-	if err := operator.Seed(t.Context(), s, append(records, byHand)...); err != nil {
+	node := byHand
+	byHand.Message = journal.ByPerson + "the RAM actions that the controller lacks."
+	node.Class, node.Case, node.Ask = "route-quota", byHand.Case[:9]+"20260102T150407", say.Literal("Free entries: aliyun vpc DeleteRouteEntry.")
+	node.Service.Kind, node.Digest = event.KindNode, strings.Repeat("0", 32)
+	records = append(records, byHand, node)
+	if err := operator.Seed(t.Context(), s, records...); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{
 		"lbremedy doctor --fix finalizers shop/planned --policy FILE --apply", "lbremedy doctor --fix finalizers " + records[1].Service.String() + " --apply",
-		"lbremedy doctor --checks finalizers", "run the command again",
+		"lbremedy doctor --checks finalizers", "run the command again", "Run one of the commands above.",
 	} {
-		id := append(records, byHand)[i].Case
-		if got := screen(t, c, "", 0, "show", id, "-o", "jsonpath={.nextStep}"); !strings.Contains(got, want) {
+		id := records[i].Case
+		if got := screen(t, c, "", 0, "show", id, "-o", "jsonpath={.nextStep}"); !strings.Contains(got, want) || records[i].Service.Kind == event.KindNode && got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
