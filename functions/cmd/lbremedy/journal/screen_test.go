@@ -191,7 +191,8 @@ func TestNextOfFindings(t *testing.T) {
 		"lbremedy doctor --checks finalizers", "run the command again", "Run one of the commands above.",
 	} {
 		id := records[i].Case
-		if got := screen(t, c, "", 0, "show", id, "-o", "jsonpath={.nextStep}"); !strings.Contains(got, want) || records[i].Service.Kind == event.KindNode && got != want {
+		got := screen(t, c, "", 0, "show", id, "-o", "jsonpath={.nextStep}")
+		if !strings.Contains(got, want) || records[i].Service.Kind == event.KindNode && got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
