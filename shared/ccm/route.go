@@ -44,6 +44,9 @@ func (c *View) Routing(ctx context.Context) (Routing, error) {
 	if r.Cluster, err = c.Cloud.CS.Cluster(ctx); err != nil {
 		return r, fmt.Errorf("describe the cluster: %w", err)
 	}
+	if r.Cluster.Network == "" {
+		return r, errors.New("the API does not say which network plug-in the cluster has, so it is unknown whether its nodes need routes")
+	}
 	if r.All, err = c.Kube.Nodes(ctx); err != nil {
 		return r, fmt.Errorf("list nodes: %w", err)
 	}

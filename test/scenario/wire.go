@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -36,14 +37,24 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	}, nil
 }
 
-// known reports whether a format is one that people can read: of the catalogue, or of the class's folder, in which its tests run.
+// known reports whether a format is one that people can read: of the catalogue, or of a class's folder. Tests run in the folder of the
+// class, or in test/classes.
 func known(format string) bool {
 	if chinese.Language().Has(format) {
 		return true
 	}
-	text, err := os.ReadFile("say.zh.json")
-	twins := map[string]string{}
-	return err == nil && json.Unmarshal(text, &twins) == nil && twins[format] != ""
+	files, err := filepath.Glob("../../functions/*/say.zh.json")
+	if err != nil {
+		return false
+	}
+	for _, file := range append(files, "say.zh.json") {
+		text, err := os.ReadFile(file)
+		twins := map[string]string{}
+		if err == nil && json.Unmarshal(text, &twins) == nil && twins[format] != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // A same hand fails if JSON does not bring back what it is asked or answers.

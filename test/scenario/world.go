@@ -303,14 +303,17 @@ var timestamp = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z`)
 
 var requestID = regexp.MustCompile(`\[request [0-9A-F-]{36}\]`)
 
+var applicationID = regexp.MustCompile(`\bapplication [0-9a-f-]{36}\b`)
+
 var caseName = regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`)
 
 // unfill is the reverse, for reports; points in time become ${time}, IDs of cases
-// ${case}, and what the simulator numbers anew each time ${request}.
+// ${case}, and what the simulator numbers anew each time ${request} or ${application}.
 func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
 	text = requestID.ReplaceAllLiteralString(text, "[request ${request}]")
+	text = applicationID.ReplaceAllLiteralString(text, "application ${application}")
 	return strings.NewReplacer(string(w.svc.UID), "${uid}", ccm.DefaultName(w.svc), "${name}").Replace(text)
 }
 
