@@ -162,8 +162,10 @@ for class in "${classes[@]}"; do
 	elif [[ $answer != *"${document//\"/\\\"}"* ]]; then
 		run UpdateRole --RoleName "$role" --NewAssumeRolePolicyDocument "$document"
 	fi
-	policy "$role" "class/$class.json"
-	attach "$role" "$role"
+	if [ -e "class/$class.json" ]; then
+		policy "$role" "class/$class.json"
+		attach "$role" "$role"
+	fi
 	case $class in up | engine)
 		if [ -n "$doctor" ]; then
 			policy "$name-doctor" class/doctor.json

@@ -19,7 +19,7 @@ import (
 // would have applied, and the plan names the annotation that was not compared.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
-	r := build(t, func(svc *corev1.Service) { svc.Annotations[ccm.Prefix+"graceful-shutdown"] = "true" })
+	r := build(t, func(svc *corev1.Service) { svc.Annotations[ccm.Prefix+"what-comes-next"] = "true" })
 	r.setPolicy(remedy.Policy{Mode: remedy.Fix, Risk: remedy.Low, Budgets: plenty})
 	plan := r.class.Diagnose
 	for _, own := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
@@ -39,9 +39,9 @@ func TestNewerController(t *testing.T) {
 				t.Errorf("under %s a plan of %s risk has %s risk and ends as %s", runs, own, rec.Risk, rec.Result)
 			}
 			version, _ := ccm.ParseVersion(runs)
-			unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown && strings.Contains(c.How.String(), "graceful-shutdown") })
+			unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown && strings.Contains(c.How.String(), "what-comes-next") })
 			note := rec.Note.String()
-			if named := strings.Contains(note, runs) && strings.Contains(note, "graceful-shutdown"); named != version.TooNew() || unknown != named {
+			if named := strings.Contains(note, runs) && strings.Contains(note, "what-comes-next"); named != version.TooNew() || unknown != named {
 				t.Errorf("under %s the note says %q, and the changes are %v", runs, rec.Note, rec.Changes)
 			}
 		}
