@@ -81,7 +81,7 @@ func (s *session) proves(w *waiting) error {
 	node, err := s.c.Kube.Node(s.ctx, w.Object.Name)
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return &stranger{"there is no such node"}
+		return &stranger{"the node does not exist"}
 	case err != nil:
 		return err
 	case w.Object.UID != node.Name && w.Object.UID != string(node.UID):

@@ -163,7 +163,7 @@ func (c *View) NodeNamed(ctx context.Context, name string) (*corev1.Node, error)
 	return n, nil
 }
 
-// Fullest returns the table with the most entries; the zero value if there is none.
+// Fullest returns the table with the most entries; the zero value if no table exists.
 func (r Routing) Fullest() Table {
 	if len(r.Tables) == 0 {
 		return Table{}

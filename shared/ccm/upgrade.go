@@ -16,7 +16,7 @@ import (
 //
 // The source of v2.15.0 is not published. Its release notes say: a server group is recreated when its IP version changes, the
 // listeners of an NLB are kept when a Service with a reused one is deleted, the status is compared by address and host name, and
-// there are the annotations graceful-shutdown and health-check-http-version (annotation.go, servers.go). What it calls is not known.
+// there are the annotations graceful-shutdown and health-check-http-version (annotation.go, servers.go). Its API calls are unknown.
 func Newest() Version { return v214 }
 
 // TooNew reports whether the release is newer than the newest one that is known here: what it reads and calls is not known.

@@ -438,7 +438,7 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 }
 
 // works returns the evidence that the controller has synced the Service since the last write of the case, and that the failure
-// is over; empty if none exists. The controller may have been slower than a run waits. What has failed since that sync proves
+// is over; empty if none exists. The controller may have been slower than a run waits. A failure since that sync proves
 // that it does not work, and an Event alone tells of no sync. An error leaves it open.
 func (x *run) works(ctx context.Context) (say.Text, error) {
 	last := x.reversal.last
