@@ -231,7 +231,6 @@ func BenchmarkCalls(b *testing.B) {
 	}
 	c := sim.New(b, w)
 	k := c.Admin()
-	slb.GetEndpointMap() // filled when first used, without a lock
 	var before, after syscall.Rusage
 	simtest.Check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
 	b.ReportAllocs()

@@ -87,6 +87,10 @@ func ServiceAccount(t *testing.T, chain func(context.Context) error) {
 	}
 }
 
+// dialing is held while the SDK makes a client: a service package fills its map
+// of endpoints when the first client is made, without a lock.
+var dialing sync.Mutex
+
 // Dial makes a client of the SDK, by the constructor of a service package, that
 // signs with k and talks to c.
 func Dial[T any](t testing.TB, c *sim.Cloud, k sim.Credentials, make func(string, *sdk.Config, auth.Credential) (T, error)) T {
@@ -97,7 +101,9 @@ func Dial[T any](t testing.TB, c *sim.Cloud, k sim.Credentials, make func(string
 	if k.Token != "" {
 		cred = credentials.NewStsTokenCredential(k.AccessKeyID, k.Secret, k.Token)
 	}
+	dialing.Lock()
 	client, err := make("cn-hangzhou", cfg, cred)
+	dialing.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

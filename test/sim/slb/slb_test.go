@@ -398,7 +398,6 @@ func TestChanges(t *testing.T) {
 func TestTogether(t *testing.T) {
 	c := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-a", Free: new(5)}}, Quotas: []sim.Quota{{Name: "slb_quota_instances_num", Total: 100}}})
 	k := c.Admin()
-	slb.GetEndpointMap() // filled when first used, without a lock
 	var wg sync.WaitGroup
 	results := make(chan error, 40)
 	for range 8 {
