@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,53 +33,122 @@ func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(v
 // again. An error of change is returned, and leaves the document as it was. With a TTL the key is gone so long after its last
 // change; nothing that decides may depend on it.
 //
-// The changes that this process wants to a document are made one after the other, so that only processes contend for it.
+// One read and one write make all changes to a document that wait in this process, so that only processes contend for it. If ctx
+// ends first, the change may still be made: what do sets may be used only if there is no error.
 func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
 	do func(doc T, now time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := ErrConflict
-	turn := s.turns[int(crc32.ChecksumIEEE([]byte(key)))%len(s.turns)]
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-		for try := 0; errors.Is(err, ErrConflict); try++ {
-			if err = pause(until, try); err == nil {
-				err = changeOnce(until, s, key, ttl, read, do)
+	mine := &change{until, func(doc any, now time.Time) (bool, error) { return do(doc.(T), now) }, make(chan error, 1)}
+	c := &s.changes[int(crc32.ChecksumIEEE([]byte(key)))%len(s.changes)]
+	c.add(key, mine)
+	defer c.drop(key, mine)
+	for turn := c.turn; ; turn = nil {
+		var err error
+		select {
+		case turn <- struct{}{}:
+			s.change(c, key, ttl, func(value []byte) any { return read(value) })
+			continue // the answer is there, unless a change before this one panicked
+		case err = <-mine.done:
+		case <-until.Done():
+			if err = ctx.Err(); err == nil {
+				err = behind(until.Err())
 			}
 		}
-	case <-until.Done():
-		err = until.Err()
-	}
-	if err != nil {
-		if ctx.Err() == nil && until.Err() != nil {
-			err = behind(until.Err())
+		if err != nil {
+			return fmt.Errorf("change key %s: %w", key, err)
 		}
-		return fmt.Errorf("change key %s: %w", key, err)
+		return nil
 	}
-	return nil
 }
 
-func changeOnce[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
-	do func(doc T, now time.Time) (bool, error)) error {
+// A change is a call of ChangeDocument.
+type change struct {
+	ctx  context.Context // where it has ended, the change is not begun
+	do   func(doc any, now time.Time) (bool, error)
+	done chan error // takes one answer
+}
+
+// changes are those that wait, by the key of their document. Who has the turn makes all of one document.
+type changes struct {
+	turn    chan struct{}
+	mu      sync.Mutex
+	waiting map[string][]*change
+}
+
+func (c *changes) add(key string, one *change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[key] = append(c.waiting[key], one)
+}
+
+func (c *changes) take(key string) []*change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.waiting[key]
+	delete(c.waiting, key)
+	return all
+}
+
+func (c *changes) drop(key string, one *change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[key] = slices.DeleteFunc(c.waiting[key], func(other *change) bool { return other == one })
+	if len(c.waiting[key]) == 0 {
+		delete(c.waiting, key)
+	}
+}
+
+// change makes all changes of a document that wait, and gives the turn back. Where another process was faster, it begins again.
+func (s *Stream) change(c *changes, key string, ttl time.Duration, read func(value []byte) any) {
+	defer func() { <-c.turn }()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout) // whichever of the callers leaves
+	defer cancel()
+	all, err := c.take(key), ErrConflict
+	for try := 0; len(all) > 0 && errors.Is(err, ErrConflict); try++ {
+		if err = pause(ctx, try); err == nil {
+			all, err = s.changeOnce(ctx, key, ttl, all, read)
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		err = behind(ctx.Err())
+	}
+	for _, one := range all {
+		one.done <- err
+	}
+}
+
+// changeOnce tries to make changes, and returns those of them that do not fail by themselves.
+func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) ([]*change, error) {
 	e, now, err := s.document(ctx, key)
 	if err != nil {
-		return err
+		return all, err
 	}
-	doc := read(e.Value)
-	changed, err := do(doc, now)
-	if err != nil || !changed {
-		return err
+again:
+	doc, changed := read(e.Value), false
+	for i, one := range all {
+		did, err := false, one.ctx.Err()
+		if err == nil {
+			did, err = one.do(doc, now)
+		}
+		if err != nil { // it may have changed half of the document
+			one.done <- err
+			all = slices.Delete(all, i, i+1)
+			goto again
+		}
+		changed = changed || did
+	}
+	if !changed {
+		return all, nil
 	}
 	value, err := json.Marshal(doc)
-	if err != nil {
-		return err
+	if err == nil && len(value) > MostDocument {
+		err = fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), MostDocument)
 	}
-	if len(value) > MostDocument {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(value), MostDocument)
+	if err == nil {
+		_, err = s.Swap(ctx, key, value, e.Revision, ttl)
 	}
-	_, err = s.Swap(ctx, key, value, e.Revision, ttl)
-	return err
+	return all, err
 }
 
 // document returns what a key holds, and what time it is by the server's clock.

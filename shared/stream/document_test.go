@@ -63,6 +63,64 @@ func TestChangeDocument(t *testing.T) {
 	}
 }
 
+// The changes that wait for one before them are made with one write.
+func TestChangesTogether(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	began, gate := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_ = ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(counts, time.Time) (bool, error) {
+			close(began)
+			<-gate
+			return false, nil
+		})
+	})
+	<-began
+	const n = 100
+	for range n {
+		all.Go(func() {
+			if err := countOne(t.Context(), s, "n"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "the changes to wait", func() bool {
+		waiting := 0
+		for i := range s.changes {
+			c := &s.changes[i]
+			c.mu.Lock()
+			waiting += len(c.waiting["counts"])
+			c.mu.Unlock()
+		}
+		return waiting == n
+	})
+	close(gate)
+	all.Wait()
+	if got := counted(t, s); got["n"] != n {
+		t.Errorf("%d changes count %d", n, got["n"])
+	}
+	if e, err := s.Entry(t.Context(), "counts"); err != nil || e.Revision != 1 {
+		t.Errorf("they were written %d times (%v)", e.Revision, err)
+	}
+}
+
+// A change that panics takes none of the others with it for longer than a request may take.
+func TestChangePanics(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	panics := func() (said any) {
+		defer func() { said = recover() }()
+		return ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(counts, time.Time) (bool, error) { panic("no") })
+	}
+	if said := panics(); said != "no" {
+		t.Errorf("got %v", said)
+	}
+	if err := countOne(t.Context(), s, "n"); err != nil {
+		t.Error(err)
+	}
+}
+
 // A change whose acknowledgement is lost is made once.
 func TestChangeWithoutAcknowledgement(t *testing.T) {
 	t.Parallel()

@@ -96,10 +96,10 @@ type Stream struct {
 	words   time.Duration // for handlers that were cancelled
 	longest time.Duration // that a handler may take
 	link    atomic.Pointer[link]
-	slots   chan struct{}     // one for each running handler, if Config.Handlers limits them
-	cut     atomic.Int64      // handlers that were cancelled at the end
-	fulls   sync.Map          // by stream: whether it took nothing at the last try
-	turns   [64]chan struct{} // of changes of documents, by a hash of their key
+	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
+	cut     atomic.Int64  // handlers that were cancelled at the end
+	fulls   sync.Map      // by stream: whether it took nothing at the last try
+	changes [64]changes   // of documents, by a hash of their key
 	deny    denials
 }
 
@@ -137,8 +137,8 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 	if c.Handlers > 0 {
 		s.slots = make(chan struct{}, c.Handlers)
 	}
-	for i := range s.turns {
-		s.turns[i] = make(chan struct{}, 1)
+	for i := range s.changes {
+		s.changes[i].turn, s.changes[i].waiting = make(chan struct{}, 1), map[string][]*change{}
 	}
 	s.link.Store(newLink())
 	opts, err := s.options(c)
