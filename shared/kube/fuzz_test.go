@@ -22,15 +22,17 @@ func FuzzList(f *testing.F) {
 	f.Add(`{"items":null}`)
 	f.Add(`{"items":[null,1,"x"]}`)
 	f.Fuzz(func(t *testing.T, body string) {
+		from := func(body string) *bounded { return &bounded{from: strings.NewReader(body), object: largest} }
 		seen := 0
-		err := items(&bounded{from: strings.NewReader(body), object: largest}, new(metav1.ListMeta), func(w *wireEvent, _ int) error {
+		err := items(from(body), new(metav1.ListMeta), func() any { return new(wireEvent) }, func(item any, _ int) error {
+			w := item.(*wireEvent)
 			seen++
 			if e := w.event(); e.Count < 1 {
 				t.Errorf("an Event with the count %d", e.Count)
 			}
 			return nil
 		})
-		serviceErr := items(&bounded{from: strings.NewReader(body), object: largest}, new(metav1.ListMeta), func(*corev1.Service, int) error { return nil })
+		serviceErr := items(from(body), new(metav1.ListMeta), func() any { return new(corev1.Service) }, func(any, int) error { return nil })
 		if err == nil && serviceErr != nil && seen == 0 {
 			t.Errorf("an empty list is one of Events and not of Services: %v", serviceErr)
 		}

@@ -336,6 +336,12 @@ func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 // read is how all lists are read: item by item, of each the fields that T has, and no more than the bounds. Beyond them
 // it returns ErrIncomplete, with the list's resource version.
 func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
+	return c.pages(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
+}
+
+// pages is read for items that are made by fresh, which is one function in a program for all types.
+func (c *Cluster) pages(ctx context.Context, doing, path string, query map[string]string, kept int, fresh func() any,
+	see func(any) error) (string, error) {
 	q := map[string]string{"limit": page}
 	maps.Copy(q, query)
 	left, n, ends := c.most.bytes, 0, time.Now().Add(c.most.time)
@@ -350,7 +356,7 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 		heard, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
 		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			return items(&bounded{from: r, left: &left, object: largest, idle: idle}, &meta, func(item *T, keeps int) error {
+			return items(&bounded{from: r, left: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
 				if n++; n > c.most.items {
 					return incomplete("there are more than %d objects", c.most.items)
 				}
@@ -389,7 +395,7 @@ func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[
 }
 
 // items reads a list from the wire, one item at a time, and calls see with each and with how many bytes it keeps, roughly.
-func items[T any](from *bounded, meta *metav1.ListMeta, see func(item *T, keeps int) error) error {
+func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item any, keeps int) error) error {
 	dec := json.NewDecoder(from)
 	if t, err := dec.Token(); err != nil {
 		return err
@@ -406,7 +412,7 @@ func items[T any](from *bounded, meta *metav1.ListMeta, see func(item *T, keeps 
 		case "metadata":
 			err = lenient(dec.Decode(meta))
 		case "items":
-			err = array(dec, from, see)
+			err = array(dec, from, fresh, see)
 		default:
 			err = dec.Decode(new(json.RawMessage))
 		}
@@ -419,7 +425,7 @@ func items[T any](from *bounded, meta *metav1.ListMeta, see func(item *T, keeps 
 }
 
 // array reads the items of a list; null is an empty one.
-func array[T any](dec *json.Decoder, from *bounded, see func(item *T, keeps int) error) error {
+func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any, keeps int) error) error {
 	switch t, err := dec.Token(); {
 	case err != nil:
 		return err
@@ -430,12 +436,12 @@ func array[T any](dec *json.Decoder, from *bounded, see func(item *T, keeps int)
 	}
 	for dec.More() {
 		from.object = largest
-		var item T
-		if err := lenient(dec.Decode(&item)); err != nil {
+		item := fresh()
+		if err := lenient(dec.Decode(item)); err != nil {
 			return err
 		}
-		clip(reflect.ValueOf(&item).Elem())
-		if err := see(&item, weight(reflect.ValueOf(&item).Elem())); err != nil {
+		clip(reflect.ValueOf(item).Elem())
+		if err := see(item, weight(reflect.ValueOf(item).Elem())); err != nil {
 			return err
 		}
 	}
