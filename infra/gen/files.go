@@ -29,6 +29,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
 // check returns what is wrong with the remedies as a whole, or nil: what one
@@ -271,6 +273,8 @@ var catalogueTemplate = template.Must(template.New("README.md").Funcs(template.F
 	"total":      total,
 	"doctorRAM":  func() string { return orDash(grant.Actions(checks.Grants())) },
 	"doctorRBAC": func() string { return verbs(checks.Grants()) },
+	"symptoms":   checks.Symptoms,
+	"chinese":    func(t say.Text) string { return t.In(chinese.Language()) },
 	"warnings":   func() []event.Warning { return event.Warnings },
 	"object":     func(w event.Warning) string { return cmp.Or(w.Kind, "Service") },
 	"writers":    func(w event.Warning) string { return cmp.Or(strings.Join(w.Components, ", "), "–") },
@@ -298,6 +302,15 @@ on a timer, which opens and closes cases. It writes nothing to the cluster or to
 |---|---|---|---|---|---|
 | doctor | What will fail, or has failed without an Event | – | – | {{doctorRAM}} | {{doctorRBAC}} |
 
+### Problems without an error
+
+` + "`lbremedy classify \"503 during a rollout\"`" + ` finds the check that looks for the causes of what a person describes:
+
+| problem | in Chinese | check, or cause |
+|---|---|---|
+{{range symptoms -}}
+| {{.Sees}} | {{chinese .Sees}} | {{if .Check}}` + "`lbremedy doctor --checks {{.Check}}`" + `{{else}}{{.Means}}{{end}} |
+{{end}}
 ## The warnings of the controller
 
 Every reason under which the controller writes Warnings, and what becomes of them. One that is published is a failure: it is read

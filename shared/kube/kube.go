@@ -316,7 +316,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
 	began := time.Now()
-	_, err := read(ctx, c, doing, path, query, c.most.kept, func(item *T) error {
+	_, err := readAs(ctx, c, doing, path, query, c.most.kept, func(item *T) error {
 		items = append(items, *item)
 		return nil
 	})
@@ -330,17 +330,17 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 // list calls see with each item of a list, which keeps little of it, and returns the list's resource version.
 // An error of see ends the list and is returned as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
-	return read(ctx, c, doing, path, query, math.MaxInt, see)
+	return readAs(ctx, c, doing, path, query, math.MaxInt, see)
 }
 
-// read is how all lists are read: item by item, of each the fields that T has, and no more than the bounds. Beyond them
+// readAs is how all lists are read: item by item, of each the fields that T has, and no more than the bounds. Beyond them
 // it returns ErrIncomplete, with the list's resource version.
-func read[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
-	return c.pages(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
+func readAs[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
+	return c.read(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
 }
 
-// pages is read for items that are made by fresh, which is one function in a program for all types.
-func (c *Cluster) pages(ctx context.Context, doing, path string, query map[string]string, kept int, fresh func() any,
+// read is readAs for items that fresh makes: one function for all types keeps programs small.
+func (c *Cluster) read(ctx context.Context, doing, path string, query map[string]string, kept int, fresh func() any,
 	see func(any) error) (string, error) {
 	q := map[string]string{"limit": page}
 	maps.Copy(q, query)

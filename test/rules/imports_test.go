@@ -76,7 +76,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"functions/cmd/lbremedy/answer"},
-		may: []string{"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/paste", "shared/..."},
+		may: []string{"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/paste", "functions/doctor", "shared/..."},
 		why: "other commands stand on it",
 	},
 	{

@@ -15,13 +15,15 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/paste"
+	"github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 func classifyCommand(p *cli.Program) *cobra.Command {
-	var explain bool
+	var explain, each bool
 	cmd := &cobra.Command{
 		Use:   "classify [TEXT|FILE|-]...",
 		Short: "Name the class of failures in messages, Events, logs and errors of tools",
@@ -30,12 +32,14 @@ func classifyCommand(p *cli.Program) *cobra.Command {
 An argument is a message, a file, or - for standard input. Paste what you have: messages,
 Events as kubectl prints them in any form, lines of the controller's log, and errors of
 Terraform, the SDKs of Alibaba Cloud and the aliyun CLI. Each text that is found has an
-answer of its own, in order. A file of JSON objects, one per line, with the optional keys
-reason, type, component and message has one answer per line.
+answer of its own. Of a JSON object the keys reason, type, component and message are read,
+as the exporters of Events name them. Texts with the same answer are counted in one line: -v
+prints each as it comes. A question without an error, such as "503 during a rollout", leads to
+the check of the doctor that looks for its causes.
 
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
 "ignored" for anything else, including failures of other clouds and of other products of
-Alibaba Cloud. No secret of a text is printed. -o json prints one object per answer. The
+Alibaba Cloud. No secret of a text is printed. -o json prints one object per text. The
 exit code is 0 whatever the classes are. The next command is printed on standard error.`,
 		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
   kubectl describe service web | lbremedy classify
@@ -52,7 +56,8 @@ exit code is 0 whatever the classes are. The next command is printed on standard
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.Out), about: map[string]string{}}
+			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, each: each, out: bufio.NewWriter(p.Out),
+				about: map[string]string{}, rows: map[string]*row{}}
 			q := *p
 			q.Out, c.Program = c.out, &q
 			var err error
@@ -61,6 +66,7 @@ exit code is 0 whatever the classes are. The next command is printed on standard
 					break
 				}
 			}
+			c.table()
 			if err = errors.Join(err, c.out.Flush()); err == nil && p.ForPeople() {
 				c.next()
 			}
@@ -68,6 +74,7 @@ exit code is 0 whatever the classes are. The next command is printed on standard
 		},
 	}
 	cmd.Flags().BoolVar(&explain, "explain", false, "say which other class came close, and why it was not chosen")
+	cmd.Flags().BoolVarP(&each, "verbose", "v", false, "print the answer to each text, as it comes")
 	return cmd
 }
 
@@ -76,9 +83,21 @@ type classifying struct {
 	*cli.Program
 	by      *event.Classifier
 	explain bool
+	each    bool // it prints each answer as it comes
 	out     *bufio.Writer
 	found   []string          // classes, each once
 	about   map[string]string // a Service by the class of its failure
+	seen    []doctor.Symptom  // each once
+	rows    map[string]*row   // that table prints, by what they have in common
+	order   []*row
+}
+
+// A row is the first of the texts that have the same answer.
+type row struct {
+	m     event.Match
+	text  paste.Text
+	check string
+	count int
 }
 
 // argument answers an argument: standard input, a file, or a message.
@@ -120,11 +139,7 @@ func (c *classifying) read(name string, from io.Reader) error {
 		if err == nil && end {
 			err = texts.Close()
 		}
-		var broken paste.FieldsError
 		switch {
-		case errors.As(err, &broken):
-			return command.Wrong("line %d of %s is not a JSON object with the texts reason, type, component and message: %w", n, name,
-				cli.OneLine(cli.JSONError(broken.Err)))
 		case errors.Is(err, paste.ErrLong):
 			return command.Wrong("%s: %w", name, err)
 		case err != nil || end:
@@ -144,16 +159,14 @@ type answer struct {
 	Matched  string     `json:"matched"`
 	Kind     paste.Kind `json:"kind"`
 	Service  string     `json:"service,omitempty"`
+	Check    string     `json:"check,omitempty"` // of the doctor, which looks for causes of what the text asks about
 	By       *string    `json:"by,omitempty"`
 	RunnerUp *string    `json:"runnerUp,omitempty"`
 	Why      *string    `json:"why,omitempty"`
 }
 
 func (c *classifying) answer(t paste.Text) error {
-	m := event.Match{Class: event.Ignored, Why: t.Why}
-	if t.Why == "" {
-		m = c.by.Classify(t.Input)
-	}
+	m := t.Classify(c.by)
 	if m.Class != event.Ignored && !slices.Contains(c.found, m.Class) {
 		c.found = append(c.found, m.Class)
 	}
@@ -161,31 +174,74 @@ func (c *classifying) answer(t paste.Text) error {
 		c.about[m.Class] = t.Service
 	}
 	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
+	if m.Class == event.Ignored && t.Kind == paste.Message && t.Why == "" && asks(t.Input.Message) {
+		if s, ok := doctor.SymptomIn(t.Input.Message); ok {
+			a.Check = s.Check
+			if !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Sees.String() == s.Sees.String() }) {
+				c.seen = append(c.seen, s)
+			}
+		}
+	}
 	if c.explain {
 		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
 	}
 	return c.Line(a, func() {
-		wide := 0
-		for _, id := range append(cli.Classes(), event.Unclassified) {
-			wide = max(wide, len(id))
-		}
-		said := m.Matched
-		if said == "" {
-			said = cmp.Or(t.Input.Message, t.Why)
-		}
-		if t.Service != "" {
-			said = t.Service + ": " + said
-		}
-		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", wide, m.Class, kindWide, t.Kind, c.Cell(said, wide+kindWide+4))
-		if c.explain {
-			if m.RunnerUp != "" {
-				fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", m.RunnerUp)
-			} else {
-				fmt.Fprintf(c.out, "%*s  ", wide, "")
-			}
-			fmt.Fprintln(c.out, command.Clean(m.Why))
+		r := &row{m, t, a.Check, 1}
+		key := strings.Join([]string{m.Class, m.Matched, a.Check, string(t.Kind)}, "\x00")
+		switch first := c.rows[key]; {
+		case c.each:
+			c.print(r)
+		case first != nil:
+			first.count++
+		default:
+			c.rows[key], c.order = r, append(c.order, r)
 		}
 	})
+}
+
+// logged is in a line of a log, and not in what a person asks.
+var logged = regex.New(`[{}\[\]=<>]|\d:\d\d`)
+
+// asks reports whether a text may be a person's question.
+func asks(text string) bool { return len(text) <= 240 && !logged().MatchString(text) }
+
+// table prints the rows that have waited.
+func (c *classifying) table() {
+	for _, r := range c.order {
+		c.print(r)
+	}
+}
+
+// print prints a row.
+func (c *classifying) print(r *row) {
+	wide := 0
+	for _, id := range append(cli.Classes(), event.Unclassified) {
+		wide = max(wide, len(id))
+	}
+	said := r.m.Matched
+	if said == "" {
+		said = cmp.Or(r.text.Input.Message, r.text.Why)
+	}
+	if r.text.Service != "" {
+		said = r.text.Service + ": " + said
+	}
+	class := r.m.Class
+	if r.check != "" {
+		class = "doctor: " + r.check
+	}
+	count := ""
+	if r.count > 1 {
+		count = fmt.Sprintf("%dx ", r.count)
+	}
+	fmt.Fprintf(c.out, "%-*s  %-*s  %s%s\n", wide, class, kindWide, r.text.Kind, count, c.Cell(said, wide+kindWide+4+len(count)))
+	if c.explain {
+		if r.m.RunnerUp != "" {
+			fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", r.m.RunnerUp)
+		} else {
+			fmt.Fprintf(c.out, "%*s  ", wide, "")
+		}
+		fmt.Fprintln(c.out, command.Clean(r.m.Why))
+	}
 }
 
 // mostNext is how many classes classify ends with commands for.
@@ -203,6 +259,16 @@ func (c *classifying) next() {
 		default:
 			c.Note("To list the cases of %s: lbremedy ls --class %s", class, class)
 		}
+	}
+	if len(c.found)+len(c.seen) == 0 && len(c.order) == 1 && c.order[0].text.Why != "" {
+		c.Note("%s", c.order[0].text.Why)
+	}
+	for _, s := range c.seen[:min(len(c.seen), mostNext)] {
+		if s.Check == "" {
+			c.Note("%s: %s", s.Sees, s.Means)
+			continue
+		}
+		c.Note("%s: lbremedy doctor --checks %s --severity info", s.Sees, s.Check)
 	}
 }
 

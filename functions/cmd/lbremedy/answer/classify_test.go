@@ -71,6 +71,24 @@ func TestClassify(t *testing.T) {
 			"vswitch-ip-exhausted          kubectl-describe  shop/web: VSwitch has no available ip\n" +
 			"ignored                       terraform         ErrorCode: Throttling.User, Message: Request was denied due to user flow control.\n" +
 			"throttling                    log               shop/api: Throttling*\n"},
+		{"JSON lines among others", strings.Join([]string{
+			`{"message":7}`, `{"a":"b"}`, "{not json", `{"message":"` + operator.Message + `"}`, "{", operator.Message,
+		}, "\n"), []string{"-", "-o", "json"}, `{"class":"ignored","matched":"","kind":"fields"}
+{"class":"ignored","matched":"","kind":"fields"}
+{"class":"ignored","matched":"","kind":"message"}
+{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"fields"}
+{"class":"ignored","matched":"","kind":"message"}
+{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip","kind":"message"}
+`},
+		{"the same answers are counted", "failed\n" + operator.Message + "\nfailed again\n" + operator.Message, []string{"-"}, "" +
+			"ignored                       message           2x failed\n" +
+			"vswitch-ip-exhausted          message           2x VSwitch has no available ip\n"},
+		{"or printed each", "failed\n" + operator.Message + "\nfailed again\n" + operator.Message, []string{"-", "-v"}, "" +
+			"ignored                       message           failed\n" +
+			"vswitch-ip-exhausted          message           VSwitch has no available ip\n" +
+			"ignored                       message           failed again\n" +
+			"vswitch-ip-exhausted          message           VSwitch has no available ip\n"},
+		{"a question", "", []string{"503 during rollout", "-o", "json"}, `{"class":"ignored","matched":"","kind":"message","check":"draining"}` + "\n"},
 		{"an array of objects, and one over several lines",
 			`[{"message":"x"},` + "\n" + `{"message":"` + operator.Message + `"}]` + "\n{\n \"message\": \"y\"\n}\n", []string{"-o", "json"},
 			`{"class":"ignored","matched":"","kind":"fields"}
@@ -98,7 +116,10 @@ func TestClassify(t *testing.T) {
 			operator.Message: "To list the cases of vswitch-ip-exhausted: lbremedy ls --class vswitch-ip-exhausted\n",
 			unknown: "No class covers a failed sync. The controller's log has its error code and request ID. " +
 				"Look up the code, or submit a ticket to Alibaba Cloud with both.\n",
-			"failed": "",
+			"failed":                           "",
+			"滚动发布时 503":                        "Requests fail during rollouts, scaling or node changes: lbremedy doctor --checks draining --severity info\n",
+			"kubectl annotate service web a=b": "It is a command, and not what a command printed.\n",
+			`{"text":"x"}`:                     "It has none of the keys that are read: message, Message, EventMessage, msg, reason, Reason, EventReason.\n",
 			// A name that no Service can have is in no command.
 			`{"kind":"Event","apiVersion":"v1","type":"Warning","source":{"component":"service-controller"},"reason":"SyncLoadBalancerFailed",` +
 				`"involvedObject":{"kind":"Service","namespace":"shop","name":"$(reboot)"},"message":"` + operator.Message + `"}`: "To list the cases of " +

@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -16,23 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
-
-// JSONError says what is wrong with JSON without the names of Go's types.
-func JSONError(err error) error {
-	var kind *json.UnmarshalTypeError
-	if !errors.As(err, &kind) {
-		return err
-	}
-	what, _, _ := strings.Cut(kind.Value, " ") // "number 5"
-	article := "a"
-	if what == "array" || what == "object" {
-		article = "an"
-	}
-	return fmt.Errorf("%s is %s %s", cmp.Or(kind.Field, "it"), article, what)
-}
-
-// OneLine returns the error with its text on one line.
-func OneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
 
 // ServiceArg returns the Service that an argument names.
 func ServiceArg(arg string) (event.Service, error) {

@@ -29,11 +29,7 @@ func answers(t testing.TB, text string) []answer {
 	by := classifier()
 	var all []answer
 	r := paste.NewReader(func(found paste.Text) error {
-		class := event.Ignored
-		if found.Why == "" {
-			class = by.Classify(found.Input).Class
-		}
-		all = append(all, answer{found.Kind, class})
+		all = append(all, answer{found.Kind, found.Classify(by).Class})
 		return nil
 	})
 	for line := range strings.Lines(text) {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -16,16 +16,6 @@ import (
 // objectOpens is how a JSON object or array begins, whole or broken. A text in brackets, such
 // as the name of a Pod before a line of its log, does not begin so.
 var objectOpens = regex.New(`^(?:\{\s*(?:"|\}|$)|\[\s*(?:[{\["]|\]|$))`)
-
-// A FieldsError says what is wrong with a line that should be a JSON object with the texts of
-// an Event.
-type FieldsError struct{ Err error }
-
-// Error returns what is wrong.
-func (e FieldsError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what the decoder said.
-func (e FieldsError) Unwrap() error { return e.Err }
 
 // beginObject begins to read JSON that may have many lines.
 func (r *Reader) beginObject(line string) error {
@@ -62,12 +52,10 @@ func (d *depth) add(line string) {
 	}
 }
 
-// object takes one value in JSON. What is broken is a mistake where nothing but JSON is
-// read; else its lines can still say something.
+// object takes one value in JSON. Of what is broken, each line can still say something.
 func (r *Reader) object(text string) error {
-	line := !strings.Contains(text, "\n")
-	if json.Valid([]byte(text)) || r.lines || line && !r.any {
-		return r.value([]byte(text), line)
+	if json.Valid([]byte(text)) {
+		return r.value([]byte(text))
 	}
 	return r.each(text)
 }
@@ -75,7 +63,7 @@ func (r *Reader) object(text string) error {
 // each takes the lines of a text as they come.
 func (r *Reader) each(text string) error {
 	q := NewReader(r.yield)
-	q.any, q.flat = true, true
+	q.flat = true
 	for line := range strings.Lines(text) {
 		if err := q.Line(strings.TrimSuffix(line, "\n")); err != nil {
 			return err
@@ -103,43 +91,38 @@ type value struct {
 
 type reference struct{ Kind, Namespace, Name string }
 
+// wraps are the keys under which tools keep an Event, as an object or as its text: searches, EventBridge, and kube-eventer's sinks for
+// SLS, Kafka and EventBridge (its v1.2.7), eventrouter, OpenTelemetry's collector.
+var wraps = []string{"eventId", "_source", "EventValue", "event", "object", "body", "data"}
+
 // value takes one value in JSON.
-func (r *Reader) value(data []byte, line bool) error {
-	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) && !r.lines {
+func (r *Reader) value(data []byte) error {
+	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) {
 		var all []json.RawMessage
-		if err := json.Unmarshal(data, &all); err != nil {
-			return FieldsError{err}
-		}
+		_ = json.Unmarshal(data, &all) // it is valid
 		return r.values(all)
 	}
 	keys := map[string]json.RawMessage{}
-	if err := json.Unmarshal(data, &keys); err != nil {
-		return r.fields(data, line)
-	}
-	text := func(names ...string) string {
-		for _, name := range names {
-			var s string
-			if json.Unmarshal(keys[name], &s) == nil && s != "" {
-				return s
-			}
-		}
-		return ""
-	}
+	_ = json.Unmarshal(data, &keys) // a value that is no object has no keys
+	text := func(names ...string) string { return textIn(keys, names...) }
 	var v value
 	_ = json.Unmarshal(data, &v) // of a field with another form there is nothing to know
 	switch {
 	case strings.HasSuffix(v.Kind, "List") && keys["items"] != nil:
 		return r.values(v.Items)
-	case v.SpecVersion != "" && keys["data"] != nil:
-		return r.published(keys["data"])
 	case v.Kind == "Event" || keys["involvedObject"] != nil || keys["regarding"] != nil:
 		return r.event(v, text("message", "note"))
-	case keys["object"] != nil && keys["type"] != nil && keys["message"] == nil: // of a watch
-		return r.value(keys["object"], false)
-	case keys["eventId"] != nil: // of Alibaba Cloud's event center, as an object or as its text
-		return r.value([]byte(cmp.Or(text("eventId"), string(keys["eventId"]))), false)
+	}
+	for _, key := range wraps {
+		if inner := wrapped(keys[key], 4); inner != nil {
+			return r.value(inner)
+		}
+	}
+	switch {
 	case keys["_source"] != nil: // of a search
-		return r.value(keys["_source"], false)
+		return r.value(keys["_source"])
+	case v.SpecVersion != "" && keys["data"] != nil:
+		return r.published(keys["data"])
 	case text("Code") != "" && keys["Message"] != nil && (keys["RequestId"] != nil || keys["HostId"] != nil):
 		return r.found(answered(text("Code"), text("Message"), string(data)))
 	case text(lines...) != "" && keys["message"] == nil:
@@ -152,7 +135,47 @@ func (r *Reader) value(data []byte, line bool) error {
 	case v.Kind != "" && v.APIVersion != "":
 		return r.found(Text{Kind: Object, Why: "It is a " + event.Redact(v.Kind) + " and no Event."})
 	}
-	return r.fields(data, line)
+	for _, of := range []string{"text", "markdown"} { // of DingTalk and WeCom
+		if said := textIn(keysIn(keys[of]), "content", "text"); said != "" {
+			return r.each(said)
+		}
+	}
+	return r.fields(keys)
+}
+
+// wrapped returns the Event under a key, or what holds it at most so many levels below, also where they are texts; nil if there is none.
+func wrapped(data json.RawMessage, levels int) json.RawMessage {
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		data = json.RawMessage(s)
+	}
+	keys := keysIn(data)
+	if keys["involvedObject"] != nil || keys["regarding"] != nil {
+		return data
+	}
+	for _, key := range wraps {
+		if levels > 1 && keys[key] != nil && wrapped(keys[key], levels-1) != nil {
+			return data
+		}
+	}
+	return nil
+}
+
+// keysIn returns the values of an object by key; nil if it is none.
+func keysIn(data json.RawMessage) (keys map[string]json.RawMessage) {
+	_ = json.Unmarshal(data, &keys)
+	return keys
+}
+
+// textIn returns the first of these keys that holds a text that is not empty.
+func textIn(keys map[string]json.RawMessage, names ...string) string {
+	for _, name := range names {
+		var s string
+		if json.Unmarshal(keys[name], &s) == nil && s != "" {
+			return s
+		}
+	}
+	return ""
 }
 
 func (r *Reader) values(all []json.RawMessage) error {
@@ -160,7 +183,7 @@ func (r *Reader) values(all []json.RawMessage) error {
 		if string(data) == "null" {
 			continue
 		}
-		if err := r.value(data, false); err != nil {
+		if err := r.value(data); err != nil {
 			return err
 		}
 	}
@@ -225,47 +248,31 @@ func name(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// fields takes a JSON object with the texts of an Event. One on a line of its own begins
-// a file of such lines.
-func (r *Reader) fields(data []byte, line bool) error {
-	in, err := ReadFields(data)
-	if err != nil {
-		return FieldsError{err}
-	}
-	r.lines = r.lines || line
+// The keys of the texts of an Event, as exporters name them. kube-eventer's webhook writes those that begin with Event.
+var (
+	messageKeys   = []string{"message", "Message", "EventMessage", "msg"}
+	reasonKeys    = []string{"reason", "Reason", "EventReason"}
+	typeKeys      = []string{"type", "Type", "EventType"}
+	componentKeys = []string{"component", "Component", "EventComponent"}
+	kindKeys      = []string{"kind", "Kind", "EventKind"}
+)
+
+// noKeys says why an object in JSON says nothing.
+var noKeys = "It has none of the keys that are read: " + strings.Join(slices.Concat(messageKeys, reasonKeys), ", ") + "."
+
+// fields takes a JSON object with the texts of an Event.
+func (r *Reader) fields(keys map[string]json.RawMessage) error {
+	in := event.Input{Reason: textIn(keys, reasonKeys...), Type: textIn(keys, typeKeys...), Component: textIn(keys, componentKeys...),
+		Message: textIn(keys, messageKeys...)}
 	if t, ok := logLine(in.Message); ok && in == (event.Input{Message: in.Message}) {
 		return r.found(t)
 	}
-	return r.found(Text{Kind: Fields, Input: in})
-}
-
-// ReadFields reads a JSON object with the texts of an Event.
-func ReadFields(data []byte) (event.Input, error) {
-	// Into a struct, a key in other letters would be read, too.
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil {
-		return event.Input{}, err
+	t := Text{Kind: Fields, Input: in}
+	if in.Message == "" && in.Reason == "" {
+		t.Why = noKeys
 	}
-	if keys == nil {
-		return event.Input{}, errors.New("it is null")
-	}
-	var in event.Input
-	for _, text := range []struct {
-		key string
-		to  *string
-	}{{"reason", &in.Reason}, {"type", &in.Type}, {"component", &in.Component}, {"message", &in.Message}} {
-		value, ok := keys[text.key]
-		if !ok {
-			continue
-		}
-		if err := json.Unmarshal(value, text.to); err != nil {
-			if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				kind.Field = text.key
-			}
-			return event.Input{}, err
-		}
-	}
-	return in, nil
+	t.Service = name(textIn(keys, "namespace", "Namespace", "EventNamespace"), textIn(keys, "name", "Name", "EventObject"))
+	return r.found(about(t, textIn(keys, kindKeys...)))
 }
 
 // yamlOpens is how an Event, or a list of them, begins in YAML.
@@ -280,7 +287,7 @@ func yamlGoesOn(line string) (more, last bool) { return yamlLine().MatchString(l
 func (r *Reader) yaml(text string) error {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil && len(data) > 0 && (data[0] == '{' || data[0] == '[') {
-		return r.value(data, false)
+		return r.value(data)
 	}
 	return r.each(text)
 }

@@ -8,6 +8,7 @@
 package paste
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -38,8 +39,25 @@ const (
 type Text struct {
 	Kind    Kind
 	Input   event.Input
+	Or      string // the message if its lines were broken within words; empty if they weren't broken
 	Service string // "namespace/name", or the name alone; empty if the text does not say
 	Why     string // why it tells of no failed sync, as a sentence; empty if the classifier decides
+}
+
+// Classify returns what a classifier says of the text.
+func (t Text) Classify(by *event.Classifier) event.Match {
+	if t.Why != "" {
+		return event.Match{Class: event.Ignored, Why: t.Why}
+	}
+	m := by.Classify(t.Input)
+	if t.Or != "" && (m.Class == event.Ignored || m.Class == event.Unclassified) {
+		in := t.Input
+		in.Message = t.Or
+		if other := by.Classify(in); other.Class != event.Ignored {
+			return other
+		}
+	}
+	return m
 }
 
 // A Reader takes lines one by one and finds the texts in them.
@@ -53,9 +71,7 @@ type Reader struct {
 	table   *columns                            // of the rows that come
 	service string                              // that is described
 	raw     string                              // the line as it came
-	any     bool                                // a text was found
-	flat    bool                                // neither JSON nor YAML
-	lines   bool                                // JSON, one object per line: nothing else may follow
+	flat    bool                                // no JSON of several lines, and no YAML
 }
 
 // NewReader returns a reader that gives what it finds to yield.
@@ -132,6 +148,7 @@ var (
 	eventsLine = regex.New(`^Events:\s*(<none>)?\s*$`)
 	xmlOpens   = regex.New(`^\s*<(?:\?xml|Error>)`)
 	keyOpens   = regex.New(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	levelOpens = regex.New(`^Level:\s*(?:Normal|Warning)\s*$`)
 )
 
 // begin looks at a line that begins a text.
@@ -141,9 +158,7 @@ func (r *Reader) begin(line string) error {
 	case trimmed == "":
 		r.table = nil
 		return nil
-	case r.lines:
-		return r.object(trimmed)
-	case objectOpens().MatchString(trimmed) && !r.flat:
+	case objectOpens().MatchString(trimmed) && (!r.flat || json.Valid([]byte(trimmed))):
 		return r.beginObject(trimmed)
 	case trimmed == "---":
 		return nil
@@ -153,6 +168,8 @@ func (r *Reader) begin(line string) error {
 		return r.open(line, until("-----END"), r.plain)
 	case xmlOpens().MatchString(line) && !strings.Contains(line, "</Error>"):
 		return r.open(line, until("</Error>"), r.plain)
+	case levelOpens().MatchString(line):
+		return r.open(line, until("Message:"), r.levels)
 	case headOpens().MatchString(line):
 		return r.open(line, func(line string) (bool, bool) {
 			more := headLine().MatchString(line) && !headOpens().MatchString(line)
@@ -166,6 +183,9 @@ func (r *Reader) begin(line string) error {
 	}
 	if more := goesOn(trimmed); more != nil {
 		return r.open(line, more, r.plain)
+	}
+	if more := breaks(line); more != nil {
+		return r.open(line, more, r.broken)
 	}
 	return r.plain(line)
 }
@@ -182,6 +202,9 @@ func (r *Reader) plain(text string) error {
 	if t, ok := toolError(text); ok {
 		return r.found(t)
 	}
+	if kind, why := noFailure(text); why != "" {
+		return r.found(Text{Kind: kind, Input: event.Input{Message: text}, Why: why})
+	}
 	if !strings.Contains(text, "\n") && strings.HasSuffix(r.raw, text) {
 		text = r.raw // the time before it says that it is a line of a log
 	}
@@ -191,6 +214,22 @@ func (r *Reader) plain(text string) error {
 		}
 	}
 	return nil
+}
+
+var (
+	typed     = regex.New(`^\W*(?:kubectl|helm|lbremedy)\s`)
+	annotated = regex.New(`^\W*service\.beta\.kubernetes\.io/[\w-]+"?\s*(?:[:=]\s*\S*)?$`)
+)
+
+// noFailure returns why a line is none: it is what somebody typed, or wrote into a manifest; empty if it may be one.
+func noFailure(line string) (kind Kind, why string) {
+	switch {
+	case typed().MatchString(line):
+		return Message, "It is a command, and not what a command printed."
+	case annotated().MatchString(strings.TrimSpace(line)):
+		return Message, "It is an annotation. To check a manifest: lbremedy doctor -f FILE"
+	}
+	return "", ""
 }
 
 // wrapper is what the controller begins its messages with.
@@ -215,9 +254,8 @@ var flag = regex.New(`(--(?:access-key-id|access-key-secret|sts-token|password|t
 
 // found gives a text away, without secrets.
 func (r *Reader) found(t Text) error {
-	for _, s := range []*string{&t.Input.Reason, &t.Input.Type, &t.Input.Component, &t.Input.Message, &t.Service} {
+	for _, s := range []*string{&t.Input.Reason, &t.Input.Type, &t.Input.Component, &t.Input.Message, &t.Or, &t.Service} {
 		*s = event.Redact(flag().ReplaceAllString(*s, "$1=***"))
 	}
-	r.any = true
 	return r.yield(t)
 }

@@ -103,6 +103,64 @@ var (
 	rowKind   = regex.New(`\s([A-Z][A-Za-z]+)\s`)
 )
 
+// narrowest is how many characters a line has at least that a terminal or a mail has broken: what stands before the message takes more.
+const narrowest = 60
+
+// begins is how a line begins that does not go on with the one before.
+var begins = regex.New(`^\s*(?:$|[{\[<>#$%]|[IWEF]\d{4} |-{2,}|apiVersion: |---)|^[\w@.~:/-]+[$#>%] |` +
+	`^[A-Z][\w ()-]*:(?:\s|$)|Error (?:syncing|deleting) load balancer`)
+
+// breaks returns what tells which lines go on with a row about a failure whose message is broken into lines; nil if the line is no such row.
+func breaks(line string) func(string) (more, last bool) {
+	m := rowLine().FindStringSubmatch(line)
+	wide := utf8.RuneCountInString(line)
+	if m == nil || m[2] != "Warning" || wide < narrowest {
+		return nil
+	}
+	before := wide
+	return func(line string) (bool, bool) {
+		n := utf8.RuneCountInString(line)
+		more := before >= narrowest*2/3 && n <= wide+narrowest/2 && !begins().MatchString(line) && !rowLine().MatchString(line)
+		if _, ok := logLine(line); ok {
+			more = false
+		}
+		before = n
+		return more, false
+	}
+}
+
+// broken takes a row with the lines that go on with it.
+func (r *Reader) broken(text string) error {
+	lines := strings.Split(text, "\n")
+	if len(lines) == 1 {
+		return r.plain(text)
+	}
+	within, ok := r.row(strings.Join(lines, ""))
+	if !ok {
+		return r.plain(text)
+	}
+	for i := range lines[1:] {
+		lines[i+1] = strings.TrimSpace(lines[i+1])
+	}
+	t, ok := r.row(strings.Join(lines, " "))
+	if !ok {
+		return r.plain(text)
+	}
+	t.Or = within.Input.Message
+	return r.found(t)
+}
+
+// levels takes the text of an Event as kube-eventer sends it to chats (sinks/dingtalk and sinks/wechat of v1.2.7).
+func (r *Reader) levels(text string) error {
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		fields[key] = strings.TrimSpace(value)
+	}
+	return r.found(about(Text{Kind: Fields, Service: name(fields["Namespace"], fields["Name"]),
+		Input: event.Input{Type: fields["Level"], Reason: fields["Reason"], Message: fields["Message"]}}, fields["Kind"]))
+}
+
 // row takes a row of a table of Events, with or without the table's header.
 func (r *Reader) row(line string) (Text, bool) {
 	for _, s := range []string{line, r.raw} { // a column can hold the time

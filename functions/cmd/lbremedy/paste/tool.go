@@ -28,6 +28,7 @@ var forms = []form{
 	{find: regex.New(`(?s)\bSDKError:.*?\bCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*(?:\brequest id:|\bData:|\bDetail:)|$)`)},
 	{find: regex.New(`(?s)\b(?:Client|Server|Throttling|AlibabaCloud)Error:\s+Name:[^\n]*\s+Code:\s*` + code + `()`)},
 	{find: regex.New(`(?s)\bAliyun API Error:.*?\bCode:\s*` + code + `\s+Message:\s*(.*)`)},
+	{find: regex.New(`(?s)Error\{.*?\bRequestI[dD]:.*?\bCode:\s*"` + code + `".*?\bMessage:\s*"((?:[^"\\]|\\.)*)"`)},
 	{find: regex.New(`(?s)\berrorCode:"` + code + `".*?\bmessage:"([^"]*)"`)},
 	{find: regex.New(`(?s)\bHTTP Status:\s*\d+\s+Error:\s*` + code + `\s+(.*?)\s*(?:\bRequestID:|$)`)},
 	{find: regex.New(`\bError:\s*` + code + `\s+(code: \d{3}, .*?)\s*\brequest id:`)},

@@ -56,13 +56,6 @@ func TestMistakes(t *testing.T) {
 		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
 		{"undo of nothing", []string{"undo"}, "", "undo needs a case ID or NAMESPACE/SERVICE"},
 		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},
-		{"classify broken JSON lines", []string{"classify", "-"}, "{\"message\":\"\"}\n{\"message\":1}\n",
-			"line 2 of standard input is not a JSON object with the texts reason, type, component and message: message is a number"},
-		{"classify JSON lines of which the first is broken", []string{"classify", "-"}, "{\"message\": \"x\n{\"message\":\"x\"}\n",
-			"line 1 of standard input is not a JSON object"},
-		{"classify a line that is no object", []string{"classify", "-"}, "{\"message\":\"x\"}\n[1]\n", "message: it is an array"},
-		{"classify nothing among JSON lines", []string{"classify", "-"}, "{}\nnull\n", "message: it is null"},
-		{"classify an array with a number", []string{"classify", "-"}, "[{\"message\":1}]\n", "message: message is a number"},
 		{"classify a directory", []string{"classify", ".."}, "", ".. is a directory"},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"regexp"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// A Symptom is what a person sees where no error says why.
+type Symptom struct {
+	Sees  say.Text
+	Check string   // ID of the check that looks for causes; empty: Means says it all
+	Means say.Text // the cause and a command, where no check looks for it
+
+	words words // all are in what a person says of it, in English or Chinese
+}
+
+// words are patterns that a text has all of.
+type words []func() *regexp.Regexp
+
+// Parts of what people say of several symptoms.
+var (
+	fails = regex.New(`(?i)\b(?:can(?:no|')?t|cannot|unable|fail|failed|fails|not|no|won'?t|timeout|times? out|timed out|refused|unreachable|lost|missing|` +
+		`gone|disappear(?:s|ed)?|stuck|wrong|ignored)\b|不(?:通|能|了|到|上|生效|变)|无法|没有|未|失败|超时|丢失|消失|卡(?:住|在)`)
+	deletes = regex.New(`(?i)\bdelet|\bremov|\breleas|删除|释放|误删`)
+)
+
+// symptoms are the symptoms, the most telling first.
+var symptoms = []Symptom{
+	{
+		Sees:  say.F("The address can't be reached from a Pod or a node"),
+		Check: inside.ID,
+		words: words{
+			fails,
+			regex.New(`(?i)\b(?:inside|within|in-cluster|from (?:a |the |my )?(?:pods?|nodes?|containers?|cluster))\b|集群内|` +
+				`(?:Pod|节点|容器)(?:里|中|内|上)|从.{0,12}(?:Pod|节点|容器)`),
+		},
+	},
+	{
+		Sees:  say.F("Requests fail during rollouts, scaling or node changes"),
+		Check: draining.ID,
+		words: words{
+			regex.New(`(?i)\b50[0234]\b|\b5xx\b|\breset|\berrors?\b|\bfail|\bdrop|\binterrupt|\bdisconnect|中断|断开|报错|失败|抖动`),
+			regex.New(`(?i)\broll(?:out|ing)|\bdeploy|\brestart|\bscal(?:e|ing)|\bupgrad(?:e|ing)|\brelease\b|发布|滚动|重启|扩缩?容|缩容|升级`),
+		},
+	},
+	{
+		Sees: say.F("Pods see the address of a node in place of the client's"),
+		Means: say.F("With externalTrafficPolicy Cluster and nodes as backends, nodes replace the client's address. To see the " +
+			"policies: kubectl get service -A -o custom-columns=NAME:.metadata.name,POLICY:.spec.externalTrafficPolicy"),
+		words: words{
+			regex.New(`(?i)\b(?:client|source|src|real|original|remote)[ -]?(?:ip|addr)|\baddress of (?:a|the) node\b|客户端.{0,4}(?:IP|` +
+				`地址)|源\s*(?:IP|地址)|真实\s*IP`),
+		},
+	},
+	{
+		Sees:  say.F("The load balancer was deleted by hand or is gone"),
+		Check: lbGone.ID,
+		words: words{
+			regex.New(`(?i)\b(?:load ?balancer|slb|clb|nlb)\b|负载均衡|实例`),
+			regex.New(`(?i)\bdelet|\bgone\b|\breleas|\bdisappear|\bno longer exists?|误删|删除了|被(?:删|释放)|不见|不存在`),
+		},
+	},
+	{
+		Sees:  say.F("The Service can't be deleted"),
+		Check: finalizers.ID,
+		words: words{
+			deletes,
+			regex.New(`(?i)\bstuck\b|\bcan(?:no|')?t\b|\bhangs?\b|\bterminating\b|\bfinalizer|卡|无法|不掉|一直`),
+		},
+	},
+	{
+		Sees:  say.F("The Service stays pending without an Event"),
+		Check: pending.ID,
+		words: words{
+			regex.New(`(?i)\bpending\b|一直.{0,6}(?:等待|创建中)|没有.{0,4}(?:外部|公网)\s*(?:IP|地址)`),
+		},
+	},
+	{
+		Sees: say.F("A node is no backend"),
+		Means: say.F("The controller leaves out nodes that aren't ready, virtual nodes, nodes of the control plane, and those " +
+			"with a label that excludes them. To see why: lbremedy plan NAMESPACE/SERVICE"),
+		words: words{
+			regex.New(`(?i)\bnodes?\b|节点`),
+			regex.New(`(?i)\bmasters?\b|\bcontrol[- ]plane\b|\bno(?:t (?:a )?)? backend|\bnot? (?:added|in the)|控制面|管控节点|` +
+				`(?:没有|未|不)(?:被)?(?:加入|添加|挂载)|不是后端`),
+		},
+	},
+	{
+		Sees:  say.F("A cordoned or drained node still gets traffic"),
+		Check: cordoned.ID,
+		words: words{
+			regex.New(`(?i)\bcordon|\bdrained\b|\bunschedul|封锁|不可调度|排水`),
+		},
+	},
+	{
+		Sees:  say.F("Pods get unequal shares of the traffic"),
+		Check: nodeWeights.ID,
+		words: words{
+			regex.New(`(?i)\bune(?:ven|qual)|\bimbalanc|\bunbalanc|\bnot (?:evenly|balanced)|\bskew|不均|倾斜|不平衡`),
+		},
+	},
+	{
+		Sees:  say.F("What was set in the console is set back"),
+		Check: drift.ID,
+		words: words{
+			regex.New(`(?i)\bconsole\b|\bby hand\b|\bmanual(?:ly)?\b|控制台|手(?:动|工)`),
+			regex.New(`(?i)\brevert|\breset|\bset back|\boverw|\bchanged back|\bundone|覆盖|恢复|还原|改回|重置`),
+		},
+	},
+	{
+		Sees:  say.F("An annotation has no effect"),
+		Check: annotations.ID,
+		words: words{
+			regex.New(`(?i)\bannotation|注解`),
+			fails,
+		},
+	},
+	{
+		Sees:  say.F("Clients outside of loadBalancerSourceRanges get through"),
+		Check: sourceRanges.ID,
+		words: words{
+			regex.New(`(?i)source ?ranges?|\bwhite-?list|\ballow-?list|\bacl\b|访问控制|白名单`),
+		},
+	},
+	{
+		Sees:  say.F("A port has no listener"),
+		Check: listenersMissing.ID,
+		words: words{
+			regex.New(`(?i)\blisteners?\b|监听`),
+			fails,
+		},
+	},
+	{
+		Sees:  say.F("Backends are old or missing"),
+		Check: staleGroups.ID,
+		words: words{
+			regex.New(`(?i)\bbackends?\b|\bserver groups?\b|后端|服务器组`),
+			regex.New(`(?i)\bold\b|\bstale\b|\bempty\b|\bmissing\b|\bnot updated\b|\bno backends?\b|\bout ?dated\b|旧|为空|缺失|没有更新|未更新`),
+		},
+	},
+	{
+		Sees:  say.F("Changes take minutes to arrive"),
+		Check: scale.ID,
+		words: words{
+			regex.New(`(?i)\bslow|\bdelay|\btakes? (?:long|minutes|too)|\blag|慢|延迟|很久|几分钟`),
+		},
+	},
+	{
+		Sees:  say.F("The controller may lack permissions after an upgrade"),
+		Check: permissions.ID,
+		words: words{
+			regex.New(`(?i)\bpermission|\bram\b|\bauthori[sz]|\bforbidden\b|权限|授权`),
+		},
+	},
+	{
+		Sees:  say.F("A quota or limit may be reached"),
+		Check: room.ID,
+		words: words{
+			regex.New(`(?i)\bquotas?\b|\blimits?\b|\bhow many\b|配额|上限|限额`),
+		},
+	},
+	{
+		Sees:  say.F("A load balancer can't be renamed or reused"),
+		Check: reuse.ID,
+		words: words{
+			regex.New(`(?i)\breus|\bexisting (?:slb|clb|nlb|load ?balancer)|复用|已有(?:的)?(?:SLB|CLB|NLB|负载均衡|实例)`),
+		},
+	},
+}
+
+// Symptoms returns all symptoms.
+func Symptoms() []Symptom { return symptoms }
+
+// SymptomIn returns the symptom that a text tells of.
+func SymptomIn(text string) (Symptom, bool) {
+symptoms:
+	for _, s := range symptoms {
+		for _, w := range s.words {
+			if !w().MatchString(text) {
+				continue symptoms
+			}
+		}
+		return s, true
+	}
+	return Symptom{}, false
+}
