@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -52,6 +54,7 @@ func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			l.key(key)
 		}
+		l.spec()
 		l.missing()
 		if l.asks && versionErr != nil {
 			r.Unknown(doctor.OfService(svc), say.Errorf("whether the controller knows its annotations: %w", versionErr))
@@ -84,6 +87,13 @@ func (l *annotationLook) add(severity doctor.Severity, key string, text, do say.
 func (l *annotationLook) key(key string) {
 	short, legacy := l.known.Short(key)
 	value := l.svc.Annotations[key]
+	if key == typeAnnotation {
+		return // it is the check kind's
+	}
+	if left := unfilled().FindString(value); left != "" && short != "" {
+		l.left(key, left)
+		return
+	}
 	if short == "" {
 		near, ok := l.known.NearPrefix(key)
 		switch {
@@ -110,8 +120,11 @@ func (l *annotationLook) key(key string) {
 		l.mayBeNew(short, key, say.F("lbremedy does not know the annotation %s.", short), l.known.Nearest(short, l.network, l.reads))
 	case !ok:
 		do := say.F("Remove it: %s. If another annotation is meant, look up its name in the documentation of ACK.", l.remove(short, key))
-		if near := l.known.Nearest(short, l.network, l.reads); near != "" {
+		switch near := cmp.Or(meant(short, l.network), l.known.Nearest(short, l.network, l.reads)); {
+		case near != "":
 			do = say.F("If %s is meant, set that annotation. Remove this one: %s.", near, l.remove(short, key))
+		case protects().MatchString(short):
+			do = l.instead(short).And("Remove this one: %s.", l.remove(short, key))
 		}
 		l.add(doctor.Warning, short, say.F("The annotation %s has no effect: the controller does not know it.", short), do, map[string]string{"value": value})
 	case !read && l.newer && l.network:
@@ -123,7 +136,11 @@ func (l *annotationLook) key(key string) {
 		if l.network {
 			text = say.F("The annotation %s has no effect: it is for CLBs, and the Service has an NLB.", short)
 		}
-		l.add(doctor.Warning, short, text, say.F("Remove it: %s.", l.remove(short, key)), map[string]string{"value": value})
+		do := say.F("Remove it: %s.", l.remove(short, key))
+		if protects().MatchString(short) {
+			do = l.instead(short).And("Remove this one: %s.", l.remove(short, key))
+		}
+		l.add(doctor.Warning, short, text, do, map[string]string{"value": value})
 	case l.version(short, known):
 		if l.value(short, value) {
 			l.ports(short, value)
@@ -131,6 +148,73 @@ func (l *annotationLook) key(key string) {
 			l.denied(short, value)
 		}
 	}
+}
+
+// unfilled is what a template or a page has left in a value: ${NAME}, {{ .Values.name }}, <name>, CHANGE_ME, xxxx.
+var unfilled = regex.New(`\$\{[^}]*\}|\{\{[^}]*\}\}|<[A-Za-z][\w .:/-]*>|(?i:\b(?:change|replace)[-_]?me\b)|\bx{4,32}\b`)
+
+// left reports a value that is not filled in.
+func (l *annotationLook) left(where, blank string) {
+	l.add(doctor.Critical, "unfilled/"+where, say.F("The value of %s is not filled in yet: it has %s.", where, ccm.Quote(blank)),
+		say.F("Put the value in its place."), nil)
+}
+
+// spec looks for such values in the other fields of a manifest.
+func (l *annotationLook) spec() {
+	if l.svc.UID != "" {
+		return
+	}
+	for where, texts := range map[string][]string{
+		"metadata.name": {l.svc.Name}, "metadata.namespace": {l.svc.Namespace}, "spec.loadBalancerIP": {l.svc.Spec.LoadBalancerIP},
+		"spec.loadBalancerSourceRanges": l.svc.Spec.LoadBalancerSourceRanges, "spec.externalIPs": l.svc.Spec.ExternalIPs,
+		"spec.selector": slices.Collect(maps.Values(l.svc.Spec.Selector)),
+	} {
+		if left := unfilled().FindString(strings.Join(texts, " ")); left != "" {
+			l.left(where, left)
+		}
+	}
+}
+
+// protects is in the names of annotations that should keep somebody from something.
+var protects = regex.New(`protect|acl|access|white|allow|deny|security|source-?range|cidr`)
+
+// names are what people write for an annotation of another name: those of other clouds and of older documentation.
+var names = []struct{ written, clb, nlb string }{
+	{"access-control-status", "acl-status", "security-group-ids"},
+	{"access-control-id", "acl-id", "security-group-ids"},
+	{"access-control-type", "acl-type", "security-group-ids"},
+	{"zone-mapping", "", "zone-maps"},
+	{"zone-mappings", "", "zone-maps"},
+	{"security-group-id", "", "security-group-ids"},
+	{"security-groups", "", "security-group-ids"},
+}
+
+// meant returns the annotation that is meant by a name that the controller does not know; empty: that is not known.
+func meant(short string, network bool) string {
+	for _, n := range names {
+		if n.written == short {
+			if name := n.clb; !network && name != "" {
+				return ccm.Prefix + name
+			}
+			if network {
+				return ccm.Prefix + n.nlb
+			}
+		}
+	}
+	return ""
+}
+
+// instead returns what protects in place of an annotation without effect.
+func (l *annotationLook) instead(short string) say.Text {
+	switch guards := strings.Contains(short, "protect"); {
+	case guards && l.network:
+		return say.F("It protects nothing. CCM v2.9.1 and later turn on the deletion protection of an NLB when they create it.")
+	case guards:
+		return say.F("It protects nothing. To keep the CLB from being deleted or changed by hand, use delete-protection and modification-protection.")
+	case l.network:
+		return say.F("It protects nothing. To limit who reaches the NLB, use security-group-ids or spec.loadBalancerSourceRanges.")
+	}
+	return say.F("It protects nothing. To limit who reaches the CLB, use acl-status, acl-id and acl-type, or spec.loadBalancerSourceRanges.")
 }
 
 // mayBeNew reports an annotation that no known release reads, where the controller is newer than these. near is the annotation that

@@ -29,6 +29,7 @@ func Checks() []*doctor.Check {
 	return []*doctor.Check{
 		annotations,
 		charges,
+		combinations,
 		cordoned,
 		deletion,
 		protection,
@@ -37,6 +38,7 @@ func Checks() []*doctor.Check {
 		eventWriters,
 		finalizers,
 		groupsNotBuilt,
+		kind,
 		lbGone,
 		listenersMissing,
 		noEvents,

@@ -95,7 +95,12 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := combinations(dir)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string][]byte{
+		doctorPage:                    rules,
 		"shared/event/table/table.go": text,
 		"functions/README.md":         catalogue.Bytes(),
 		"infra/nats/accounts.conf":    accounts(),
@@ -325,6 +330,29 @@ again in the cluster and in the cloud before anything is done. The others say th
 There is none yet: ` + "`make new CLASS=some-class`" + ` starts one.
 {{end -}}
 `))
+
+// doctorPage has a table of the rules of the check combinations between two marks.
+const doctorPage = "functions/doctor/README.md"
+
+// combinations returns the page of the doctor with the table of today's rules.
+func combinations(dir string) ([]byte, error) {
+	const begins, ends = "<!-- combinations: written by make gen -->\n", "<!-- end of combinations -->\n"
+	page, err := os.ReadFile(filepath.Join(dir, doctorPage))
+	if err != nil {
+		return nil, fmt.Errorf("read the page of the doctor: %w", err)
+	}
+	before, rest, ok := strings.Cut(string(page), begins)
+	_, after, closed := strings.Cut(rest, ends)
+	if !ok || !closed {
+		return nil, fmt.Errorf("%s lacks the marks of its table", doctorPage)
+	}
+	var b strings.Builder
+	b.WriteString(before + begins + "| together | what becomes of it |\n|---|---|\n")
+	for _, row := range checks.Combinations() {
+		fmt.Fprintf(&b, "| %s | %s |\n", cell(row[0].String()), cell(row[1].String()))
+	}
+	return []byte(b.String() + ends + after), nil
+}
 
 // cell returns a text that does not end the cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -121,6 +121,12 @@ func TestDoctorFile(t *testing.T) {
 		"If service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type is meant") {
 		t.Errorf("explained: wrote %s", got.Out)
 	}
+	ingress := operator.Call{Env: operator.Home(t), In: "kind: Ingress\nmetadata:\n  name: web\n  namespace: shop\n  annotations:\n" +
+		"    service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id: lb-1\n---\nkind: Ingress\nmetadata: {name: other, annotations: {a: b}}\n"}.
+		Run(t.Context(), "doctor", "-f", "-", "-o", "jsonpath={range .findings[*]}{.check} {.about.kind} {.about.name} {.line};{end}")
+	if want := "kind ingress web 5;"; ingress.Out != want || ingress.Code != cli.CodeWarning {
+		t.Errorf("of an Ingress it says %+v, want %s", ingress, want)
+	}
 	good := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer}\n", Env: operator.Home(t)}.Run(t.Context(), "doctor", "-f", "-")
 	if good.Code != 0 {
 		t.Errorf("a good one: code %d, wrote %s, said %s", good.Code, good.Out, good.Err)

@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -31,7 +33,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	if e.fix != "" || e.Apply {
 		return command.Wrong("doctor -f writes nothing: correct the file, and leave out --fix and --apply")
 	}
-	list, err := allManifests(p, e.files)
+	list, misplaced, err := allManifests(p, e.files)
 	if err != nil {
 		return err
 	}
@@ -65,12 +67,21 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	}
 	r := ofManifests(doctor.Examine(s, checks), list)
 	r.Read = append(r.Read, read...)
+	if slices.ContainsFunc(checks, func(c *doctor.Check) bool { return c.ID == "kind" }) {
+		r.Findings = append(r.Findings, misplaced...)
+		slices.SortStableFunc(r.Findings, func(a, b doctor.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
+	}
 	if services, err = e.labelled(all, services); err != nil {
 		return err
 	}
 	r.Services = concerned(all, e.scope.Namespace, services)
 	if p.Cluster == "" && len(r.Unknown) > 0 {
-		p.Note("No cluster is named, so %s could not be answered.", say.Count(len(r.Unknown), "question"))
+		var open []string
+		for _, u := range r.Unknown {
+			open = append(open, u.Check)
+		}
+		slices.Sort(open)
+		p.Note("No cluster is named, so these checks left something open: %s. --cluster compares with a cluster.", strings.Join(slices.Compact(open), ", "))
 		r.Unknown = []doctor.Unknown{}
 	}
 	return e.examined(p, about(r, e.scope.Namespace, services), least)
@@ -99,6 +110,7 @@ func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 // A manifest is a Service in a file.
 type manifest struct {
 	corev1.Service
+	kind string // of an object that is no Service, of which only the name and the annotations of Services are kept; else empty
 	file string
 	at   func(path ...string) int // the line of a field
 }
@@ -158,40 +170,44 @@ func concerns(svc *corev1.Service, namespace string, services []string) bool {
 	return (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name))
 }
 
-// allManifests returns the Services in files.
-func allManifests(p *cli.Program, files []string) ([]manifest, error) {
-	var list []manifest
+// allManifests returns the Services in files, and findings about other objects that have annotations of Services.
+func allManifests(p *cli.Program, files []string) (list []manifest, misplaced []doctor.Finding, err error) {
 	for _, file := range files {
-		found, name, err := manifests(p, file)
+		name, data, err := p.ReadText(file)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if len(found) == 0 {
-			return nil, command.Wrong("%s holds no Service", name)
+		before := len(list) + len(misplaced)
+		for _, doc := range split(data) {
+			found, err := doc.services()
+			if err != nil {
+				return nil, nil, command.Wrong("%s: %w", name, err)
+			}
+			for _, m := range found {
+				m.file = file
+				if m.kind == "" {
+					list = append(list, m)
+				} else {
+					misplaced = append(misplaced, m.misplaced())
+				}
+			}
 		}
-		list = append(list, found...)
+		if len(list)+len(misplaced) == before {
+			return nil, nil, command.Wrong("%s holds no Service", name)
+		}
 	}
-	return list, nil
+	return list, misplaced, nil
 }
 
-// manifests returns the Services in a file of YAML documents or JSON, also those in
-// lists, and what the file is called. What is no Service is passed over.
-func manifests(p *cli.Program, file string) (list []manifest, name string, err error) {
-	name, data, err := p.ReadText(file)
-	if err != nil {
-		return nil, name, err
+// misplaced returns the finding about an object that has annotations of Services.
+func (m *manifest) misplaced() doctor.Finding {
+	keys := slices.Sorted(maps.Keys(m.Annotations))
+	return doctor.Finding{
+		Check: "kind", Severity: doctor.Warning, Key: "misplaced", File: m.file, Line: m.at("metadata", "annotations"),
+		About: doctor.About{Kind: doctor.Kind(strings.ToLower(m.kind)), Namespace: m.Namespace, Name: m.Name},
+		Text:  say.F("The controller reads its annotations on Services alone, and they have no effect on the kind %s: %s.", m.kind, say.List(keys, 3)),
+		Do:    say.F("Set them on the Service of type LoadBalancer. For an Ingress that is the Service of its controller, such as kube-system/nginx-ingress-lb."),
 	}
-	for _, doc := range split(data) {
-		found, err := doc.services()
-		if err != nil {
-			return nil, name, command.Wrong("%s: %w", name, err)
-		}
-		for i := range found {
-			found[i].file = file
-		}
-		list = append(list, found...)
-	}
-	return list, name, nil
 }
 
 // A document is one of a file, and the number of lines before it.
@@ -281,8 +297,16 @@ func (d document) object(data []byte, kind string, at func(path ...string) int) 
 		return list, nil
 	case head.Kind == "":
 		return nil, say.Errorf("the document that starts in line %d has no kind", d.begins())
-	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1":
-		return nil, nil // Knative has a kind Service, too
+	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1": // Knative has a kind Service, too
+		var other struct{ Metadata metav1.ObjectMeta }
+		_ = json.Unmarshal(data, &other) // of what is no object, nothing is known
+		maps.DeleteFunc(other.Metadata.Annotations, func(key, _ string) bool {
+			return !strings.HasPrefix(key, ccm.Prefix) && !strings.HasPrefix(key, ccm.LegacyPrefix)
+		})
+		if len(other.Metadata.Annotations) == 0 {
+			return nil, nil
+		}
+		return []manifest{{Service: corev1.Service{ObjectMeta: other.Metadata}, kind: head.Kind, at: at}}, nil
 	}
 	var svc corev1.Service
 	if err := json.Unmarshal(data, &svc); err != nil {

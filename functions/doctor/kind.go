@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+//go:embed kind.md
+var kindDoc string
+
+// kind looks for Services that another kind of load balancer serves than is meant, or none.
+var kind = &doctor.Check{
+	ID:       "kind",
+	Doc:      kindDoc,
+	Needs:    []doctor.Part{doctor.Services},
+	Manifest: true,
+	Find: func(s *doctor.Snapshot, r *doctor.Report) {
+		for i := range s.Services {
+			if svc := &s.Services[i]; svc.DeletionTimestamp == nil {
+				l := kindLook{r, svc}
+				l.find()
+			}
+		}
+	},
+}
+
+// typeAnnotation chooses the kind of the load balancer behind the feature gate LoadBalancerTypeAnnotation alone, which is off by
+// default (pkg/controller/helper/service_utils.go, from v2.10.0).
+const typeAnnotation = ccm.Prefix + "type"
+
+// A kindLook examines one Service.
+type kindLook struct {
+	report *doctor.Report
+	svc    *corev1.Service
+}
+
+func (l kindLook) add(severity doctor.Severity, key string, text, do say.Text) {
+	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: text, Do: do})
+}
+
+func (l kindLook) find() {
+	svc := l.svc
+	var ours []string // annotations of the controller
+	for _, key := range sorted(svc.Annotations) {
+		if strings.HasPrefix(key, ccm.Prefix) || strings.HasPrefix(key, ccm.LegacyPrefix) {
+			ours = append(ours, key)
+		}
+	}
+	class := svc.Spec.LoadBalancerClass
+	switch {
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		if len(ours) > 0 && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer) {
+			l.add(doctor.Info, "type", say.F("The Service has the type %s, so the annotations of the controller have no effect: %s.",
+				say.Or(string(svc.Spec.Type), "ClusterIP"), say.List(ours, shown)),
+				say.F("For a load balancer, set spec.type to LoadBalancer. Else remove the annotations."))
+		}
+		return
+	case class != nil && !ccm.NLB(svc):
+		if lower := strings.ToLower(*class); len(ours) == 0 && !strings.Contains(lower, "nlb") && !strings.Contains(lower, "alibaba") {
+			return // another controller's
+		}
+		l.add(doctor.Critical, "loadBalancerClass",
+			say.F("No controller of Alibaba Cloud serves the Service: the loadBalancerClass %s is not known to it.", ccm.Quote(*class)),
+			say.F("For an NLB the class is %s; for a CLB the Service has none. The class of a Service cannot be changed: delete the Service and create it again.",
+				ccm.NLBClass))
+		return
+	}
+	if _, ok := svc.Annotations[typeAnnotation]; ok && class == nil {
+		l.add(doctor.Warning, "type", say.F("The annotation %s is read only with the feature gate LoadBalancerTypeAnnotation, "+
+			"which is off by default: the Service gets a CLB.", typeAnnotation).And("With the gate, any value but nlb leaves the Service without a load balancer."),
+			say.F("For an NLB set spec.loadBalancerClass to %s when the Service is created, and remove the annotation: %s.", ccm.NLBClass, remove(svc, typeAnnotation)))
+	}
+	if svc.Annotations["service.beta.kubernetes.io/class"] != "" {
+		l.add(doctor.Info, "class", say.F("The annotation service.beta.kubernetes.io/class makes the controller ignore the Service."),
+			say.F("Remove it if the Service needs a load balancer."))
+		return
+	}
+	l.id()
+}
+
+// id compares the kind of the load balancer that the Service names with the one that the controller looks for.
+func (l kindLook) id() {
+	id := value(l.svc, ccm.BalancerID)
+	network := ccm.NLB(l.svc)
+	switch {
+	case id == "":
+	case strings.HasPrefix(id, "alb-"):
+		l.add(doctor.Critical, "id", say.F("The annotation id names the ALB %s, which no Service can use: ALBs belong to Ingresses.", ccm.Quote(id)),
+			say.F("Name a CLB or an NLB: %s. Or use an AlbConfig and an Ingress.", set(l.svc, ccm.BalancerID)))
+	case strings.HasPrefix(id, "nlb-") && !network:
+		l.add(doctor.Critical, "id", say.F("The annotation id names the NLB %s, but without the loadBalancerClass %s the controller "+
+			"looks for a CLB and does not find it.",
+			ccm.Quote(id), ccm.NLBClass),
+			say.F("Set spec.loadBalancerClass to %s when the Service is created, or name a CLB: %s.", ccm.NLBClass, set(l.svc, ccm.BalancerID)))
+	case strings.HasPrefix(id, "lb-") && network:
+		l.add(doctor.Critical, "id", say.F("The annotation id names the CLB %s, but with the loadBalancerClass %s the controller "+
+			"looks for an NLB and does not find it.",
+			ccm.Quote(id), ccm.NLBClass),
+			say.F("Leave out spec.loadBalancerClass, or name an NLB: %s.", set(l.svc, ccm.BalancerID)))
+	}
+}

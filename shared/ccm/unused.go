@@ -1,0 +1,65 @@
+package ccm
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// An Unused is an annotation that does nothing beside what else the Service says.
+type Unused struct {
+	Name      string   // short
+	Protocols []string // of listeners that have the setting, none of which the Service has; nil: With is the reason
+	With      string   // the annotation that has to be "on" for it
+}
+
+// UnusedSettings returns the annotations of a Service that set something on listeners or groups, and do nothing there: the
+// controller compares and sends a setting only for listeners of its protocols, and some only beside another annotation
+// (clbv1/listeners.go, nlbv2/listeners.go and server_groups.go of v2.14.0).
+func UnusedSettings(svc *corev1.Service) []Unused {
+	var has []string
+	for _, p := range svc.Spec.Ports {
+		protocol, _, _ := strings.Cut(ListenerKey(svc, p), ":")
+		has = append(has, protocol)
+	}
+	list := settings
+	if NLB(svc) {
+		list = slices.Concat(networkSettings, groupSettings)
+	}
+	var out []Unused
+	for _, s := range list {
+		if value, _ := Annotation(svc, s.short); value == "" {
+			continue
+		}
+		of := strings.Fields(s.of)
+		lacks := func(p string) bool { return !slices.Contains(has, p) }
+		switch on, _ := Annotation(svc, s.with); {
+		case len(has) > 0 && len(of) > 0 && !slices.ContainsFunc(of, func(p string) bool { return !lacks(p) }):
+			out = append(out, Unused{Name: s.short, Protocols: of})
+		case s.with != "" && !strings.EqualFold(on, "on"):
+			out = append(out, Unused{Name: s.short, With: s.with})
+		}
+	}
+	return out
+}
+
+// ListenerSettings returns the annotations of a Service that are about its listeners, short, in the order of the tables.
+func ListenerSettings(svc *corev1.Service) []string {
+	list := settings
+	if NLB(svc) {
+		list = networkSettings
+	}
+	var out []string
+	for _, name := range []string{"protocol-port", ForwardPort} {
+		if value, _ := Annotation(svc, name); value != "" {
+			out = append(out, name)
+		}
+	}
+	for _, s := range list {
+		if value, _ := Annotation(svc, s.short); value != "" {
+			out = append(out, s.short)
+		}
+	}
+	return out
+}
