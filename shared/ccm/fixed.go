@@ -28,7 +28,8 @@ func FixedAnnotations(network bool) []Fixed {
 
 // failing is the effect of what the controller compares, and another is how a person gets what a load balancer cannot become.
 var (
-	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails, and no other change of its annotations takes effect.")
+	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails.").
+		And("No other change of its annotations takes effect.")
 	another = say.F("Leave the annotation as it is. To get another one, create a second Service, move the traffic, and delete this one.")
 )
 
@@ -51,6 +52,7 @@ var fixed = []Fixed{
 	{Name: "network-type", What: say.F("network type"), of: clb, Effect: failing, Instead: another},
 	{Name: "ip", What: say.F("address"), of: clb, Effect: failing, Instead: another},
 	{Name: ZoneMap, What: say.F("zones"), of: nlb, List: true,
-		Effect:  say.F("An NLB leaves a zone that is removed here only when another part changes, too. Then the address of that zone is lost, with its connections."),
+		Effect: say.F("An NLB leaves a zone that is removed here only when another part changes, too.").
+			And("Then the address of that zone is lost, with its connections."),
 		Instead: say.F("Keep the zones that the NLB has, and only add some.")},
 }

@@ -51,7 +51,7 @@ type Rule struct {
 }
 
 // allowed ends each message.
-var allowed = say.F("To make this edit all the same, say why in the annotation %s.", Allow)
+var allowed = say.F("To do this all the same, say why in the annotation %s.", Allow)
 
 // Message is what whoever makes the edit is shown.
 func (r Rule) Message() say.Text { return r.Effect.Then(r.Instead).Then(allowed) }
