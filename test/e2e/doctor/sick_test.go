@@ -85,13 +85,13 @@ func (r *rig) sick() []illness {
 		{
 			service: "unprotected", pods: everywhere, waits: "sync",
 			quiet:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
-			finds:  []string{"warning deletion-protection unprotected made"},
+			finds:  []string{"warning lb-deletion-protection unprotected made"},
 			repair: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
 		},
 		{
 			service: "unprotected-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
 			quiet:  func(r *rig) { r.protect("unprotected-nlb", false) },
-			finds:  []string{"warning deletion-protection unprotected-nlb made"},
+			finds:  []string{"warning lb-deletion-protection unprotected-nlb made"},
 			repair: func(r *rig) { r.protect("unprotected-nlb", true) },
 		},
 		{
