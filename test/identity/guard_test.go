@@ -1,12 +1,9 @@
 package identity_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/guard"
@@ -162,77 +158,12 @@ func guardedEdits() []guardedEdit {
 	return list
 }
 
-// guardPolicy returns the policy as the chart installs it.
-func guardPolicy(t *testing.T, patterns ...string) admissionv1.ValidatingAdmissionPolicy {
-	t.Helper()
-	root, err := cluster.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "infra/cluster/guard.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var policy admissionv1.ValidatingAdmissionPolicy
-	if err := yaml.UnmarshalStrict(text, &policy); err != nil {
-		t.Fatal(err)
-	}
-	// What cannot be evaluated, or costs too much, would be let through: here it fails.
-	policy.Spec.FailurePolicy = new(admissionv1.Fail)
-	words, err := json.Marshal(append([]string{}, patterns...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range policy.Spec.Variables {
-		if v.Expression == guard.Patterns {
-			policy.Spec.Variables[i].Expression = string(words)
-		}
-	}
-	return policy
-}
-
-// guardIn puts the guard in force in all namespaces but those.
-func guardIn(t *testing.T, c *cluster.Cluster, policy admissionv1.ValidatingAdmissionPolicy, except []string, actions ...admissionv1.ValidationAction) {
-	t.Helper()
-	binding := admissionv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: policy.APIVersion, Kind: "ValidatingAdmissionPolicyBinding"}, ObjectMeta: metav1.ObjectMeta{Name: guard.Policy},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: guard.Policy, ValidationActions: actions,
-			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: except},
-			}}},
-		},
-	}
-	registration, force := c.Client().AdmissionregistrationV1(), metav1.PatchOptions{FieldManager: "test", Force: new(true)}
-	policyData, policyErr := json.Marshal(policy)
-	bindingData, bindingErr := json.Marshal(binding)
-	if err := errors.Join(policyErr, bindingErr); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := registration.ValidatingAdmissionPolicies().Patch(t.Context(), policy.Name, types.ApplyPatchType, policyData, force); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := registration.ValidatingAdmissionPolicyBindings().Patch(t.Context(), policy.Name, types.ApplyPatchType, bindingData, force); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Each rule stops what it is for and nothing else: refused in one mode, warned of in the other, on a Service with 100 ports. The
 // controller, lbremedy, unrelated edits, and those that somebody gave a reason for, pass.
 func TestGuard(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
 	ns, free := c.Namespace(t), c.Namespace(t)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		registration := c.Client().AdmissionregistrationV1()
-		binding := registration.ValidatingAdmissionPolicyBindings().Delete(ctx, guard.Policy, metav1.DeleteOptions{})
-		policy := registration.ValidatingAdmissionPolicies().Delete(ctx, guard.Policy, metav1.DeleteOptions{})
-		if err := errors.Join(binding, policy); err != nil {
-			t.Error(err)
-		}
-	})
 	heard := &warnings{}
 	clients := map[string]*kubernetes.Client{}
 	client := func(user string) *kubernetes.Client {
@@ -313,6 +244,29 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: %s: got %v, warned %q, want neither", mode, e.name, err, warned)
 		}
 	}
+	// A GitOps tool applies what is there; a person replaces the Service by a file that lacks what the controller has put on it.
+	files := func(mode string, svc *corev1.Service) {
+		t.Helper()
+		data, err := json.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": svc.Name, "labels": map[string]any{"app": "web"}},
+			"spec": map[string]any{"type": svc.Spec.Type, "selector": svc.Spec.Selector, "ports": svc.Spec.Ports, "allocateLoadBalancerNodePorts": false},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		services := client("person").CoreV1().Services(svc.Namespace)
+		heard.take()
+		_, err = services.Patch(ctx, svc.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "argocd-controller", Force: new(true), DryRun: dry})
+		if warned := heard.take(); err != nil || strings.Contains(warned, guard.Policy) {
+			t.Errorf("%s: the same is applied: %v, warned %q", mode, err, warned)
+		}
+		file := svc.DeepCopy()
+		file.Finalizers, file.Labels = nil, map[string]string{"app": "web"}
+		_, err = services.Update(ctx, file, metav1.UpdateOptions{DryRun: dry})
+		if warned := heard.take(); mode == "deny" && !apierrors.IsForbidden(err) || mode == "warn" && !strings.Contains(warned, finalizerGone) {
+			t.Errorf("%s: it is replaced: %v, warned %q", mode, err, warned)
+		}
+	}
 	edits := guardedEdits()
 	made := make([]*corev1.Service, len(edits))
 	for i, e := range edits {
@@ -330,7 +284,7 @@ func TestGuard(t *testing.T) {
 
 	for _, mode := range []string{"warn", "deny"} {
 		actions := map[string][]admissionv1.ValidationAction{"warn": {admissionv1.Warn, admissionv1.Audit}, "deny": {admissionv1.Deny, admissionv1.Audit}}[mode]
-		guardIn(t, c, guardPolicy(t), []string{free}, actions...)
+		identity.Guard(t, c, metav1.LabelSelectorOpNotIn, free, nil, actions...)
 		await(t, func() bool {
 			err, warned := edit(made[0], edits[0])
 			return mode == "warn" && strings.Contains(warned, typeGone) || mode == "deny" && apierrors.IsForbidden(err)
@@ -339,13 +293,14 @@ func TestGuard(t *testing.T) {
 			judge(mode, made[i], e, e.says)
 		}
 		judge(mode, elsewhere, edits[0], "")
+		files(mode, made[0])
 		if bound, err := admin.BoundPolicy(ctx, guard.Policy); err != nil || !bound.Limited || !slices.Contains(bound.Actions, "Audit") {
 			t.Errorf("%s: the guard is read as in force by %+v: %v", mode, bound, err)
 		}
 	}
 
 	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is deleted.
-	guardIn(t, c, guardPolicy(t, "^"+free[:len(free)-1]+".$"), []string{ns}, admissionv1.Deny, admissionv1.Audit)
+	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
 	gone := guardedEdit{name: "a deletion in a protected namespace"}
 	await(t, func() bool { err, _ := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
 	judge("deny", elsewhere, gone, protected)
