@@ -21,9 +21,13 @@ import (
 // guardFile has the policy of the guard, below the root of the repository.
 const guardFile = "infra/cluster/guard.yaml"
 
-// Guard puts the guard in force, in one namespace or in all but that one, until the test ends. The patterns are those of protected
-// namespaces. What cannot be evaluated, or costs too much, is let through in production, and fails here.
-func Guard(t testing.TB, c *cluster.Cluster, in metav1.LabelSelectorOperator, namespace string, patterns []string, actions ...admissionv1.ValidationAction) {
+// Guard puts the guard in force, in one namespace or in all but that one, until the test ends: until the type of the Service judged, which
+// has a load balancer and a finalizer of the controller then, may change. The patterns are those of protected namespaces. What cannot be
+// evaluated, or costs too much, is let through in production, and fails here.
+func Guard(
+	t testing.TB, c *cluster.Cluster, in metav1.LabelSelectorOperator, namespace string, judged types.NamespacedName, patterns []string,
+	actions ...admissionv1.ValidationAction,
+) {
 	t.Helper()
 	var policy admissionv1.ValidatingAdmissionPolicy
 	if err := documents(guardFile, func(data []byte) error { return yaml.UnmarshalStrict(data, &policy) }); err != nil {
@@ -60,6 +64,18 @@ func Guard(t testing.TB, c *cluster.Cluster, in metav1.LabelSelectorOperator, na
 		} {
 			if err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
+			}
+		}
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ; ; <-tick.C {
+			_, err := c.Client().CoreV1().Services(judged.Namespace).Patch(ctx, judged.Name, types.MergePatchType, []byte(`{"spec":{"type":"ClusterIP"}}`),
+				metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			if ctx.Err() != nil {
+				t.Errorf("the guard is still in force: %v", err)
+			}
+			if !apierrors.IsForbidden(err) || ctx.Err() != nil {
+				return
 			}
 		}
 	})

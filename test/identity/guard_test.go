@@ -123,7 +123,6 @@ func guardedEdits() []guardedEdit {
 		{name: "another vSwitch of a zone", made: network(ccm.Prefix+"zone-maps", "h:vsw-1,i:vsw-2"), patch: set("zone-maps", "h:vsw-9,i:vsw-2")},
 		{name: "all zones away", made: network(ccm.Prefix+"zone-maps", "h:vsw-1,i:vsw-2"), patch: set("zone-maps", nil), says: fixedSays("zone-maps")},
 		// Who is not judged, or has said why.
-		{name: "another type, by lbremedy", patch: away, by: identity.User("up")},
 		{name: "the address type, by lbremedy", patch: set("address-type", "intranet"), by: identity.User("address-type-immutable")},
 		{name: "another type, with a reason", made: annotations(guard.Allow, "moves to the NLB"), patch: away},
 		{name: "another type, with a reason in the same edit",
@@ -284,7 +283,7 @@ func TestGuard(t *testing.T) {
 
 	for _, mode := range []string{"warn", "deny"} {
 		actions := map[string][]admissionv1.ValidationAction{"warn": {admissionv1.Warn, admissionv1.Audit}, "deny": {admissionv1.Deny, admissionv1.Audit}}[mode]
-		identity.Guard(t, c, metav1.LabelSelectorOpNotIn, free, nil, actions...)
+		identity.Guard(t, c, metav1.LabelSelectorOpNotIn, free, named(made[0]), nil, actions...)
 		await(t, func() bool {
 			err, warned := edit(made[0], edits[0])
 			return mode == "warn" && strings.Contains(warned, typeGone) || mode == "deny" && apierrors.IsForbidden(err)
@@ -300,7 +299,7 @@ func TestGuard(t *testing.T) {
 	}
 
 	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is deleted.
-	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
+	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, named(elsewhere), []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
 	gone := guardedEdit{name: "a deletion in a protected namespace"}
 	await(t, func() bool { err, _ := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
 	judge("deny", elsewhere, gone, protected)
@@ -308,6 +307,11 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, func() bool { err, _ := edit(elsewhere, gone); return err == nil })
+}
+
+// named returns the name of a Service.
+func named(svc *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
 
 // await waits until it is so: the API server takes a policy up some time after it was written.

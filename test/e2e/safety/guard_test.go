@@ -39,7 +39,8 @@ func TestGuarded(t *testing.T) {
 		t.Helper()
 		r.Must(r.Testbed.Until(r.Ctx, func() bool { return so(services.Get(r.Ctx, service, metav1.GetOptions{})) }))
 	}
-	identity.Guard(t, r.Testbed.Cluster, metav1.LabelSelectorOpIn, r.Testbed.Namespace, nil, admissionv1.Deny, admissionv1.Audit)
+	judged := types.NamespacedName{Namespace: r.Testbed.Namespace, Name: "kept"}
+	identity.Guard(t, r.Testbed.Cluster, metav1.LabelSelectorOpIn, r.Testbed.Namespace, judged, nil, admissionv1.Deny, admissionv1.Audit)
 	for _, service := range []string{"kept", "gone", "released"} {
 		r.Create(service, func(svc *corev1.Service) { svc.Annotations[rig.Prefix+"vswitch-id"] = testbed.RoomyVSwitchI })
 		until(service, func(svc *corev1.Service, err error) bool {
