@@ -60,7 +60,9 @@ type world struct {
 	Marks        map[string]doctor.Mark                 `json:"marks"`  // by Service
 	Claims       []claim                                `json:"claims"`
 	Unclaimed    int                                    `json:"unclaimed"`
-	Guard        kube.Binding                           `json:"guard"` // denies if it is not said
+	Writers      kube.Binding                           `json:"writers"`   // denies if it is not said
+	Guard        kube.Binding                           `json:"guard"`     // denies if it is not said
+	Protected    map[string]bool                        `json:"protected"` // by namespace, or namespace/name
 	Policies     []string                               `json:"policies"`
 	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
 	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
@@ -248,8 +250,12 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 		c.Component = std.Or(c.Component, "service-controller")
 		s.Claims = append(s.Claims, c.Claim)
 	}
-	if s.Unclaimed, s.Guard = w.Unclaimed, w.Guard; s.Guard.Actions == nil {
-		s.Guard.Actions = []string{"Deny"}
+	s.Protected = w.Protected
+	if s.Unclaimed, s.Writers = w.Unclaimed, w.Writers; s.Writers.Actions == nil {
+		s.Writers.Actions = []string{"Deny"}
+	}
+	if s.Guard = w.Guard; s.Guard.Actions == nil {
+		s.Guard.Actions = []string{"Deny", "Audit"}
 	}
 	if s.Heard = w.Heard; w.Failures != nil {
 		s.Failures = map[types.UID]time.Time{}

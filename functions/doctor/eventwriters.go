@@ -21,7 +21,7 @@ var eventWriters = &doctor.Check{
 	ID:    "event-writers",
 	Doc:   eventWritersDoc,
 	Needs: []doctor.Part{doctor.Services, doctor.Events},
-	Uses:  []doctor.Part{doctor.Guard},
+	Uses:  []doctor.Part{doctor.Writers},
 	Find:  findEventWriters,
 }
 
@@ -88,7 +88,7 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 	if s.Unclaimed > 0 {
 		r.Unknown(s.OfCluster(), say.Errorf("what %s more in the controller's name say: there are too many", say.Count(s.Unclaimed, "Event")))
 	}
-	guarded(s, r)
+	findWritersPolicy(s, r)
 }
 
 // nameOf returns what a writer calls itself, and the host that it names.
@@ -157,27 +157,27 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	return svc.CreationTimestamp.Time
 }
 
-// guarded reports how far the admission policy is in force that lets only named identities write
+// findWritersPolicy reports how far the admission policy is in force that lets only named identities write
 // Events in the controller's name.
-func guarded(s *doctor.Snapshot, r *doctor.Report) {
-	if err := s.Err(doctor.Guard); err != nil {
+func findWritersPolicy(s *doctor.Snapshot, r *doctor.Report) {
+	if err := s.Err(doctor.Writers); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err))
 		return
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy"}
 	switch {
-	case len(s.Guard.Actions) == 0:
-		f.Text = say.F("The admission policy %s is not in force.", doctor.GuardPolicy).
+	case len(s.Writers.Actions) == 0:
+		f.Text = say.F("The admission policy %s is not in force.", doctor.WritersPolicy).
 			And("Anyone who can create Events in a namespace can write them in the controller's name.")
 		f.Do = say.F("Set rbac.eventWriters of the chart to Warn. When the warnings name only the controller, set it to Deny.").
 			And("See infra/cluster/README.md. This needs Kubernetes 1.30 or newer.")
-	case !slices.Contains(s.Guard.Actions, "Deny"):
+	case !slices.Contains(s.Writers.Actions, "Deny"):
 		f.Text = say.F("The admission policy %s lets others write Events in the controller's name: its mode is %s.",
-			doctor.GuardPolicy, strings.Join(s.Guard.Actions, ", "))
+			doctor.WritersPolicy, strings.Join(s.Writers.Actions, ", "))
 		f.Do = say.F("When the API server's audit log names only the controller, set rbac.eventWriters of the chart to Deny.")
-	case s.Guard.Limited:
-		f.Text = say.F("The admission policy %s is in force for some objects or namespaces only.", doctor.GuardPolicy)
-		f.Do = say.F("Remove matchResources from its binding: kubectl edit validatingadmissionpolicybinding %s.", doctor.GuardPolicy)
+	case s.Writers.Limited:
+		f.Text = say.F("The admission policy %s is in force for some objects or namespaces only.", doctor.WritersPolicy)
+		f.Do = say.F("Remove matchResources from its binding: kubectl edit validatingadmissionpolicybinding %s.", doctor.WritersPolicy)
 	default:
 		return
 	}

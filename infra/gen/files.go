@@ -120,6 +120,12 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/approvals.yaml"], err = approvals(); err != nil {
 		return nil, err
 	}
+	if out["infra/cluster/guard.yaml"], err = guardPolicy(); err != nil {
+		return nil, err
+	}
+	if err = guardPages(out); err != nil {
+		return nil, err
+	}
 	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func TestRepositoryIsFresh(t *testing.T) {
 		t.Errorf("%s belongs to no class: run make gen", name)
 	}
 	for name, text := range files {
-		if !folders.Generated(name, text) {
+		if name != doctorPage && !folders.Generated(name, text) { // of that page a table is generated, between marks that say so
 			t.Errorf("neither the name nor the first line of %s says that it is generated", name)
 		}
 	}

@@ -48,17 +48,19 @@ func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 
 // immutablesOf returns what the load balancer has of what the controller compares.
 func immutablesOf(lb *Instance) []Immutable {
-	version := say.F("IP version")
-	if lb.NLB != nil {
-		return []Immutable{{Name: "ip-version", What: version, Is: annotatedVersion(lb.IPVersion)}}
+	is := map[string]string{"ip-version": annotatedVersion(lb.IPVersion)}
+	if lb.CLB != nil {
+		is = map[string]string{
+			MasterZone: lb.CLB.Zone, SlaveZone: lb.CLB.SlaveZone, "ip-version": lb.CLB.IPVersion, "network-type": lb.CLB.Network, "ip": lb.CLB.Address,
+		}
 	}
-	return []Immutable{
-		{Name: MasterZone, What: say.F("primary zone"), Is: lb.CLB.Zone},
-		{Name: SlaveZone, What: say.F("standby zone"), Is: lb.CLB.SlaveZone, maybe: true},
-		{Name: "ip-version", What: version, unset: "ipv4", Is: lb.CLB.IPVersion},
-		{Name: "network-type", What: say.F("network type"), Is: lb.CLB.Network},
-		{Name: "ip", What: say.F("address"), Is: lb.CLB.Address},
+	var list []Immutable
+	for _, f := range FixedAnnotations(lb.NLB != nil) {
+		if value, ok := is[f.Name]; ok {
+			list = append(list, Immutable{Name: f.Name, What: f.What, Is: value, unset: f.Unset, maybe: f.Name == SlaveZone})
+		}
 	}
+	return list
 }
 
 // RuledOut returns what the Service would ask for, if it were as next, and its CLB can never be: an attribute that it keeps for life, or

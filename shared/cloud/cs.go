@@ -347,6 +347,66 @@ type addonRequest struct {
 	Addon     string `position:"Path" name:"InstanceName"`
 }
 
+// atOnce is for how many objects one call asks: their names are part of its URL.
+const atOnce = 50
+
+// DeleteProtection reports of Services of a namespace, by name, whether ACK refuses to delete them; of namespaces, if namespace is
+// empty. One that the answer lacks is missing. The component for security policies keeps and enforces it. The error is ErrNotFound if
+// the account has no such cluster.
+//
+// It needs grant.DescribeDeleteProtection.
+// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
+func (s CS) DeleteProtection(ctx context.Context, namespace string, names []string) (map[string]bool, error) {
+	type answer struct {
+		Name       text `json:"name"`
+		Protection *on  `json:"protection"`
+	}
+	kind := "services"
+	if namespace == "" {
+		kind = "namespaces"
+	}
+	out := map[string]bool{}
+	for some := range slices.Chunk(names, atOnce) {
+		list, err := read(ctx, s.c, call[[]answer]{
+			request: func() requests.AcsRequest {
+				r := &protectionRequest{RoaRequest: &requests.RoaRequest{}, ClusterID: s.c.ClusterID, Kind: kind,
+					Namespace: namespace, Resources: strings.Join(some, ",")}
+				r.InitWithApiInfo("CS", "2015-12-15", "DescribeResourcesDeleteProtection", "/clusters/[ClusterId]/resources/[ResourceType]/protection", "", "")
+				r.Method = requests.GET
+				return r
+			},
+			check: func(list []answer) error {
+				if len(list) == 0 {
+					return lack("the list of what is protected")
+				}
+				for _, a := range list {
+					if a.Name == "" || a.Protection == nil {
+						return lack("name and protection of one of the %s", kind)
+					}
+				}
+				return nil
+			},
+			gone: clusterGone,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range list {
+			out[string(a.Name)] = bool(*a.Protection)
+		}
+	}
+	return out, nil
+}
+
+// A protectionRequest asks for ACK's own deletion protection: the SDK's package is older than this call.
+type protectionRequest struct {
+	*requests.RoaRequest
+	ClusterID string `position:"Path" name:"ClusterId"`
+	Kind      string `position:"Path" name:"ResourceType"`
+	Namespace string `position:"Query" name:"namespace"`
+	Resources string `position:"Query" name:"resources"`
+}
+
 // MasterRole returns the name of the RAM role of the masters of a dedicated
 // cluster. The error is ErrNotFound if there is no such cluster, or if the
 // cluster has no role of its own for masters: it is a managed one.

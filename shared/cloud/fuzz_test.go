@@ -50,6 +50,10 @@ var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.CS.NodePools(ctx); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.CS.Addons(ctx); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.CS.AddonConfig(ctx, "ccm"); return err },
+	func(ctx context.Context, r *Reader) error {
+		_, err := r.CS.DeleteProtection(ctx, "shop", []string{"web"})
+		return err
+	},
 	func(ctx context.Context, r *Reader) error { _, err := r.CS.MasterRole(ctx); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.RAM.RolePolicies(ctx, "role"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.RAM.Policy(ctx, "p", "Custom"); return err },

@@ -70,7 +70,7 @@ func world() *sim.World {
 			NodePools: []sim.NodePool{{ID: "np-1", Name: "default-nodepool", Default: true, VSwitches: []string{"vsw-a"}}},
 			Addons:    map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
 
-			AddonConfig: map[string]string{"terway-eniip": `{"IPVlan":"true"}`},
+			AddonConfig: map[string]string{"terway-eniip": `{"IPVlan":"true"}`}, Protected: []string{"prod", "prod/web"},
 		},
 		LoadBalancers: []sim.LoadBalancer{{
 			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", Bandwidth: 5, ResourceGroup: "rg-1",
@@ -443,6 +443,20 @@ var reads = []struct {
 		"CS.AddonConfig", grant.GetClusterAddon,
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.AddonConfig(ctx, "terway-eniip") },
 		`{"IPVlan":"true"}`,
+	},
+	{
+		"CS.DeleteProtection", grant.DescribeDeleteProtection,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.CS.DeleteProtection(ctx, "prod", []string{"web", "other"})
+		},
+		map[string]bool{"web": true, "other": false},
+	},
+	{
+		"CS.DeleteProtection of namespaces", grant.DescribeDeleteProtection,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.CS.DeleteProtection(ctx, "", []string{"prod", "test"})
+		},
+		map[string]bool{"prod": true, "test": false},
 	},
 	{
 		"CS.MasterRole", grant.DescribeClusterResources,

@@ -172,10 +172,14 @@ var everything = map[string]func(context.Context, rig) error{
 		_, err := c.ECS.Interfaces(ctx, "vpc-1", []string{"10.0.0.1"})
 		return err
 	},
-	"Cluster":      cluster,
-	"NodePools":    func(ctx context.Context, c rig) error { _, err := c.CS.NodePools(ctx); return err },
-	"Addons":       func(ctx context.Context, c rig) error { _, err := c.CS.Addons(ctx); return err },
-	"AddonConfig":  func(ctx context.Context, c rig) error { _, err := c.CS.AddonConfig(ctx, "ccm"); return err },
+	"Cluster":     cluster,
+	"NodePools":   func(ctx context.Context, c rig) error { _, err := c.CS.NodePools(ctx); return err },
+	"Addons":      func(ctx context.Context, c rig) error { _, err := c.CS.Addons(ctx); return err },
+	"AddonConfig": func(ctx context.Context, c rig) error { _, err := c.CS.AddonConfig(ctx, "ccm"); return err },
+	"DeleteProtection": func(ctx context.Context, c rig) error {
+		_, err := c.CS.DeleteProtection(ctx, "shop", []string{"web"})
+		return err
+	},
 	"MasterRole":   func(ctx context.Context, c rig) error { _, err := c.CS.MasterRole(ctx); return err },
 	"RolePolicies": func(ctx context.Context, c rig) error { _, err := c.RAM.RolePolicies(ctx, "role"); return err },
 	"Policy":       func(ctx context.Context, c rig) error { _, err := c.RAM.Policy(ctx, "p", CustomPolicy); return err },
@@ -290,16 +294,17 @@ func TestMissingFields(t *testing.T) {
 			`«"Status":"InUse"»}]}}`,
 		"Interfaces": `{"RequestId":"R",«"NetworkInterfaceSets":{"NetworkInterfaceSet":[{«"NetworkInterfaceId":"eni-1"»,«"VSwitchId":"vsw-1"»,` +
 			`«"Status":"InUse"»}]}»}`,
-		"Cluster":        `{"name":"shop",` + marked(detail) + `}`,
-		"NodePools":      `{«"nodepools":[{"nodepool_info":{«"nodepool_id":"np-1"»}}]»}`,
-		"Addons":         `{"ccm":{«"version":"v2"»}}`,
-		"AddonConfig":    `{«"name":"ccm"»,"config":"{}"}`,
-		"MasterRole":     `[{«"resource_type":"ALIYUN::RAM::Role"»,"instance_id":"KubernetesMasterRole-x"}]`,
-		"RolePolicies":   `{"RequestId":"R",«"Policies":{"Policy":[{«"PolicyName":"p"»,«"PolicyType":"Custom"»}]}»}`,
-		"Policy":         `{"RequestId":"R","Policy":{«"PolicyName":"p"»,«"DefaultVersion":"v1"»},"DefaultPolicyVersion":{«"PolicyDocument":"{}"»}}`,
-		"PolicyVersions": `{"RequestId":"R",«"PolicyVersions":{"PolicyVersion":[{«"VersionId":"v1"»,«"IsDefaultVersion":true»}]}»}`,
-		"PolicyRoles":    `{"RequestId":"R",«"Roles":{"Role":[]}»,«"Users":{"User":[]}»,«"Groups":{"Group":[]}»}`,
-		"Identity":       `{"RequestId":"R",«"AccountId":1»,«"Arn":"acs:ram::1:root"»}`,
+		"Cluster":          `{"name":"shop",` + marked(detail) + `}`,
+		"NodePools":        `{«"nodepools":[{"nodepool_info":{«"nodepool_id":"np-1"»}}]»}`,
+		"Addons":           `{"ccm":{«"version":"v2"»}}`,
+		"AddonConfig":      `{«"name":"ccm"»,"config":"{}"}`,
+		"DeleteProtection": `[{«"name":"web"»,«"protection":true»,"namespace":"shop","resource":"services"}]`,
+		"MasterRole":       `[{«"resource_type":"ALIYUN::RAM::Role"»,"instance_id":"KubernetesMasterRole-x"}]`,
+		"RolePolicies":     `{"RequestId":"R",«"Policies":{"Policy":[{«"PolicyName":"p"»,«"PolicyType":"Custom"»}]}»}`,
+		"Policy":           `{"RequestId":"R","Policy":{«"PolicyName":"p"»,«"DefaultVersion":"v1"»},"DefaultPolicyVersion":{«"PolicyDocument":"{}"»}}`,
+		"PolicyVersions":   `{"RequestId":"R",«"PolicyVersions":{"PolicyVersion":[{«"VersionId":"v1"»,«"IsDefaultVersion":true»}]}»}`,
+		"PolicyRoles":      `{"RequestId":"R",«"Roles":{"Role":[]}»,«"Users":{"User":[]}»,«"Groups":{"Group":[]}»}`,
+		"Identity":         `{"RequestId":"R",«"AccountId":1»,«"Arn":"acs:ram::1:root"»}`,
 		"NLBs": `{"RequestId":"R",«"TotalCount":1»,«"LoadBalancers":[{«"LoadBalancerId":"nlb-1"»,«"VpcId":"vpc-1"»,` +
 			`«"LoadBalancerStatus":"Active"»}]»}`,
 		"NLB": `{"RequestId":"R",` + marked(`"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active","DNSName":"d",`+

@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/guard"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -335,20 +336,57 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 	return n, err
 }
 
-// readGuard reads who may write Events in the controller's name; nobody is kept from it where
+// readWriters reads who may write Events in the controller's name; nobody is kept from it where
 // there is no such policy.
+func readWriters(ctx context.Context, g *gathering) (int, error) {
+	return g.bound(ctx, WritersPolicy, &g.s.Writers)
+}
+
+// readGuard reads how far the guard is in force.
 func readGuard(ctx context.Context, g *gathering) (int, error) {
-	var err error
-	g.s.Guard, err = g.Kube.BoundPolicy(ctx, GuardPolicy)
+	return g.bound(ctx, guard.Policy, &g.s.Guard)
+}
+
+// bound reads how far an admission policy is in force: not at all where it is missing.
+func (g *gathering) bound(ctx context.Context, name string, to *kube.Binding) (n int, err error) {
+	*to, err = g.Kube.BoundPolicy(ctx, name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return 0, nil
 	}
 	return 1, err
 }
 
-// GuardPolicy is what the policy is called that says who may write Events in the
+// readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services in
+// them.
+func readProtection(ctx context.Context, g *gathering) (int, error) {
+	names := map[string][]string{} // of Services, by namespace
+	for _, svc := range g.s.OfType() {
+		if g.s.Policy.Doctor.Protects(svc.Namespace) {
+			names[svc.Namespace] = append(names[svc.Namespace], svc.Name)
+		}
+	}
+	namespaces := sortedKeys(names)
+	g.s.Protected = map[string]bool{}
+	if len(namespaces) == 0 {
+		return 0, nil
+	}
+	list, err := g.cloud.CS.DeleteProtection(ctx, "", namespaces)
+	maps.Copy(g.s.Protected, list)
+	for _, ns := range namespaces {
+		if err != nil {
+			break
+		}
+		list, err = g.cloud.CS.DeleteProtection(ctx, ns, names[ns])
+		for name, on := range list {
+			g.s.Protected[ns+"/"+name] = on
+		}
+	}
+	return len(g.s.Protected), err
+}
+
+// WritersPolicy is what the policy is called that says who may write Events in the
 // controller's name, and its binding (infra/cluster/event-writers.yaml).
-const GuardPolicy = "lbremedy-event-writers"
+const WritersPolicy = "lbremedy-event-writers"
 
 // mostClaims is how many Events in the controller's name are kept: more than three of
 // each of 5,000 Services. Whoever floods a cluster with Events must not fill the memory.

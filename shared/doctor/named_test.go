@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -19,11 +20,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // gathered reads parts of a cluster with these Services and of an account.
 func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...doctor.Part) *doctor.Snapshot {
+	t.Helper()
+	return wanted(t, w, services, remedy.Policy{}, parts...)
+}
+
+// wanted is gathered with what the operator wants.
+func wanted(t *testing.T, w *sim.World, services []corev1.Service, policy remedy.Policy, parts ...doctor.Part) *doctor.Snapshot {
 	t.Helper()
 	account := sim.New(t, w)
 	mux := http.NewServeMux()
@@ -42,7 +50,8 @@ func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...do
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := doctor.Gather(t.Context(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}, parts)
+	s, _, err := doctor.Gather(t.Context(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC),
+		Policy: func(context.Context) (remedy.Policy, error) { return policy, nil }}, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,5 +183,28 @@ func TestGuards(t *testing.T) {
 	}
 	if groups, err := s.GuardsOf(s.Balancers["nlb-3"]); err == nil {
 		t.Errorf("of nlb-3 nothing was read, and it is in %+v", groups)
+	}
+}
+
+// ACK's own deletion protection is read of the namespaces that the policy protects, and of the Services in them; without such a list
+// nothing is asked. A guard that is not there is not in force.
+func TestProtection(t *testing.T) {
+	t.Parallel()
+	w := &sim.World{Cluster: sim.Cluster{ID: "c1", Protected: []string{"shop", "shop/web"}}}
+	services := []corev1.Service{balanced("web", "", "", ""), balanced("other", "", "", "")}
+	elsewhere := balanced("web", "", "", "")
+	elsewhere.Namespace = "test"
+	services = append(services, elsewhere)
+	for protect, want := range map[string]map[string]bool{"shop": {"shop": true, "shop/web": true, "shop/other": false}, "": {}} {
+		s := wanted(t, w, services, remedy.Policy{Doctor: remedy.Doctor{Protect: []string{protect}}}, doctor.Protection, doctor.Guard)
+		if err := errors.Join(s.Err(doctor.Protection), s.Err(doctor.Guard)); err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(s.Protected, want) {
+			t.Errorf("of %q was read: %v, want %v", protect, s.Protected, want)
+		}
+		if len(s.Guard.Actions) > 0 {
+			t.Errorf("a guard is in force: %+v", s.Guard)
+		}
 	}
 }

@@ -16,27 +16,29 @@ type Part string
 
 // The parts. Of Listeners, Groups and Backends each load balancer may fail by itself.
 const (
-	Services   Part = "services"             // of type LoadBalancer and NodePort, and those that the controller has not let go of
-	Endpoints  Part = "endpoints"            // of the Services
-	Nodes      Part = "nodes"                //
-	Events     Part = "events"               // of Services, and by whom those in the controller's name were written
-	Guard      Part = "admission policy"     // of who may write Events in the controller's name
-	Detail     Part = "cluster"              // of the ACK cluster
-	Controller Part = "controller"           // its version, and how it signs
-	CLBs       Part = "CLBs"                 // of the region, with all their tags
-	NLBs       Part = "NLBs"                 // of the region
-	Named      Part = "named load balancers" // that Services name and no list has, each asked for by its ID
-	Private    Part = "private CLBs"         // of the cluster's VPC that no Service uses, with what stands on them, and the default groups of all
-	Listeners  Part = "listeners"            // of the load balancers in use
-	Groups     Part = "backend groups"       // of the load balancers in use, with how many backends they have
-	Backends   Part = "backends"             // of these groups
-	Guards     Part = "security groups"      // of the NLBs of Services with source ranges, with their rules
-	VSwitches  Part = "vSwitches"            // of the cluster's VPC
-	Routes     Part = "routes"               // of the cluster's VPC
-	Quotas     Part = "quotas"               // of CLB, NLB and VPC
-	Rights     Part = "RAM permissions"      // of the controller's role
-	Policy     Part = "policy"               // of the operator
-	Failures   Part = "failures"             // of Services, that the stream keeps; left out where none is named
+	Services   Part = "services"                // of type LoadBalancer and NodePort, and those that the controller has not let go of
+	Endpoints  Part = "endpoints"               // of the Services
+	Nodes      Part = "nodes"                   //
+	Events     Part = "events"                  // of Services, and by whom those in the controller's name were written
+	Writers    Part = "admission policy"        // of who may write Events in the controller's name
+	Guard      Part = "guard"                   // the admission policy that stops irreversible edits
+	Protection Part = "ACK deletion protection" // of ACK's own, in the namespaces that the policy protects
+	Detail     Part = "cluster"                 // of the ACK cluster
+	Controller Part = "controller"              // its version, and how it signs
+	CLBs       Part = "CLBs"                    // of the region, with all their tags
+	NLBs       Part = "NLBs"                    // of the region
+	Named      Part = "named load balancers"    // that Services name and no list has, each asked for by its ID
+	Private    Part = "private CLBs"            // of the cluster's VPC that no Service uses, with what stands on them, and the default groups of all
+	Listeners  Part = "listeners"               // of the load balancers in use
+	Groups     Part = "backend groups"          // of the load balancers in use, with how many backends they have
+	Backends   Part = "backends"                // of these groups
+	Guards     Part = "security groups"         // of the NLBs of Services with source ranges, with their rules
+	VSwitches  Part = "vSwitches"               // of the cluster's VPC
+	Routes     Part = "routes"                  // of the cluster's VPC
+	Quotas     Part = "quotas"                  // of CLB, NLB and VPC
+	Rights     Part = "RAM permissions"         // of the controller's role
+	Policy     Part = "policy"                  // of the operator
+	Failures   Part = "failures"                // of Services, that the stream keeps; left out where none is named
 )
 
 // parts says how each part is read, and what that takes beside what the parts that it
@@ -50,7 +52,9 @@ var parts = map[Part]struct {
 	Endpoints:  {read: readEndpoints, reads: []grant.Grant{grant.ListEndpointSlices}, needs: []Part{Services}},
 	Nodes:      {read: readNodes, reads: []grant.Grant{grant.ListNodes}},
 	Events:     {read: readEvents, reads: []grant.Grant{grant.ListEvents}, needs: []Part{Services}},
+	Writers:    {read: readWriters, reads: []grant.Grant{grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
 	Guard:      {read: readGuard, reads: []grant.Grant{grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
+	Protection: {read: readProtection, reads: []grant.Grant{grant.DescribeDeleteProtection}, needs: []Part{Services, Policy}},
 	Detail:     {read: readDetail, reads: []grant.Grant{grant.DescribeClusterDetail}},
 	Controller: {read: readController, reads: ccm.ControllerReads},
 	CLBs:       {read: readCLBs, reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},
@@ -119,7 +123,9 @@ var words = map[Part]say.Text{
 	Endpoints:  say.F("endpoints"),
 	Nodes:      say.F("nodes"),
 	Events:     say.F("events"),
-	Guard:      say.F("admission policy"),
+	Writers:    say.F("admission policy"),
+	Guard:      say.F("guard"),
+	Protection: say.F("ACK deletion protection"),
 	Detail:     say.F("cluster"),
 	Controller: say.F("controller"),
 	CLBs:       say.F("CLBs"),

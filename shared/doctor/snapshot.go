@@ -36,7 +36,9 @@ type Snapshot struct {
 	Unkept     map[types.UID]int                      // how many older ones of a Service there were than are kept
 	Claims     []Claim                                // the Events that bear the name of the controller
 	Unclaimed  int                                    // how many more of these there were than are kept
-	Guard      kube.Binding                           // of the policy of who may write these
+	Writers    kube.Binding                           // of the policy of who may write these
+	Guard      kube.Binding                           // of the guard
+	Protected  map[string]bool                        // by namespace, and by the Service's namespace/name: whether ACK refuses its deletion; missing: not known
 	Detail     cloud.Cluster
 	Controller ccm.Controller
 	Balancers  map[string]*LoadBalancer // of both kinds, by ID

@@ -43,6 +43,7 @@ var (
 	DescribeClusterNodePools = Grant{Action: "cs:DescribeClusterNodePools"}
 	DescribeClusterAddons    = Grant{Action: "cs:DescribeClusterAddonsVersion"}
 	GetClusterAddon          = Grant{Action: "cs:GetClusterAddonInstance"}
+	DescribeDeleteProtection = Grant{Action: "cs:DescribeResourcesDeleteProtection"}
 
 	// DescribeClusterUserKubeconfig is no class's: a program that fetches its way into
 	// the cluster from the container service needs it.

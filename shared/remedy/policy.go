@@ -58,13 +58,13 @@ type Policy struct {
 // A Doctor is what the operator wants of the cluster beyond syncs that succeed. The
 // doctor's checks compare the cluster with it.
 type Doctor struct {
-	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
+	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose Services and load balancers nobody may delete
 	Target     ccm.Version `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
 	LocalPorts Ports       `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
 }
 
-// Protects reports whether the operator wants the load balancers of a namespace
-// protected from deletion.
+// Protects reports whether the operator wants the Services of a namespace and their load
+// balancers protected from deletion.
 func (s Doctor) Protects(namespace string) bool {
 	return slices.ContainsFunc(s.Protect, func(p string) bool {
 		ok, err := path.Match(p, namespace)

@@ -359,6 +359,8 @@ func TestValues(t *testing.T) {
 		"other writers":     {"up", "{rbac: {eventWriters: {mode: Refuse, users: [ccm]}}}", "mode"},
 		"no user":           {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
 		"a bad account":     {"up", "{rbac: {eventWriters: {mode: Warn, serviceAccounts: [ccm]}}}", "serviceAccounts"},
+		"no guard's mode":   {"up", "{guard: refuse}", "guard"},
+		"no exception":      {"up", "{guardExcept: [Shop]}", "guardExcept"},
 		"no size":           {"up", "{nats: {streams: {journal: {size: much}}}}", "size"},
 		"a small size":      {"up", "{nats: {streams: {journal: {size: 63Ki}}}}", "size"},
 		"an age of zero":    {"up", "{nats: {streams: {journal: {age: 0d}}}}", "age"},
@@ -805,6 +807,45 @@ func TestNamespaces(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"lbremedy-doctor", "lbremedy-up.doctor", "lbremedy-up.cluster"}, wide); diff != "" {
 		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
+	}
+}
+
+// The guard is in force as the values say, where they say, and knows the namespaces that the policy protects.
+func TestGuard(t *testing.T) {
+	for _, tt := range []struct{ base, values, actions, except, protect string }{
+		{"up", "{}", "[Warn Audit]", "[]", "[]"},
+		{"up", "{guard: warn, guardExcept: [a, b]}", "[Warn Audit]", "[a b]", "[]"},
+		{"up-shared", "{}", "[Deny Audit]", "[sandbox lbremedy-probe]", `["^prod-.*$","^shop-.$"]`},
+		{"up", "{guard: 'off'}", "", "", ""},
+		{"up", "{guard: off}", "", "", ""},
+	} {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(tt.values), &values); err != nil {
+			t.Fatal(err)
+		}
+		var actions, except, protect string
+		for _, o := range objects(t, loader.MergeMaps(readValues(t, "testdata/"+tt.base+".yaml"), values), "lbremedy") {
+			switch {
+			case o.GetName() != "lbremedy-guard":
+			case o.GetKind() == "ValidatingAdmissionPolicyBinding":
+				list, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "validationActions")
+				actions, except = fmt.Sprint(list), "[]"
+				selected, _, _ := unstructured.NestedSlice(o.Object, "spec", "matchResources", "namespaceSelector", "matchExpressions")
+				for _, e := range selected {
+					except = fmt.Sprint(e.(map[string]any)["values"])
+				}
+			default:
+				list, _, _ := unstructured.NestedSlice(o.Object, "spec", "variables")
+				for _, v := range list {
+					if v := v.(map[string]any); v["name"] == "patterns" {
+						protect = fmt.Sprint(v["expression"])
+					}
+				}
+			}
+		}
+		if actions != tt.actions || except != tt.except || protect != tt.protect {
+			t.Errorf("%s with %s: %s, except %s, protects %s; want %s, %s, %s", tt.base, tt.values, actions, except, protect, tt.actions, tt.except, tt.protect)
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := tb.Allow(ctx, "mode: observe\n"); err != nil {
+	if err := tb.Allow(ctx, "mode: observe\ndoctor: {protect: [shop]}\n"); err != nil {
 		t.Fatal(err)
 	}
 	env, err := tb.Env(ctx, streams(t), "doctor", cli.ParsePolicy)

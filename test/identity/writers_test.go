@@ -237,7 +237,7 @@ func TestEventWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.BoundPolicy(ctx, doctor.GuardPolicy); !errors.Is(err, kube.ErrNotFound) {
+	if _, err := guard.BoundPolicy(ctx, doctor.WritersPolicy); !errors.Is(err, kube.ErrNotFound) {
 		t.Errorf("before the policy is there it is read: %v", err)
 	}
 	const says = "stranger may not write Events in the name of the cloud controller manager"
@@ -265,7 +265,7 @@ func TestEventWriters(t *testing.T) {
 		for _, a := range actions {
 			want = append(want, string(a))
 		}
-		if bound, err := guard.BoundPolicy(ctx, doctor.GuardPolicy); err != nil || bound.Limited || !slices.Equal(bound.Actions, want) {
+		if bound, err := guard.BoundPolicy(ctx, doctor.WritersPolicy); err != nil || bound.Limited || !slices.Equal(bound.Actions, want) {
 			t.Errorf("%s: the policy is read as in force by %+v: %v", mode, bound, err)
 		}
 		for _, name := range slices.Sorted(func(yield func(string) bool) {

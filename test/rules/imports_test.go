@@ -204,6 +204,11 @@ var rows = []row{
 		why: "it is what the controller is known to do; it plans nothing and writes nothing",
 	},
 	{
+		who: []string{"shared/guard"},
+		may: []string{"shared/ccm", "shared/say"},
+		why: "it says which edits the API server is to stop, and makes none",
+	},
+	{
 		who: []string{"shared/remedy"},
 		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/ccm", "shared/say"},
 		why: "it is the contract, and knows neither engine nor step",
@@ -292,13 +297,13 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/doctor"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine",
+		may: []string{"shared/event", "shared/grant", "shared/guard", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine",
 			"shared/control", "shared/document", "shared/ledger", "shared/say"},
 		why: "it gathers for the checks and knows none",
 	},
 	{
 		who: []string{"functions/doctor"},
-		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/doctor", "shared/say"},
+		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/guard", "shared/remedy", "shared/step", "shared/doctor", "shared/say"},
 		why: "a check looks at a snapshot and reads nothing",
 	},
 	{

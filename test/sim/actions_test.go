@@ -262,7 +262,7 @@ var needed = map[string]string{
 	"cs": `DescribeClusterDetail DescribeClusterAddonsVersion DescribeClusterAddonsUpgradeStatus UpgradeK8sComponents InstallK8sComponents
 		DescribeClusterNodePools DescribeClusterNodePoolDetail DescribeClustersV1 DescribeClusterUserKubeconfig DescribeAddons DescribeClusterResources
 		DescribeTaskInfo DescribeUserQuota ModifyClusterAddon QueryK8sComponentUpgradeStatus ListAddons DescribeAddon ListClusterAddonInstances
-		GetClusterAddonInstance RunClusterCheck CreateClusterDiagnosis`,
+		GetClusterAddonInstance RunClusterCheck CreateClusterDiagnosis DescribeResourcesDeleteProtection UpdateResourcesDeleteProtection`,
 	"quotas": `ListProductQuotas GetProductQuota CreateQuotaApplication GetQuotaApplication ListQuotaApplications ListProducts ListProductQuotaDimensions
 		CreateQuotaAlarm`,
 	"workorder": `CreateTicket ListTickets ListCategories ListProducts CloseTicket ReplyTicket ListTicketNotes GetTicket ReopenTicket EvaluateTicket

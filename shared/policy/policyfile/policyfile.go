@@ -56,7 +56,7 @@ type Freeze struct {
 
 // A Doctor is what the doctor compares the cluster with.
 type Doctor struct {
-	Protect    []string `json:"protect,omitempty"`    // namespaces whose load balancers must have deletion protection; * is any text, ? any character
+	Protect    []string `json:"protect,omitempty"`    // namespaces whose Services and load balancers must have deletion protection; * is any text, ? any character
 	Target     string   `json:"target,omitempty"`     // release of the controller that an upgrade is planned to, such as v2.14.0; default the newest known
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }

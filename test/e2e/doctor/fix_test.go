@@ -50,11 +50,11 @@ func (r *rig) fixable() []fix {
 			r.until("wait for by-spec to fail again", func() bool { return r.counted("by-spec", "SyncLoadBalancerFailed") > before })
 		}},
 		{check: "cordoned", service: "cordoned"},
-		{check: "deletion-protection", service: "unprotected", also: inCLB("the annotation turns it on, and nothing turns it off", "deleteProtection"),
+		{check: "lb-deletion-protection", service: "unprotected", also: inCLB("the annotation turns it on, and nothing turns it off", "deleteProtection"),
 			again: func(r *rig) {
 				r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })
 			}},
-		{check: "deletion-protection", service: "unprotected-nlb", again: func(r *rig) { r.protect("unprotected-nlb", false) }},
+		{check: "lb-deletion-protection", service: "unprotected-nlb", again: func(r *rig) { r.protect("unprotected-nlb", false) }},
 		{check: "finalizers", service: "unguarded", touch: true, again: func(r *rig) {
 			r.patch("unguarded", `{"metadata":{"finalizers":null}}`)
 		}},

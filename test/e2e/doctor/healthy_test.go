@@ -78,6 +78,7 @@ func (r *rig) build() {
 			{VSwitch: testbed.FullVSwitchH}}}
 	})
 	r.join()
+	r.protectedInACK(namespace)
 	for _, s := range healthy {
 		r.create(s.name, s.pods, s.changes...)
 	}

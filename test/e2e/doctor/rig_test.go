@@ -249,6 +249,7 @@ func (r *rig) create(name string, workers []int, changes ...change) {
 		c(svc)
 	}
 	r.staff(name, workers)
+	r.protectedInACK(namespace + "/" + name)
 	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Create(r.ctx, svc, metav1.CreateOptions{})
 	r.must(err)
 }

@@ -84,14 +84,22 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "unprotected", pods: everywhere, waits: "sync",
-			quiet:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
-			finds:  []string{"warning deletion-protection unprotected made"},
-			repair: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
+			quiet: func(r *rig) {
+				r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })
+				r.testbed.Cloud.Edit(func(st *sim.State) {
+					st.Cluster.Protected = slices.DeleteFunc(st.Cluster.Protected, func(p string) bool { return p == namespace+"/unprotected" })
+				})
+			},
+			finds: []string{"warning lb-deletion-protection unprotected made", "warning service-deletion-protection unprotected service"},
+			repair: func(r *rig) {
+				r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true })
+				r.protectedInACK(namespace + "/unprotected")
+			},
 		},
 		{
 			service: "unprotected-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
 			quiet:  func(r *rig) { r.protect("unprotected-nlb", false) },
-			finds:  []string{"warning deletion-protection unprotected-nlb made"},
+			finds:  []string{"warning lb-deletion-protection unprotected-nlb made"},
 			repair: func(r *rig) { r.protect("unprotected-nlb", true) },
 		},
 		{
@@ -377,6 +385,11 @@ func (r *rig) open(service string) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].SecurityGroups = nil })
+}
+
+// protectedInACK turns ACK's own deletion protection of an object on.
+func (r *rig) protectedInACK(name string) {
+	r.testbed.Cloud.Edit(func(st *sim.State) { st.Cluster.Protected = append(st.Cluster.Protected, name) })
 }
 
 // protect sets the deletion protection of a Service's NLB behind the controller's back.

@@ -33,6 +33,7 @@ func Product() *core.Product {
 		},
 	}
 	maps.Copy(p.Actions, addonActions())
+	maps.Copy(p.Actions, protectionActions())
 	for _, a := range p.Actions {
 		ofOne := strings.HasPrefix(a.Path, "/clusters/{}") || strings.HasPrefix(a.Path, "/k8s/{}")
 		a.Resource = func(q *core.Request) string {

@@ -38,7 +38,8 @@ type Cluster struct {
 	Network      string         `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
 	PodCIDR      string         `json:"podCidr,omitempty"`
 	ServiceCIDR  string         `json:"serviceCidr,omitempty"`
-	Metadata     map[string]any `json:"metadata,omitempty"` // merged into meta_data of the cluster's detail
+	Protected    []string       `json:"protected,omitempty"` // from deletion by ACK: a namespace, or a Service as namespace/name
+	Metadata     map[string]any `json:"metadata,omitempty"`  // merged into meta_data of the cluster's detail
 }
 
 // A NodePool is a group of nodes of the cluster.

@@ -12,17 +12,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed deletionprotection.md
-var protectionDoc string
+//go:embed lbdeletionprotection.md
+var lbProtectionDoc string
 
-// protection looks for load balancers that the policy wants protected from deletion and that are
+// lbProtection looks for load balancers that the policy wants protected from deletion and that are
 // not.
-var protection = &doctor.Check{
-	ID:    "deletion-protection",
-	Doc:   protectionDoc,
+var lbProtection = &doctor.Check{
+	ID:    "lb-deletion-protection",
+	Doc:   lbProtectionDoc,
 	Needs: []doctor.Part{doctor.Services, doctor.Policy},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Controller},
-	Find:  findProtection,
+	Find:  findLBProtection,
 	Fix: &doctor.Fix{
 		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}, step.Protect{}},
 		Annotations: []string{deleteProtection},
@@ -51,7 +51,7 @@ const evidenceBalancer = "load balancer"
 // (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb). With an older one, protection keeps the Service from going.
 var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
 
-func findProtection(s *doctor.Snapshot, r *doctor.Report) {
+func findLBProtection(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		if !s.Policy.Doctor.Protects(svc.Namespace) {
 			continue

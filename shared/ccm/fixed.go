@@ -1,0 +1,58 @@
+package ccm
+
+import "github.com/lbremedy/lbremedy/shared/say"
+
+// A Fixed is an annotation that decides what a load balancer is created as and keeps. Another value afterwards fails each sync, or has
+// another effect than it seems to have.
+type Fixed struct {
+	Name    string   // short, of the annotation
+	What    say.Text // for people
+	Made    string   // what the load balancer is created as if the annotation is missing; empty: that differs
+	Unset   string   // what the controller wants of one that exists if the annotation is missing; empty: anything
+	Effect  say.Text // what becomes of another value
+	Instead say.Text // what to do in place of another value
+	List    bool     // the value is a list, of which nothing may go
+	of      kind
+}
+
+// FixedAnnotations returns the annotations of the load balancers of one kind, NLBs or CLBs.
+func FixedAnnotations(network bool) []Fixed {
+	var list []Fixed
+	for _, f := range fixed {
+		if f.of == both || (f.of == nlb) == network {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// failing is the effect of what the controller compares, and another is how a person gets what a load balancer cannot become.
+var (
+	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails.").
+		And("No other change of its annotations takes effect.")
+	another = say.F("Leave the annotation as it is. To get another one, create a second Service, move the traffic, and delete this one.")
+)
+
+// The controller compares these in Update (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads
+// vswitch-id only to create a CLB. Of zone-maps it looks for parts that the NLB does not have, and if there is one it sends the
+// whole list (UpdateLoadBalancerZones), which leaves out the zones that are gone from it.
+var fixed = []Fixed{
+	{Name: "address-type", What: say.F("address type"), of: clb, Made: "internet", Effect: failing, Instead: another},
+	{Name: "resource-group-id", What: say.F("resource group"), of: both, Effect: failing,
+		Instead: say.F("Leave the annotation as it is, or remove it. The console of Resource Management moves a load balancer to another resource group.")},
+	{Name: ChargeType, What: say.F("charge type"), of: clb,
+		Effect:  say.F("A change to %s interrupts the traffic and cannot be undone. After a change to anything else, every full sync fails.", PayByLCU),
+		Instead: say.F("Change the charge type at a time when an interruption does no harm.")},
+	{Name: VSwitchID, What: say.F("vSwitch"), of: clb, Instead: another,
+		Effect: say.F("A load balancer never leaves its vSwitch: the annotation has no effect, and says what is not so.")},
+	{Name: MasterZone, What: say.F("primary zone"), of: clb, Effect: failing, Instead: another},
+	{Name: SlaveZone, What: say.F("standby zone"), of: clb, Effect: failing, Instead: another},
+	{Name: "ip-version", What: say.F("IP version"), of: clb, Made: "ipv4", Unset: "ipv4", Effect: failing, Instead: another},
+	{Name: "ip-version", What: say.F("IP version"), of: nlb, Made: "ipv4", Effect: failing, Instead: another},
+	{Name: "network-type", What: say.F("network type"), of: clb, Effect: failing, Instead: another},
+	{Name: "ip", What: say.F("address"), of: clb, Effect: failing, Instead: another},
+	{Name: ZoneMap, What: say.F("zones"), of: nlb, List: true,
+		Effect: say.F("An NLB leaves a zone that is removed here only when another part changes, too.").
+			And("Then the address of that zone is lost, with its connections."),
+		Instead: say.F("Keep the zones that the NLB has, and only add some.")},
+}

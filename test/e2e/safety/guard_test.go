@@ -1,0 +1,84 @@
+package safety
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/guard"
+	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/rig"
+	"github.com/lbremedy/lbremedy/test/testbed"
+)
+
+// Under a guard that refuses, the controller syncs Services, releases one whose type changes for a reason, and lets one that is deleted
+// go; and lbremedy puts an annotation right that a person may not change.
+func TestGuarded(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, testbed.Config{}, rig.Careful)
+	services := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace)
+	patch := func(service string, change map[string]any, dry ...string) error {
+		data, err := json.Marshal(change)
+		r.Must(err)
+		_, err = services.Patch(r.Ctx, service, types.MergePatchType, data, metav1.PatchOptions{DryRun: dry})
+		return err
+	}
+	annotated := func(pairs map[string]any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"annotations": pairs}}
+	}
+	until := func(service string, so func(*corev1.Service, error) bool) {
+		t.Helper()
+		r.Must(r.Testbed.Until(r.Ctx, func() bool { return so(services.Get(r.Ctx, service, metav1.GetOptions{})) }))
+	}
+	judged := types.NamespacedName{Namespace: r.Testbed.Namespace, Name: "kept"}
+	identity.Guard(t, r.Testbed.Cluster, metav1.LabelSelectorOpIn, r.Testbed.Namespace, judged, nil, admissionv1.Deny, admissionv1.Audit)
+	for _, service := range []string{"kept", "gone", "released"} {
+		r.Create(service, func(svc *corev1.Service) { svc.Annotations[rig.Prefix+"vswitch-id"] = testbed.RoomyVSwitchI })
+		until(service, func(svc *corev1.Service, err error) bool {
+			return err == nil && svc.Labels[ccm.BalancerLabel] != "" && ccm.Synced(svc)
+		})
+	}
+	away := map[string]any{"spec": map[string]any{"type": "ClusterIP"}}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; !apierrors.IsForbidden(patch("released", away, metav1.DryRunAll)); <-tick.C {
+		r.Must(r.Ctx.Err())
+	}
+
+	r.Must(patch("released", annotated(map[string]any{guard.Allow: "it is inside only"})))
+	r.Must(patch("released", away))
+	until("released", func(svc *corev1.Service, err error) bool {
+		return err == nil && len(svc.Finalizers) == 0 && svc.Labels[ccm.BalancerLabel] == ""
+	})
+	r.Must(services.Delete(r.Ctx, "gone", metav1.DeleteOptions{}))
+	until("gone", func(_ *corev1.Service, err error) bool { return apierrors.IsNotFound(err) })
+
+	wrong, back := map[string]any{rig.Prefix + "address-type": "internet"}, map[string]any{rig.Prefix + "address-type": "intranet"}
+	if err := patch("kept", annotated(wrong)); !apierrors.IsForbidden(err) {
+		t.Fatalf("another address type: %v", err)
+	}
+	wrong[guard.Allow] = "a test"
+	r.Must(patch("kept", annotated(wrong)))
+	r.Must(patch("kept", annotated(map[string]any{guard.Allow: nil})))
+	if err := patch("kept", annotated(back), metav1.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Fatalf("a person puts the address type back: %v", err)
+	}
+	as, err := r.Testbed.Env(r.Ctx, r.Stream, "up", cli.ParsePolicy)
+	r.Must(err)
+	as.Policy, as.Now = r.Env.Policy, r.Env.Now
+	r.Env.Env = as
+	r.Start()
+	r.Ends("kept", event.Fixed)
+	if got := r.Service("kept").Annotations[rig.Prefix+"address-type"]; got != "intranet" {
+		t.Errorf("the address type is %q", got)
+	}
+}
