@@ -34,6 +34,7 @@ func Checks() []*doctor.Check {
 		deletion,
 		draining,
 		drift,
+		edits,
 		eventWriters,
 		finalizers,
 		groupsNotBuilt,

@@ -149,6 +149,15 @@ func load(t *testing.T, a *txtar.Archive) *doctor.Snapshot {
 				}
 				s.Services = append(s.Services, svc)
 			}
+		case "replaced":
+			s.Replaced = map[string]corev1.Service{}
+			for _, doc := range bytes.Split(expand(f.Data), []byte("\n---\n")) {
+				old := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+				if err := yaml.UnmarshalStrict(doc, &old); err != nil {
+					t.Fatal(err)
+				}
+				s.Replaced[name(&old)] = old
+			}
 		case "snapshot":
 			if err := yaml.UnmarshalStrict(expand(f.Data), &w); err != nil {
 				t.Fatal(err)
@@ -263,7 +272,9 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 			s.Failures[uid(name)] = at
 		}
 	}
-	s.Replaced = map[string]corev1.Service{}
+	if s.Replaced == nil {
+		s.Replaced = map[string]corev1.Service{}
+	}
 	for _, name := range w.Replaced {
 		old := corev1.Service{}
 		old.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}

@@ -98,15 +98,16 @@ func value(in, short, missing string) string {
 	return fmt.Sprintf(`variables.%s[?'%s'].or(variables.%s[?'%s']).orValue('%s')`, in, ccm.Prefix+short, in, ccm.LegacyPrefix+short, missing)
 }
 
-// Rules returns the rules.
-func Rules() []Rule {
-	rules := []Rule{{
+// TypeChange and Move are rules that the doctor holds manifests to, too.
+var (
+	TypeChange = Rule{
 		Edit:   say.F("The type changes from LoadBalancer, and the controller created the load balancer."),
 		Stops:  `variables.live && variables.id == '' && object.spec.type != 'LoadBalancer' && ` + value("now", ccm.Preserve, "") + ` == ''`,
 		Effect: say.F("The controller deletes the load balancer of the Service, and its address is lost."),
 		Instead: say.F("To keep both, set the annotation %s to true before you change the type, with CCM %s or newer.",
 			ccm.Prefix+ccm.Preserve, ccm.FirstPreserve()),
-	}, {
+	}
+	Move = Rule{
 		Edit: say.F("The annotation %s changes to another load balancer than the one in the label %s.", ccm.BalancerID, ccm.BalancerLabel),
 		// What was annotated in vain may be taken back.
 		Stops: `variables.live && variables.next != variables.id && variables.next != variables.balancer` +
@@ -114,7 +115,12 @@ func Rules() []Rule {
 		Effect: say.F("The controller lets go of the load balancer that the Service has, and neither updates nor deletes it any more.").
 			And("As long as the Service has its address, every full sync fails."),
 		Instead: say.F("To move to another load balancer, create a second Service with its ID, move the traffic, and delete this one."),
-	}, {
+	}
+)
+
+// Rules returns the rules.
+func Rules() []Rule {
+	rules := []Rule{TypeChange, Move, {
 		Edit:   say.F("A finalizer of the controller is removed before the controller has let go of the load balancer."),
 		Stops:  `variables.update && variables.balanced && !variables.finalizers.all(f, f in variables.kept)`,
 		Effect: say.F("Nothing deletes the load balancer when the Service goes: it stays, and is paid for."),
