@@ -137,6 +137,9 @@ func (l *annotationLook) key(key string) {
 			text = say.F("The annotation %s has no effect: it is for CLBs, and the Service has an NLB.", short)
 		}
 		do := say.F("Remove it: %s.", l.remove(short, key))
+		if !l.network {
+			do = say.F("For an NLB, create the Service with spec.loadBalancerClass %s. Else remove it: %s.", ccm.NLBClass, l.remove(short, key))
+		}
 		if protects().MatchString(short) {
 			do = l.instead(short).And("Remove this one: %s.", l.remove(short, key))
 		}

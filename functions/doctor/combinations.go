@@ -69,9 +69,14 @@ var together = []combination{
 					continue
 				}
 				of := strings.ToUpper(strings.Join(u.Protocols, ", "))
-				add(doctor.Warning, u.Name, say.F("The annotation %s has no effect: it is for listeners with the protocol %s, and the Service has none.", u.Name, of),
-					say.F("Give a port one of these protocols with the annotation protocol-port, for example %s. Or remove the annotation: %s.",
-						setTo(svc, "protocol-port", example(svc, u.Protocols)), drop(svc, u.Name)))
+				do := say.F("Remove it: %s.", drop(svc, u.Name))
+				if other, ok := counterparts[u.Name]; ok {
+					do = say.F("The protocols of the Service have the annotation %s for this. Remove this one: %s.", other, drop(svc, u.Name))
+				} else if value(svc, "protocol-port") == "" {
+					do = say.F("Give a port one of these protocols with the annotation protocol-port, for example %s. Or remove the annotation: %s.",
+						setTo(svc, "protocol-port", example(svc, u.Protocols)), drop(svc, u.Name))
+				}
+				add(doctor.Warning, u.Name, say.F("The annotation %s has no effect: it is for listeners with the protocol %s, and the Service has none.", u.Name, of), do)
 			}
 		},
 	},
@@ -162,7 +167,7 @@ var together = []combination{
 		when: say.F("A bandwidth package is named for an NLB with the address type intranet."),
 		then: say.F("The package is for public NLBs only."),
 		find: func(svc *corev1.Service, add func(doctor.Severity, string, say.Text, say.Text)) {
-			if ccm.NLB(svc) && value(svc, "bandwidth-package-id") != "" && value(svc, "address-type") == "intranet" {
+			if ccm.NLB(svc) && value(svc, "bandwidth-package-id") != "" && strings.EqualFold(value(svc, "address-type"), "intranet") {
 				add(doctor.Warning, "bandwidth-package-id", say.F("The annotation bandwidth-package-id is for public NLBs, and the Service asks for a private one."),
 					say.F("Remove it: %s. Or make the NLB public: %s.", drop(svc, "bandwidth-package-id"), setTo(svc, "address-type", "internet")))
 			}
@@ -176,7 +181,7 @@ var together = []combination{
 			if !ccm.NLB(svc) || !whole {
 				return // a broken value is the check annotations'
 			}
-			names := map[string]bool{}
+			names, eips := map[string]bool{}, []string(nil)
 			for _, z := range zones {
 				if names[z.Name] {
 					add(doctor.Critical, "zone-maps/twice", say.F("The annotation zone-maps names the zone %s twice: the NLB can't be created.", ccm.Quote(z.Name)),
@@ -184,9 +189,16 @@ var together = []combination{
 				}
 				names[z.Name] = true
 				if strings.HasPrefix(z.Address, "eip-") {
-					add(doctor.Critical, "zone-maps/address", say.F("The annotation zone-maps has the EIP %s in the place of a private address.", ccm.Quote(z.Address)),
-						say.F("Leave the address empty: %s.", setTo(svc, ccm.ZoneMap, strings.Replace(value(svc, ccm.ZoneMap), ":"+z.Address, "::"+z.Address, 1))))
+					eips = append(eips, z.Address)
 				}
+			}
+			if len(eips) > 0 {
+				corrected := value(svc, ccm.ZoneMap)
+				for i, eip := range eips {
+					corrected, eips[i] = strings.Replace(corrected, ":"+eip, "::"+eip, 1), ccm.Quote(eip)
+				}
+				add(doctor.Critical, "zone-maps/address", say.F("The annotation zone-maps has an EIP in the place of a private address: %s.", say.List(eips, shown)),
+					say.F("Leave the address empty: %s.", setTo(svc, ccm.ZoneMap, corrected)))
 			}
 			if len(names) == 1 && value(svc, "id") == "" {
 				add(doctor.Critical, "zone-maps/one", say.F("The annotation zone-maps names one zone, and an NLB needs two: it can't be created."),
@@ -194,6 +206,14 @@ var together = []combination{
 			}
 		},
 	},
+}
+
+// counterparts are what listeners of CLBs of other protocols have in the place of a setting.
+var counterparts = map[string]string{
+	"health-check-flag": "health-check-switch", "health-check-switch": "health-check-flag",
+	"sticky-session": "persistence-timeout", "persistence-timeout": "sticky-session",
+	"request-timeout": "established-timeout", "established-timeout": "request-timeout",
+	"health-check-timeout": "health-check-connect-timeout", "health-check-connect-timeout": "health-check-timeout",
 }
 
 // example returns a value of protocol-port that makes the first port of the Service one of these protocols.

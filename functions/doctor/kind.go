@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -35,6 +36,9 @@ var kind = &doctor.Check{
 // default (pkg/controller/helper/service_utils.go, from v2.10.0).
 const typeAnnotation = ccm.Prefix + "type"
 
+// ourClass is in classes by which Alibaba Cloud's controller is meant.
+var ourClass = regex.New(`(?i)^(?:nlb|clb|slb)$|alibaba|alicloud|aliyun`)
+
 // A kindLook examines one Service.
 type kindLook struct {
 	report *doctor.Report
@@ -57,13 +61,13 @@ func (l kindLook) find() {
 	switch {
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		if len(ours) > 0 && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer) {
-			l.add(doctor.Info, "type", say.F("The Service has the type %s, so the annotations of the controller have no effect: %s.",
+			l.add(doctor.Warning, "type", say.F("The Service has the type %s, so the annotations of the controller have no effect: %s.",
 				say.Or(string(svc.Spec.Type), "ClusterIP"), say.List(ours, shown)),
 				say.F("For a load balancer, set spec.type to LoadBalancer. Else remove the annotations."))
 		}
 		return
 	case class != nil && !ccm.NLB(svc):
-		if lower := strings.ToLower(*class); len(ours) == 0 && !strings.Contains(lower, "nlb") && !strings.Contains(lower, "alibaba") {
+		if len(ours) == 0 && !ourClass().MatchString(*class) {
 			return // another controller's
 		}
 		l.add(doctor.Critical, "loadBalancerClass",

@@ -41,7 +41,8 @@ var symptoms = []Symptom{
 		Sees:  say.F("Requests fail during rollouts, scaling or node changes"),
 		Check: draining.ID,
 		words: words{
-			regex.New(`(?i)\b50[0234]\b|\b5xx\b|\breset|\berrors?\b|\bfail|\bdrop|\binterrupt|\bdisconnect|中断|断开|报错|失败|抖动`),
+			regex.New(`(?i)\b50[0234]\b|\b5xx\b|\bresets?\b|\b(?:requests?|connections?|calls?) (?:\w+ )?(?:errors?|fail)|` +
+				`\bdrop|\binterrupt|\bdisconnect|中断|断开|(?:请求|访问|连接|调用)(?:\S{0,3})?(?:报错|失败|超时)|抖动`),
 			regex.New(`(?i)\broll(?:out|ing)|\bdeploy|\brestart|\bscal(?:e|ing)|\bupgrad(?:e|ing)|\brelease\b|发布|滚动|重启|扩缩?容|缩容|升级`),
 		},
 	},
@@ -53,6 +54,22 @@ var symptoms = []Symptom{
 			regex.New(`(?i)\b(?:client|source|src|real|original|remote)[ -]?(?:ip|addr)|\baddress of (?:a|the) node\b|客户端.{0,4}(?:IP|` +
 				`地址)|源\s*(?:IP|地址)|真实\s*IP`),
 		},
+	},
+	{
+		Sees: say.F("A Service is recreated and should keep its address"),
+		Means: say.F("With the annotation preserve-lb-on-delete (CCM v2.10.0 or newer) the load balancer stays when its Service is deleted, and a new " +
+			"Service can name it with the annotation id. To see what deletion would do: lbremedy doctor --checks deletion --severity info"),
+		words: words{
+			regex.New(`(?i)\b(?:keep|preserv|retain|reus)\w*|保留|不变|复用`),
+			regex.New(`(?i)\b(?:ip|address)\b|地址`),
+			regex.New(`(?i)\b(?:recreat|re-creat|delet|mov(?:e|ing)|migrat)\w*|重建|重新创建|删除|迁移`),
+		},
+	},
+	{
+		Sees: say.F("The loadBalancerClass can't be changed"),
+		Means: say.F("Kubernetes lets nobody change the class of a Service. For a load balancer of the other kind, create a second Service, move the traffic, and " +
+			"delete the first one. To check its manifest: lbremedy doctor -f FILE"),
+		words: words{regex.New(`(?i)may not change once set|\bloadBalancerClass\b.*\b(?:chang|immutable)|(?:CLB|NLB).{0,6}(?:换成|改成|切换)`)},
 	},
 	{
 		Sees:  say.F("The load balancer was deleted by hand or is gone"),
@@ -74,7 +91,7 @@ var symptoms = []Symptom{
 		Sees:  say.F("The Service stays pending without an Event"),
 		Check: pending.ID,
 		words: words{
-			regex.New(`(?i)\bpending\b|一直.{0,6}(?:等待|创建中)|没有.{0,4}(?:外部|公网)\s*(?:IP|地址)`),
+			regex.New(`(?i)\bpending\b|Events: +<none>|一直.{0,6}(?:等待|创建中)|没有.{0,4}(?:外部|公网)\s*(?:IP|地址)`),
 		},
 	},
 	{
@@ -82,9 +99,9 @@ var symptoms = []Symptom{
 		Means: say.F("The controller leaves out nodes that aren't ready, virtual nodes, nodes of the control plane, and those " +
 			"with a label that excludes them. To see why: lbremedy plan NAMESPACE/SERVICE"),
 		words: words{
-			regex.New(`(?i)\bnodes?\b|节点`),
-			regex.New(`(?i)\bmasters?\b|\bcontrol[- ]plane\b|\bno(?:t (?:a )?)? backend|\bnot? (?:added|in the)|控制面|管控节点|` +
-				`(?:没有|未|不)(?:被)?(?:加入|添加|挂载)|不是后端`),
+			regex.New(`(?i)\bnodes?\b|节点|\bECS\b`),
+			regex.New(`(?i)\bmasters?\b|\bcontrol[- ]plane\b|\bno(?:t (?:a )?)? backend|单节点|就?一台|\bnot? (?:added|in the)|控制面|管控节点|` +
+				`(?:没有|未|不)(?:被)?(?:加入|添加|挂载)|不是后端|没有后端`),
 		},
 	},
 	{
@@ -98,7 +115,7 @@ var symptoms = []Symptom{
 		Sees:  say.F("Pods get unequal shares of the traffic"),
 		Check: nodeWeights.ID,
 		words: words{
-			regex.New(`(?i)\bune(?:ven|qual)|\bimbalanc|\bunbalanc|\bnot (?:evenly|balanced)|\bskew|不均|倾斜|不平衡`),
+			regex.New(`(?i)\bune(?:ven|qual)|\bimbalanc|\bunbalanc|\bnot (?:evenly|balanced)|\bevenly\b|\bmost of the traffic\b|\btimes the traffic\b|\bskew|不均|倾斜|不平衡`),
 		},
 	},
 	{

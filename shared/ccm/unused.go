@@ -27,6 +27,9 @@ func UnusedSettings(svc *corev1.Service) []Unused {
 	if NLB(svc) {
 		list = slices.Concat(networkSettings, groupSettings)
 	}
+	// Listeners of HTTP and HTTPS check health only if health-check-flag is on (setDefaultValueForListener in clbv1/listeners.go).
+	flag, _ := Annotation(svc, "health-check-flag")
+	unchecked := !NLB(svc) && flag != "on" && len(has) > 0 && !slices.ContainsFunc(has, func(p string) bool { return p != "http" && p != "https" })
 	var out []Unused
 	for _, s := range list {
 		if value, _ := Annotation(svc, s.short); value == "" {
@@ -35,8 +38,12 @@ func UnusedSettings(svc *corev1.Service) []Unused {
 		of := strings.Fields(s.of)
 		lacks := func(p string) bool { return !slices.Contains(has, p) }
 		switch on, _ := Annotation(svc, s.with); {
+		case s.short == "health-check-type" && !NLB(svc) && slices.ContainsFunc(has, func(p string) bool { return strings.HasPrefix(p, "http") }):
+			// Listeners of HTTP check in that way whatever it says.
 		case len(has) > 0 && len(of) > 0 && !slices.ContainsFunc(of, func(p string) bool { return !lacks(p) }):
 			out = append(out, Unused{Name: s.short, Protocols: of})
+		case unchecked && s.short != "health-check-flag" && (strings.HasPrefix(s.short, "health") || s.short == "unhealthy-threshold"):
+			out = append(out, Unused{Name: s.short, With: "health-check-flag"})
 		case s.with != "" && !strings.EqualFold(on, "on"):
 			out = append(out, Unused{Name: s.short, With: s.with})
 		}

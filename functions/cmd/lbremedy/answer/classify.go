@@ -174,7 +174,7 @@ func (c *classifying) answer(t paste.Text) error {
 		c.about[m.Class] = t.Service
 	}
 	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
-	if m.Class == event.Ignored && t.Kind == paste.Message && t.Why == "" && asks(t.Input.Message) {
+	if m.Class == event.Ignored && t.Kind == paste.Message && asks(t.Input.Message) {
 		if s, ok := doctor.SymptomIn(t.Input.Message); ok {
 			a.Check = s.Check
 			if !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Sees.String() == s.Sees.String() }) {
@@ -200,10 +200,10 @@ func (c *classifying) answer(t paste.Text) error {
 }
 
 // logged is in a line of a log, and not in what a person asks.
-var logged = regex.New(`[{}\[\]=<>]|\d:\d\d`)
+var logged = regex.New(`[{}\[\]=|]|\d\d:\d\d:\d\d`)
 
 // asks reports whether a text may be a person's question.
-func asks(text string) bool { return len(text) <= 240 && !logged().MatchString(text) }
+func asks(text string) bool { return len(text) <= 2000 && !logged().MatchString(text) }
 
 // table prints the rows that have waited.
 func (c *classifying) table() {

@@ -119,14 +119,15 @@ type manifest struct {
 var fields = map[string][]string{
 	"local-ports": {"spec", "ports"}, "loadBalancerClass": {"spec", "loadBalancerClass"}, "annotations": {"metadata", "annotations"},
 	"loadBalancerSourceRanges": {"spec", "loadBalancerSourceRanges"}, "clients": {"spec", "loadBalancerSourceRanges"},
-	"ipv6": {"spec", "loadBalancerSourceRanges"},
+	"ipv6": {"spec", "loadBalancerSourceRanges"}, "loadBalancerIP": {"spec", "loadBalancerIP"}, "spec.type": {"spec", "type"}, "ports": {"spec", "ports"},
 }
 
 // line returns the line of what a finding is about: the annotation that its key names, or that with the load balancer
 // which it reuses, or another field; else that of the name.
 func (m *manifest) line(f doctor.Finding) int {
-	of, _, _ := strings.Cut(strings.TrimPrefix(f.Key, "both/"), "/")
-	for _, key := range []string{f.Key, ccm.AnnotationKey(&m.Service, of)} {
+	key := strings.TrimPrefix(strings.TrimPrefix(f.Key, "both/"), "unfilled/")
+	of, _, _ := strings.Cut(key, "/")
+	for _, key := range []string{key, ccm.AnnotationKey(&m.Service, of)} {
 		if _, ok := m.Annotations[key]; ok {
 			return m.at("metadata", "annotations", key)
 		}
@@ -298,8 +299,19 @@ func (d document) object(data []byte, kind string, at func(path ...string) int) 
 	case head.Kind == "":
 		return nil, say.Errorf("the document that starts in line %d has no kind", d.begins())
 	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1": // Knative has a kind Service, too
-		var other struct{ Metadata metav1.ObjectMeta }
+		var other struct {
+			Metadata metav1.ObjectMeta
+			Spec     struct {
+				Template struct{ Metadata metav1.ObjectMeta }
+			}
+		}
 		_ = json.Unmarshal(data, &other) // of what is no object, nothing is known
+		all := maps.Clone(other.Metadata.Annotations)
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, other.Spec.Template.Metadata.Annotations)
+		other.Metadata.Annotations = all
 		maps.DeleteFunc(other.Metadata.Annotations, func(key, _ string) bool {
 			return !strings.HasPrefix(key, ccm.Prefix) && !strings.HasPrefix(key, ccm.LegacyPrefix)
 		})

@@ -26,7 +26,7 @@ var syncFailed = []string{"reconcile loadbalancer failed", "Reconciler error"}
 var (
 	klogLine = regex.New(`(?s)^[^"]{0,240}?\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ ([\w./-]+:\d+)\] (.*)$`)
 	zapLine  = regex.New(`(?s)^(?:[^"]{0,240}?\s)?(DEBUG|INFO|WARN|ERROR|DPANIC|PANIC|FATAL)\t(.*?)\s*(\{.*\})?\s*$`)
-	logfmt   = regex.New(`\blevel=\w+.*\bmsg=|\bmsg=.*\blevel=\w+`)
+	logfmt   = regex.New(`\b(?:level|reason)=\w+.*\bmsg=|\bmsg=.*\blevel=\w+`)
 	pair     = regex.New(`(?s)(?:^|\s)"?([A-Za-z_][\w.]*)"?=("(?:[^"\\]|\\.)*"|\{[^{}]*\}|[^\s"]+)`)
 	leading  = regex.New(`(?s)^"((?:[^"\\]|\\.)*)"(?:\s|$)`)
 	logger   = regex.New(`^([A-Za-z][\w./-]*)\s+"`)
@@ -34,6 +34,7 @@ var (
 		`type: '(\w*)' reason: '(\w*)' (.*)$`)
 	inlineLog = regex.New(`"kind":\s*"(\w+)"`)
 	ownError  = regex.New(`\[SDKError\] API: \w*(?:LoadBalancer|Listener|VServerGroup|ServerGroup|AccessControl)`)
+	balancers = regex.New(`\b[sn]lb(?:[.-][a-z0-9-]+)*\.aliyuncs\.com`)
 	syncing   = regex.New(`failed to (?:ensure|delete|update) load balancer`)
 )
 
@@ -160,7 +161,7 @@ func logRecord(get func(keys ...string) string) Text {
 		// its beginning proves nothing, so it does not stand there.
 		if e, ok := toolError(said); ok {
 			t.Input.Message, t.Why = e.Input.Message, e.Why
-			if t.Why == "" && !syncing().MatchString(said) {
+			if t.Why == "" && !syncing().MatchString(said) && !balancers().MatchString(said) {
 				t.Why = notController
 			}
 			break

@@ -118,9 +118,23 @@ func (r *Reader) value(data []byte) error {
 			return r.value(inner)
 		}
 	}
-	switch {
+	for _, path := range [][]string{{"hits", "hits"}, {"resourceLogs"}, {"scopeLogs"}, {"logRecords"}} { // of Elasticsearch and OpenTelemetry
+		at := keys
+		for _, key := range path[:len(path)-1] {
+			at = keysIn(at[key])
+		}
+		var all []json.RawMessage
+		if json.Unmarshal(at[path[len(path)-1]], &all) == nil && all != nil {
+			return r.values(all)
+		}
+	}
+	switch nested := keysIn(keysIn(keys["kubernetes"])["event"]); {
+	case nested != nil: // of Metricbeat
+		return r.fields(nested)
 	case keys["_source"] != nil: // of a search
 		return r.value(keys["_source"])
+	case keys["attributes"] != nil && textIn(keysIn(keys["body"]), "stringValue") != "":
+		return r.record(keys)
 	case v.SpecVersion != "" && keys["data"] != nil:
 		return r.published(keys["data"])
 	case text("Code") != "" && keys["Message"] != nil && (keys["RequestId"] != nil || keys["HostId"] != nil):
@@ -142,6 +156,27 @@ func (r *Reader) value(data []byte) error {
 	}
 	return r.fields(keys)
 }
+
+// record takes an Event as OpenTelemetry's receiver k8sevents writes it: the message is the body, and the rest are attributes.
+func (r *Reader) record(keys map[string]json.RawMessage) error {
+	var list []struct {
+		Key   string
+		Value struct{ StringValue string }
+	}
+	_ = json.Unmarshal(keys["attributes"], &list) // attributes of another form say nothing
+	of := map[string]string{}
+	for _, a := range list {
+		of[a.Key] = a.Value.StringValue
+	}
+	return r.found(Text{Kind: Fields, Service: name(of["k8s.namespace.name"], objectOf(of["k8s.event.name"])), Input: event.Input{
+		Reason: of["k8s.event.reason"], Type: textIn(keys, "severityText"), Message: textIn(keysIn(keys["body"]), "stringValue")}})
+}
+
+// eventName is the name of an Event: that of the object, and the time in nanoseconds.
+var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
+
+// objectOf returns the name of what an Event of this name is about.
+func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
 // wrapped returns the Event under a key, or what holds it at most so many levels below, also where they are texts; nil if there is none.
 func wrapped(data json.RawMessage, levels int) json.RawMessage {
@@ -271,8 +306,10 @@ func (r *Reader) fields(keys map[string]json.RawMessage) error {
 	if in.Message == "" && in.Reason == "" {
 		t.Why = noKeys
 	}
-	t.Service = name(textIn(keys, "namespace", "Namespace", "EventNamespace"), textIn(keys, "name", "Name", "EventObject"))
-	return r.found(about(t, textIn(keys, kindKeys...)))
+	of := keysIn(keys["involved_object"])
+	t.Service = name(cmp.Or(textIn(keys, "namespace", "Namespace", "EventNamespace"), textIn(of, "namespace")),
+		cmp.Or(textIn(keys, "name", "Name", "EventObject"), textIn(of, "name")))
+	return r.found(about(t, cmp.Or(textIn(keys, kindKeys...), textIn(of, "kind"))))
 }
 
 // yamlOpens is how an Event, or a list of them, begins in YAML.

@@ -50,6 +50,9 @@ func (t Text) Classify(by *event.Classifier) event.Match {
 		return event.Match{Class: event.Ignored, Why: t.Why}
 	}
 	m := by.Classify(t.Input)
+	if said := t.Input.Message; m.Class == event.Unclassified && t.Kind == Message && mentions().MatchString(said) && !complains().MatchString(said) {
+		return event.Match{Class: event.Ignored, Why: "It names an annotation, and tells of no error."}
+	}
 	if t.Or != "" && (m.Class == event.Ignored || m.Class == event.Unclassified) {
 		in := t.Input
 		in.Message = t.Or
@@ -69,6 +72,7 @@ type Reader struct {
 	more    func(line string) (more, last bool) // whether a line belongs to the block, and ends it
 	done    func(text string) error             // takes the block
 	table   *columns                            // of the rows that come
+	cut     string                              // what the next line has of the last column's name
 	service string                              // that is described
 	raw     string                              // the line as it came
 	flat    bool                                // no JSON of several lines, and no YAML
@@ -148,6 +152,7 @@ var (
 	eventsLine = regex.New(`^Events:\s*(<none>)?\s*$`)
 	xmlOpens   = regex.New(`^\s*<(?:\?xml|Error>)`)
 	keyOpens   = regex.New(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	keyed      = regex.New(`^[\w.@-]+:\s+(\{.*\})$`)
 	levelOpens = regex.New(`^Level:\s*(?:Normal|Warning)\s*$`)
 )
 
@@ -162,6 +167,8 @@ func (r *Reader) begin(line string) error {
 		return r.beginObject(trimmed)
 	case trimmed == "---":
 		return nil
+	case keyed().MatchString(trimmed) && json.Valid([]byte(keyed().FindStringSubmatch(trimmed)[1])): // a log as a console shows it
+		return r.object(keyed().FindStringSubmatch(trimmed)[1])
 	case yamlOpens().MatchString(line) && !r.flat:
 		return r.open(line, yamlGoesOn, r.yaml)
 	case keyOpens().MatchString(line) && !strings.Contains(line, "-----END"):
@@ -217,6 +224,8 @@ func (r *Reader) plain(text string) error {
 }
 
 var (
+	mentions  = regex.New(`service\.beta\.kubernetes\.io/`)
+	complains = regex.New(`(?i)error|fail|invalid|denied|refus|must|exceed|can ?not|not |错误|失败|无效|拒绝`)
 	typed     = regex.New(`^\W*(?:kubectl|helm|lbremedy)\s`)
 	annotated = regex.New(`^\W*service\.beta\.kubernetes\.io/[\w-]+"?\s*(?:[:=]\s*\S*)?$`)
 )

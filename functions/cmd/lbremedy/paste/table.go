@@ -23,15 +23,22 @@ var (
 	cell    = regex.New(`\S+(?: \S+)*`)
 	capital = regex.New(`^[A-Z][A-Z .:]*$`)
 	words   = regex.New(`(?:LAST|FIRST) SEEN|\S+`)
-	dashes  = regex.New(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
+	// cutHeader is the header of the Events that kubectl describe prints, with the beginning of its last column.
+	cutHeader = regex.New(`^\s*Type\s+Reason\s+Age\s+From\s+(M\w*)$`)
+	dashes    = regex.New(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
 )
 
 // header takes in the header of a table, and the line of dashes below it.
 func (r *Reader) header(line string) bool {
-	if dashes().MatchString(line) && r.table != nil {
+	trimmed := strings.TrimSpace(line)
+	if r.table != nil && (dashes().MatchString(line) || r.cut != "" && (trimmed == r.cut || strings.Trim(trimmed, "-") == "")) {
 		return true
 	}
-	trimmed := strings.TrimSpace(line)
+	if m := cutHeader().FindStringSubmatch(line); m != nil && strings.HasPrefix("Message", m[1]) { // a terminal has broken it
+		r.cut = strings.TrimPrefix("Message", m[1])
+		line += r.cut
+		trimmed = strings.TrimSpace(line)
+	}
 	c := &columns{kind: Table, wide: gap().MatchString(trimmed)}
 	if !capital().MatchString(strings.ReplaceAll(trimmed, "\t", " ")) {
 		if c.kind = Describe; !strings.Contains(line, "Reason") || !strings.HasSuffix(trimmed, "Message") || !strings.Contains(line, "From") {
@@ -157,7 +164,7 @@ func (r *Reader) levels(text string) error {
 		key, value, _ := strings.Cut(line, ":")
 		fields[key] = strings.TrimSpace(value)
 	}
-	return r.found(about(Text{Kind: Fields, Service: name(fields["Namespace"], fields["Name"]),
+	return r.found(about(Text{Kind: Fields, Service: name(fields["Namespace"], objectOf(fields["Name"])),
 		Input: event.Input{Type: fields["Level"], Reason: fields["Reason"], Message: fields["Message"]}}, fields["Kind"]))
 }
 
