@@ -39,7 +39,7 @@ var (
 var fixed = []Fixed{
 	{Name: "address-type", What: say.F("address type"), of: clb, Made: "internet", Effect: failing, Instead: another},
 	{Name: "resource-group-id", What: say.F("resource group"), of: both, Effect: failing,
-		Instead: say.F("Leave the annotation as it is, or remove it. The console of Resource Management moves a load balancer to another resource group.")},
+		Instead: say.F("Leave the annotation as it is, or remove it. Resource Management moves a load balancer to another resource group.")},
 	{Name: ChargeType, What: say.F("charge type"), of: clb,
 		Effect:  say.F("A change to %s interrupts the traffic and cannot be undone. After a change to anything else, every full sync fails.", PayByLCU),
 		Instead: say.F("Change the charge type at a time when an interruption does no harm.")},

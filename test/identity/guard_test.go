@@ -207,7 +207,7 @@ func TestGuard(t *testing.T) {
 		}
 		return made
 	}
-	edit := func(svc *corev1.Service, e guardedEdit) (error, string) {
+	edit := func(svc *corev1.Service, e guardedEdit) (warned string, err error) {
 		t.Helper()
 		by := "person"
 		if e.by != "" {
@@ -215,7 +215,6 @@ func TestGuard(t *testing.T) {
 		}
 		heard.take()
 		services := client(by).CoreV1().Services(svc.Namespace)
-		var err error
 		if e.patch == "" {
 			err = services.Delete(ctx, svc.Name, metav1.DeleteOptions{DryRun: dry})
 		} else {
@@ -225,11 +224,11 @@ func TestGuard(t *testing.T) {
 			}
 			_, err = services.Patch(ctx, svc.Name, types.MergePatchType, []byte(e.patch), metav1.PatchOptions{DryRun: dry}, sub...)
 		}
-		return err, heard.take()
+		return heard.take(), err
 	}
 	judge := func(mode string, svc *corev1.Service, e guardedEdit, says string) {
 		t.Helper()
-		err, warned := edit(svc, e)
+		warned, err := edit(svc, e)
 		switch {
 		case mode == "deny" && says != "":
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), guard.Allow) {
@@ -285,7 +284,7 @@ func TestGuard(t *testing.T) {
 		actions := map[string][]admissionv1.ValidationAction{"warn": {admissionv1.Warn, admissionv1.Audit}, "deny": {admissionv1.Deny, admissionv1.Audit}}[mode]
 		identity.Guard(t, c, metav1.LabelSelectorOpNotIn, free, named(made[0]), nil, actions...)
 		await(t, func() bool {
-			err, warned := edit(made[0], edits[0])
+			warned, err := edit(made[0], edits[0])
 			return mode == "warn" && strings.Contains(warned, typeGone) || mode == "deny" && apierrors.IsForbidden(err)
 		})
 		for i, e := range edits {
@@ -301,12 +300,12 @@ func TestGuard(t *testing.T) {
 	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is deleted.
 	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, named(elsewhere), []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
 	gone := guardedEdit{name: "a deletion in a protected namespace"}
-	await(t, func() bool { err, _ := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
+	await(t, func() bool { _, err := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
 	judge("deny", elsewhere, gone, protected)
 	if err := c.Client().CoreV1().Namespaces().Delete(ctx, free, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { err, _ := edit(elsewhere, gone); return err == nil })
+	await(t, func() bool { _, err := edit(elsewhere, gone); return err == nil })
 }
 
 // named returns the name of a Service.

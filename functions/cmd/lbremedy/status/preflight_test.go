@@ -224,7 +224,8 @@ func TestPreflightOfPod(t *testing.T) {
 	says := strings.Join(strings.Fields(got.Out), " ")
 	for _, want := range []string{
 		"All checks are ok.", "The API server accepts an annotation of ",
-		"The RAM role lbremedy allows all ", " actions of the classes. The doctor needs 1 more: ecs:DescribeSecurityGroupAttribute.",
+		"The RAM role lbremedy allows all ",
+		" actions of the classes. The doctor needs 2 more: cs:DescribeResourcesDeleteProtection, ecs:DescribeSecurityGroupAttribute.",
 		"To run the doctor, too, run infra/ram/roles.sh with --class up --doctor.",
 	} {
 		if !strings.Contains(says, want) {
