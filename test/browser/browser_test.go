@@ -309,10 +309,13 @@ func TestConsole(t *testing.T) {
 		if got := eval[[]string](x, `[...document.querySelectorAll(".command .copy")].map(c => c.dataset.copy)`); len(got) < 4 || !slices.Equal(got, commands) {
 			t.Errorf("the buttons copy %q, and the commands are %q", got, commands)
 		}
-		if got := eval[string](x, `[...document.querySelectorAll(".lines, .finding")].map(e => [...e.childNodes].map(n => n.nodeType === 3 ? n.data : "").join("")).join()`); strings.Contains(got, "kubectl") || strings.Contains(got, "lbremedy ") {
+		sentences := `[...document.querySelectorAll(".lines, .finding")].flatMap(e => [...e.childNodes]).filter(n => n.nodeType === Node.TEXT_NODE).
+			map(n => n.data).join("")`
+		if got := eval[string](x, sentences); strings.Contains(got, "kubectl") || strings.Contains(got, "lbremedy ") {
 			t.Errorf("a command is inside a sentence: %s", got)
 		}
-		if got := eval[[]string](x, `[...document.querySelectorAll(".command span:not(.hidden)")].filter(w => w.offsetHeight > 30).map(w => w.textContent)`); len(got) > 0 {
+		broken := `[...document.querySelectorAll(".command span:not(.hidden)")].filter(w => w.offsetHeight > 30).map(w => w.textContent)`
+		if got := eval[[]string](x, broken); len(got) > 0 {
 			t.Errorf("these words are broken: %q", got)
 		}
 		x.do(chromedp.Click(css(".command .copy")))
