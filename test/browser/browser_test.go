@@ -485,7 +485,7 @@ func TestConsole(t *testing.T) {
 		x.do(chromedp.Navigate(w.At("/questions")), Live())
 		order(t, w, "away")
 		x.sees("NATS is not reached since")
-		x.sees("What you see is what was read before.")
+		x.sees("The page shows what was read before.")
 		x.sees("The controller can't find the load balancer")
 		x.again("NATS away")
 		x.do(chromedp.Navigate(w.At("/")), Live())

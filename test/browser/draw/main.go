@@ -29,7 +29,7 @@ const chinese = "zh-CN"
 
 var (
 	opened = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))}
-	ofCase = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))}
+	ofCase = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course")), browser.Live()}
 	answer = append(opened[:1:1], chromedp.Click(chromedp.CSS("[data-every]")),
 		chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")))
 )

@@ -41,7 +41,7 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 		return nil, err
 	}
 	if err != nil {
-		p.Note("What can't be read is left out: %s", command.Clean(err.Error()))
+		p.Note("Unreadable entries are left out: %s", command.Clean(err.Error()))
 	}
 	list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !within(p.Cluster, i) })
 	for _, i := range list {
