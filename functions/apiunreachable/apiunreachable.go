@@ -64,14 +64,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: finding.Then(ctl.Network()),
 		Cause:   why.Name,
-		Ask:     ask(why, ctl).And("The controller's log has all its attempts: %s.", c.LogQuery()).Then(remedy.Together(peers)),
+		Ask:     ask(why, ctl, c.LogQuery()).Then(remedy.Together(peers)),
 	}, nil
 }
 
-// ask asks to repair what the cause names. Who can do that depends on how the controller runs.
-func ask(why remedy.Cause, ctl ccm.Controller) say.Text {
+// ask asks to repair what the cause names. Who can do that depends on how the controller runs; log prints its attempts.
+func ask(why remedy.Cause, ctl ccm.Controller, log string) say.Text {
 	if ctl.DaemonSet {
-		return why.Ask.Then(ccm.ThenRetries())
+		return say.F("The controller's log has all its attempts: %s.", log).Then(why.Ask).Then(ccm.ThenRetries())
 	}
-	return say.F("On a managed cluster, ACK runs the controller and its network: open a ticket with Alibaba Cloud. On any other cluster: %s", why.Ask)
+	return say.F("On a managed cluster, ACK runs the controller and its network: open a ticket with Alibaba Cloud.").
+		And("On any other cluster, look at the attempts in the controller's log: %s.", log).And("Then: %s", why.Ask)
 }

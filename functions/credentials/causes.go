@@ -91,7 +91,7 @@ func ask(why remedy.Cause, ctl ccm.Controller) say.Text {
 	case ctl.DaemonSet:
 		role := say.F("Check that the node still has its RAM role and that its metadata service at 100.100.100.200 answers.")
 		return say.F("Check the controller's configuration, the ConfigMap cloud-config in kube-system.").
-			And("If it has an access key: %s If not: %s", why.Ask, role).Then(restart)
+			And("After a change, restart the controller: %s.", ccm.RestartCommand()).And("If it has an access key: %s If not: %s", why.Ask, role)
 	}
 	return say.F("On a managed cluster, the controller's credentials belong to ACK: authorize the service roles of ACK again in its console.").
 		And("If that does not help, open a ticket with Alibaba Cloud.")

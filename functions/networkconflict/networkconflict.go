@@ -109,7 +109,8 @@ func another(c *remedy.Case, lb *ccm.Instance, reusable []ccm.Instance) say.Text
 		}
 		return ask.And("The controller then creates another one.")
 	case ccm.Synced(c.Service):
-		return say.F("The Service is bound to the address %s and never moves. Delete and recreate it, which changes its address.", address).
+		return say.F("The Service is bound to the address %s and never moves. Save it, then delete and recreate it, which changes its address: %s.",
+			address, "kubectl -n "+c.Service.Namespace+" get service "+c.Service.Name+" -o yaml").
 			And("Name a load balancer in the cluster's VPC in the annotation %s, or leave it out to have the controller create one.",
 				ccm.AnnotationKey(c.Service, ccm.BalancerID)).Then(free)
 	}

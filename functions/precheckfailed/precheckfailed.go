@@ -107,14 +107,14 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if slices.ContainsFunc(items, func(i item) bool { return kindOf(i.code) < 0 }) {
 		asks = append(asks, say.F("Look up the calls that lbremedy does not know in the documentation of the new release."))
 	}
-	var ask say.Text
+	ask := say.F("The doctor shows what each full sync would change: lbremedy doctor --checks drift.").
+		And("The report has at most 20 items of a kind. Read it all: %s.", readCommand)
 	for _, more := range asks {
 		ask = ask.Then(more)
 	}
 	return remedy.Plan{
 		Finding: say.F("The controller's check before an upgrade found changes that the new release would make: %s.", say.Clauses(says, 20)),
-		Ask: ask.And("The doctor shows what each full sync would change: lbremedy doctor --checks drift.").
-			And("The report has at most 20 items of a kind. Read it all: %s.", readCommand),
+		Ask:     ask,
 	}, nil
 }
 

@@ -101,9 +101,9 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 	return remedy.Plan{
 		Finding: finding.And("CCM %s cannot ask for any other kind. Only CCM %s or newer can ask for one that is billed by LCU.", ctl.Version, ccm.FirstChargeType()),
 		Cause:   "CCM " + ctl.Version.String(),
-		Ask: up.Ask(ccm.FirstPayByLCU()).
+		Ask: up.Ask(ccm.FirstPayByLCU()).Then(up.Rights).
 			And("From %s on, the controller creates CLBs that are billed by LCU.", ccm.FirstPayByLCU()).
-			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU).Then(up.Rights),
+			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU),
 		Note: up.Note(),
 	}, nil
 }

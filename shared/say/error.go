@@ -2,17 +2,22 @@ package say
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Errorf is fmt.Errorf for an error that people read: Of tells it as a message.
 func Errorf(format string, args ...any) error {
-	m := Message{Format: format}
-	for _, a := range args {
-		if err, ok := a.(error); ok {
-			a = Of(err)
+	m, args := Message{Format: format}, slices.Clone(args)
+	for i, a := range args {
+		switch one := a.(type) {
+		case error:
+			a = Of(one)
+		case time.Duration:
+			args[i] = span(one)
 		}
 		m.Args = append(m.Args, plain(a))
 	}

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
@@ -112,6 +113,8 @@ func plain(a any) any {
 		return a
 	case interface{ Word() Text }:
 		return a.Word()
+	case time.Duration:
+		return span(a)
 	case error, fmt.Stringer:
 		return fmt.Sprint(a)
 	}
@@ -130,6 +133,18 @@ func plain(a any) any {
 		return v.Float()
 	}
 	return fmt.Sprint(a)
+}
+
+// span returns a time as people write it: 1m and 2h, not 1m0s and 2h0m0s.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // MarshalJSON writes a text that is the same in every language as a string, and any other as the list of its messages.

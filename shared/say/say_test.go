@@ -124,3 +124,18 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+// A time is written as people do, in a text and in an error.
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		time.Minute: "1m", 2 * time.Hour: "2h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 0: "0s", -5 * time.Minute: "-5m",
+		30 * time.Hour: "30h", time.Hour + 10*time.Minute: "1h10m", time.Hour + 5*time.Second: "1h0m5s", 1500 * time.Millisecond: "1.5s",
+	} {
+		if got := say.F("%s", d).String(); got != want {
+			t.Errorf("%s is %q, want %q", d, got, want)
+		}
+		if got := say.Errorf("after %s", d).Error(); got != "after "+want {
+			t.Errorf("the error says %q", got)
+		}
+	}
+}

@@ -81,8 +81,17 @@ type Incident struct {
 	Failing int        `json:"failing"`
 	Members []Member   `json:"members"` // those that fail first, by name
 	Tickets []Notified `json:"tickets"` // by sink
-	Finding string     `json:"finding,omitempty"`
+	Finding say.Text   `json:"finding,omitempty"`
 	at      time.Time  // of the newest record
+}
+
+// In returns the incident with its sentences in a language.
+func (i Incident) In(l *say.Language) Incident {
+	i.Finding, i.Members = say.Literal(i.Finding.In(l)), slices.Clone(i.Members)
+	for k, m := range i.Members {
+		i.Members[k] = m.In(l)
+	}
+	return i
 }
 
 // Notified is what one sink knows of an incident.
@@ -229,7 +238,7 @@ func (i *Incident) sort() {
 	i.Members = append([]Member{}, slices.Concat(v.open, v.over)...)
 	if len(i.Members) > 0 {
 		m := lead(i.Members)
-		i.Cause, i.Finding = m.Cause, m.Finding.String()
+		i.Cause, i.Finding = m.Cause, m.Finding
 	}
 	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }

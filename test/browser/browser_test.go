@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	permissions "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -258,6 +259,73 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
+	// What waits for a person comes before all numbers, of which those that are zero are muted. The head of a case has what a person decides by.
+	t.Run("first", func(t *testing.T) {
+		x := open(t, b, day)
+		x.do(chromedp.Navigate(w.At("/")), Live())
+		order := eval[[]string](x, `[...document.querySelectorAll("main > section")].map(s => s.id)`)
+		if want := []string{"alarms", "waits", "counts", "lately", "clusters"}; !slices.Equal(order, want) {
+			t.Errorf("the parts are %q, want %q", order, want)
+		}
+		muted := `[...document.querySelectorAll(".tiles li")].filter(e => e.classList.contains("zero") !== /^[0–]/.test(e.innerText) ||
+			(getComputedStyle(e.firstElementChild).borderStyle === "dashed") !== e.classList.contains("zero")).map(e => e.innerText)`
+		if got := eval[[]string](x, muted); len(got) > 0 {
+			t.Errorf("muted, or not, are %q", got)
+		}
+		if n := eval[int](x, `document.querySelectorAll(".tiles .zero").length`); n == 0 {
+			t.Error("no number is zero")
+		}
+		x.do(chromedp.Navigate(w.At("/cases?q=shop/images")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#ask")))
+		head := eval[string](x, `document.querySelector("#head").innerText`)
+		for _, want := range []string{"shop/images", "needs-approval", "no traffic", "high risk"} {
+			if !strings.Contains(head, want) {
+				t.Errorf("the head lacks %q: %s", want, head)
+			}
+		}
+		beside := `(b => document.querySelectorAll("button.primary").length === 1 && b.top < document.querySelector("#result").getBoundingClientRect().bottom &&
+			b.left > document.querySelector("h1").getBoundingClientRect().left + 400)(document.querySelector("#ask button.primary").getBoundingClientRect())`
+		if !eval[bool](x, beside) {
+			t.Error("no single primary button is beside the title")
+		}
+		x.do(chromedp.Click(css("#ask button[value=approve]")), chromedp.WaitVisible(css("#sure")))
+		for _, want := range []string{"Impact:", "no traffic", "cannot be undone", "203.0.113."} {
+			x.sees(want)
+		}
+		x.quiet(w)
+	})
+
+	// Each command is in a box of its own, with a button that copies it as it is; no word of it is broken.
+	t.Run("commands", func(t *testing.T) {
+		x := open(t, b, day)
+		for _, name := range []string{"clipboard-read", "clipboard-write"} {
+			if _, err := chromedp.Call(x.Context, permissions.SetPermission, permissions.SetPermissionParams{
+				Permission: &permissions.PermissionDescriptor{Name: name}, Setting: permissions.PermissionSettingGranted,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.do(chromedp.Navigate(w.At("/cases?q=shop/mail")), Live(), chromedp.Click(css(".rows a")), chromedp.WaitVisible(css("#course")))
+		commands := eval[[]string](x, `[...document.querySelectorAll(".command code")].map(c => c.textContent)`)
+		if got := eval[[]string](x, `[...document.querySelectorAll(".command .copy")].map(c => c.dataset.copy)`); len(got) < 4 || !slices.Equal(got, commands) {
+			t.Errorf("the buttons copy %q, and the commands are %q", got, commands)
+		}
+		sentences := `[...document.querySelectorAll(".lines, .finding")].flatMap(e => [...e.childNodes]).filter(n => n.nodeType === Node.TEXT_NODE).
+			map(n => n.data).join("")`
+		if got := eval[string](x, sentences); strings.Contains(got, "kubectl") || strings.Contains(got, "lbremedy ") {
+			t.Errorf("a command is inside a sentence: %s", got)
+		}
+		broken := `[...document.querySelectorAll(".command span:not(.hidden)")].filter(w => w.offsetHeight > 30).map(w => w.textContent)`
+		if got := eval[[]string](x, broken); len(got) > 0 {
+			t.Errorf("these words are broken: %q", got)
+		}
+		x.do(chromedp.Click(css(".command .copy")))
+		x.has(".copy.done")
+		if got := eval[string](x, `navigator.clipboard.readText()`); got != commands[0] {
+			t.Errorf("copied is %q, not %q", got, commands[0])
+		}
+		x.quiet(w)
+	})
+
 	// In a narrow window each case is a card with all that its line has: no column is cut off.
 	t.Run("cards", func(t *testing.T) {
 		x := open(t, b, half)
@@ -417,7 +485,7 @@ func TestConsole(t *testing.T) {
 		x.do(chromedp.Navigate(w.At("/questions")), Live())
 		order(t, w, "away")
 		x.sees("NATS is not reached since")
-		x.sees("What you see is what was read before.")
+		x.sees("The page shows what was read before.")
 		x.sees("The controller can't find the load balancer")
 		x.again("NATS away")
 		x.do(chromedp.Navigate(w.At("/")), Live())

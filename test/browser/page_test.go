@@ -100,7 +100,7 @@ const foreign = `(() => {
 	const walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
 	while (walk.nextNode()) tell(walk.currentNode.parentElement, walk.currentNode.data);
 	if (document.documentElement.lang !== "en")
-		for (const e of document.querySelectorAll("p, h1, h2, summary"))
+		for (const e of document.querySelectorAll("p, h1, h2, summary, dd, li, label, td"))
 			if (!e.querySelector("[lang]") && behind.test(e.innerText)) found.push(e.innerText);
 	for (const e of document.querySelectorAll("*"))
 		for (const a of e.attributes) if (/^(aria-label|title|alt|data-(?!version|state|copy$|every).*)$/.test(a.name)) tell(e, a.value);

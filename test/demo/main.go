@@ -289,6 +289,9 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	sum.wrong = append(sum.wrong, leftovers(ctx, tb, h.Env.Stream, g.fixtures)...)
 	last()
 	if keep {
+		if err := identity.Proves(ctx, tb.Cluster); err != nil { // an answer before that counts for nothing
+			return err
+		}
 		address, ended, err := console(ctx, dir, tb, server.URL(), token)
 		if err != nil {
 			return err

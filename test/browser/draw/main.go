@@ -1,12 +1,13 @@
 // Draw takes the pictures of the console and of cards in chats: "make capture" runs it.
 //
-// With a folder it writes the console's pictures into that; with a page of HTML and a file it
-// writes a picture of the page.
+// With a folder it writes the console's pictures into that, with -every those of each page, as wide as a computer and a phone, in
+// each language. With a page of HTML and a file it writes a picture of the page.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/browser"
 )
 
-// A picture is a page as it is looked at.
+// A picture is a page as it is looked at, all of it if the look has no height.
 type picture struct {
 	name, path string
 	look       browser.Look
@@ -28,7 +29,7 @@ const chinese = "zh-CN"
 
 var (
 	opened = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".incident summary"))}
-	ofCase = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course"))}
+	ofCase = []chromedp.Action[chromedp.Void]{chromedp.Click(chromedp.CSS(".rows a")), chromedp.WaitVisible(chromedp.CSS("#course")), browser.Live()}
 	answer = append(opened[:1:1], chromedp.Click(chromedp.CSS("[data-every]")),
 		chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")))
 )
@@ -45,17 +46,46 @@ var pictures = []picture{
 	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 760}, before: answer},
 }
 
+// pages are those of the console, and a case that is fixed, one that asks, and plans to approve.
+var pages = []picture{
+	{name: "now", path: "/"}, {name: "questions", path: "/questions", before: opened}, {name: "cases", path: "/cases"},
+	{name: "case-fixed", path: "/cases?q=cart", before: ofCase}, {name: "case-asks", path: "/cases?q=dns", before: ofCase},
+	{name: "case-mail", path: "/cases?q=mail", before: ofCase}, {name: "answer", path: "/questions", before: answer},
+	{name: "doctor", path: "/doctor", before: []chromedp.Action[chromedp.Void]{chromedp.WaitVisible(chromedp.CSS("#findings"))}},
+	{name: "policy", path: "/policy"}, {name: "classes", path: "/classes"}, {name: "class", path: "/classes/tag-missing"},
+}
+
+// every returns the pictures of all pages.
+func every() []picture {
+	var all []picture
+	for _, p := range pages {
+		for _, width := range []int64{wide, 400} {
+			for _, language := range []string{"en", chinese} {
+				p := p
+				p.look = browser.Look{Width: width, Language: language}
+				p.name = fmt.Sprintf("%s.%d.%s", p.name, width, language)
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
 func main() {
+	all := flag.Bool("every", false, "draw each page, as wide as a computer and a phone, in each language")
+	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var err error
-	switch len(os.Args) {
-	case 2:
-		err = draw(ctx, os.Args[1])
-	case 3:
-		err = drawPage(ctx, os.Args[1], os.Args[2])
+	switch {
+	case flag.NArg() == 1 && *all:
+		err = draw(ctx, flag.Arg(0), every())
+	case flag.NArg() == 1:
+		err = draw(ctx, flag.Arg(0), pictures)
+	case flag.NArg() == 2 && !*all:
+		err = drawPage(ctx, flag.Arg(0), flag.Arg(1))
 	default:
-		err = errors.New("usage: draw FOLDER, or draw PAGE FILE")
+		err = errors.New("usage: draw [-every] FOLDER, or draw PAGE FILE")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
@@ -80,7 +110,7 @@ func legible(tab context.Context) error {
 	return err
 }
 
-func draw(ctx context.Context, folder string) error {
+func draw(ctx context.Context, folder string, pictures []picture) error {
 	b, closeBrowser, err := browser.Open(ctx)
 	if err != nil {
 		return err
@@ -96,17 +126,7 @@ func draw(ctx context.Context, folder string) error {
 		if err != nil {
 			return err
 		}
-		err = p.look.Set(tab)
-		if err == nil {
-			err = legible(tab)
-		}
-		if err == nil {
-			err = chromedp.Do(tab, append([]chromedp.Action[chromedp.Void]{chromedp.Navigate(w.At(p.path)), browser.Live()}, p.before...)...)
-		}
-		var png []byte
-		if err == nil {
-			png, err = chromedp.Run(tab, chromedp.CaptureScreenshot())
-		}
+		png, err := take(tab, p.look, append([]chromedp.Action[chromedp.Void]{chromedp.Navigate(w.At(p.path)), browser.Live()}, p.before...)...)
 		end()
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", p.name, err)
@@ -116,6 +136,28 @@ func draw(ctx context.Context, folder string) error {
 		}
 	}
 	return nil
+}
+
+// take returns a picture of what a tab shows after some actions: all of it if the look has no height.
+func take(tab context.Context, look browser.Look, actions ...chromedp.Action[chromedp.Void]) ([]byte, error) {
+	whole := look.Height == 0
+	look.Height = max(look.Height, 100)
+	err := look.Set(tab)
+	if err == nil {
+		err = legible(tab)
+	}
+	if err == nil {
+		err = chromedp.Do(tab, actions...)
+	}
+	if err == nil && whole {
+		if look.Height, err = chromedp.Run(tab, chromedp.Evaluate[int64]("document.documentElement.scrollHeight")); err == nil {
+			err = look.Set(tab)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return chromedp.Run(tab, chromedp.CaptureScreenshot())
 }
 
 // drawPage takes a picture of a whole page.
@@ -134,20 +176,7 @@ func drawPage(ctx context.Context, page, file string) error {
 		return err
 	}
 	defer end()
-	look := browser.Look{Width: 1000, Height: 100}
-	var png []byte
-	if err = look.Set(tab); err == nil {
-		err = chromedp.Do(tab, chromedp.Navigate("file://"+page))
-	}
-	if err == nil {
-		look.Height, err = chromedp.Run(tab, chromedp.Evaluate[int64]("document.documentElement.scrollHeight"))
-	}
-	if err == nil {
-		err = look.Set(tab)
-	}
-	if err == nil {
-		png, err = chromedp.Run(tab, chromedp.CaptureScreenshot())
-	}
+	png, err := take(tab, browser.Look{Width: 1000}, chromedp.Navigate("file://"+page))
 	if err != nil {
 		return fmt.Errorf("draw %s: %w", page, err)
 	}

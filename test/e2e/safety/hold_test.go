@@ -174,3 +174,26 @@ func TestBreaker(t *testing.T) {
 	r.Testbed.Resume(r.Ctx)
 	r.Ends("next", event.Fixed)
 }
+
+// A raised budget wakes what waits for it: that of the class, and that of the cluster.
+func TestRaisedBudget(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ spent, raised string }{
+		"class":   {"{class: 1, least: 100}", "{class: 5, least: 100}"},
+		"cluster": {"{share: 1%, least: 1}", "{share: 1%, least: 5}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: "+tt.spent+"\n").Start()
+			r.Create("first", nil)
+			r.Ends("first", event.Fixed)
+			r.Create("web", nil)
+			held := r.Held("web", event.HeldByBudget)
+			if !strings.Contains(held.Rule.String(), "The budget of the "+name+" is spent: ") {
+				t.Errorf("the rule is %q", held.Rule)
+			}
+			r.Policy(rig.Careful + "budgets: " + tt.raised + "\n")
+			r.Ends("web", event.Fixed)
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,4 +54,28 @@ func TestUndo(t *testing.T) {
 	r.Says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", fixed.Case)
 	r.Says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", undone.Case, "--apply")
 	r.Says(0, "undone", "", "show", fixed.Case, "--history")
+}
+
+// What a person has undone is no attempt: a fix that works is undone as often as somebody likes, and made again on their word.
+func TestUndoLeavesAttempts(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {attempts: 2}\n").Start()
+	r.Answerable()
+	r.Must(r.Testbed.Fail(r.Ctx, testbed.LostTag().As("web")))
+	for n := range 4 {
+		asked := r.Ends("web", event.Asked)
+		if asked.Digest == "" {
+			t.Fatalf("after %d undos no plan can be approved: %s %s", n, asked.Rule, asked.Ask)
+		}
+		r.Says(0, "approved the plan", "", "approve", asked.Case)
+		fixed := r.Ends("web", event.Fixed)
+		if n == 3 {
+			return
+		}
+		r.Says(0, "undone", "", "undo", fixed.Case, "--apply")
+		r.Ends("web", event.Undone)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"%sbandwidth":"%d"}}}`, rig.Prefix, n+1) // the controller syncs, and fails
+		_, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Patch(r.Ctx, "web", types.MergePatchType, patch, metav1.PatchOptions{})
+		r.Must(err)
+	}
 }

@@ -31,7 +31,7 @@ type question struct {
 	Plan    approval.Question
 	Record  *event.Record // the newest of the case's class; nil if absent
 	Closed  error         // why nobody can answer it; nil: somebody can
-	Missed  error         // why the person's last answer did not come about
+	Missed  error         // why the person's last answer was not saved
 	Answers []kube.Approval
 	Mine    bool   // the person has answered it
 	Apply   string // the command that applies an approved plan, where nothing else does

@@ -44,19 +44,9 @@ func (s *server) doctor(*http.Request) (page, error) {
 	}) {
 		open[c.Service.String()] = c
 	}
-	for _, f := range b.Result.Findings { // the worst first
+	b.Groups = groupsOf(b.Result.Findings, open)
+	for _, f := range b.Result.Findings {
 		b.Counts[f.Severity.String()]++
-		i := slices.IndexFunc(b.Groups, func(g found) bool { return g.About == f.About })
-		if i < 0 {
-			g := found{About: f.About, Severity: f.Severity.String()}
-			if f.About.Kind == doctor.Service {
-				g.Case = open[f.About.String()]
-			}
-			b.Groups, i = append(b.Groups, g), len(b.Groups)
-		}
-		if g := &b.Groups[i]; f.Check != pending || g.Case == nil {
-			g.Findings = append(g.Findings, f)
-		}
 	}
 	b.More = max(0, len(b.Groups)-listed)
 	b.Groups = b.Groups[:min(len(b.Groups), listed)]
@@ -70,4 +60,24 @@ func (s *server) doctor(*http.Request) (page, error) {
 	}
 	b.Unknown = b.Unknown[:min(len(b.Unknown), listed)]
 	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
+}
+
+// groupsOf groups findings, the worst first, by what they are about, with the open case of each Service, by its name. What the case tells
+// better is left out.
+func groupsOf(findings []doctor.Finding, open map[string]*past) []found {
+	var groups []found
+	for _, f := range findings {
+		i := slices.IndexFunc(groups, func(g found) bool { return g.About == f.About })
+		if i < 0 {
+			g := found{About: f.About, Severity: f.Severity.String()}
+			if f.About.Kind == doctor.Service {
+				g.Case = open[f.About.String()]
+			}
+			groups, i = append(groups, g), len(groups)
+		}
+		if g := &groups[i]; f.Check != pending || g.Case == nil {
+			g.Findings = append(g.Findings, f)
+		}
+	}
+	return groups
 }

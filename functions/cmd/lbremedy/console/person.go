@@ -19,10 +19,10 @@ type person struct {
 	mu   sync.Mutex
 	user string                      // as the API server knows them; empty: it has not said yet
 	may  map[string]right            // by namespace
-	fell map[approval.Question]lapse // answers that did not come about
+	fell map[approval.Question]lapse // answers that were not saved
 }
 
-// A lapse is why an answer did not come about.
+// A lapse is why an answer was not saved.
 type lapse struct {
 	at  time.Time
 	why error
@@ -97,7 +97,7 @@ func (p *person) name(ctx context.Context) string {
 	return p.user
 }
 
-// miss keeps why an answer did not come about, until somebody gives another one.
+// miss keeps why an answer was not saved, until somebody gives another one.
 func (p *person) miss(about approval.Question, why error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

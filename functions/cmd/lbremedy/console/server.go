@@ -114,6 +114,7 @@ func (s *server) words(l *say.Language) template.FuncMap {
 	}
 	return template.FuncMap{
 		"prose":    func(text any) template.HTML { return prose(fmt.Sprint(text), region, l) },
+		"words":    func(command string) []string { return strings.Split(command, " ") },
 		"pieces":   func(t say.Text) []say.Piece { return say.Pieces(t.In(l)) },
 		"steps":    func(r *event.Record) []stepRow { return stepsOf(p, r) },
 		"fix":      func(f doctor.Finding) []stepRow { return stepsOf(p, &event.Record{Plan: event.Plan{Steps: f.Steps}}) },

@@ -36,9 +36,10 @@ func commandFirst(l *say.Language, list []Field) []Field {
 	}
 	list = slices.Clone(list)
 	room := mostWords - (n - words(list[finding].Text))
-	if begin, _ := lead(list[finding].Text, room); next > todo && (words(begin) > room || strings.HasSuffix(begin, "…")) {
+	begin, _ := lead(list[finding].Text, room)
+	if next > todo && names(list[next].Text) && (words(begin) > room || strings.HasSuffix(begin, "…")) {
 		step := list[next]
-		step.Text = strings.TrimPrefix(step.Text, l.Phrase("Run one of the commands above.")+" ")
+		step.Text = strings.TrimSpace(strings.TrimPrefix(step.Text, l.Phrase("Run one of the commands above.")))
 		list = slices.Insert(slices.Delete(list, next, next+1), todo, step)
 		n, _ = wordsToCommand(list)
 		room = mostWords - (n - words(list[finding].Text))
@@ -48,9 +49,14 @@ func commandFirst(l *say.Language, list []Field) []Field {
 	return slices.Insert(list, max(finding, todo, next)+1, Field{Name: l.Phrase("Details"), Text: rest})
 }
 
+// names reports whether a text has a command.
+func names(text string) bool {
+	return slices.ContainsFunc(say.Pieces(text), func(p say.Piece) bool { return p.Command })
+}
+
 // wordsToCommand counts the words before the first command, with those of the headline, and reports whether there is a command.
 func wordsToCommand(list []Field) (n int, found bool) {
-	n = 2
+	n = 3 // a node has two words
 	for _, f := range list {
 		for i, piece := range say.Pieces(strings.TrimSpace(f.Text)) {
 			if i == 0 {

@@ -49,6 +49,20 @@ func beforeCommand(t *testing.T, screen string) int {
 	return n
 }
 
+// aboutOther matches the scenarios of failures that are about no Service.
+var aboutOther = regexp.MustCompile(`(?m)^about: (node|cluster)`)
+
+// firstCommand reports whether a text has a command, and returns how many words come before the first one.
+func firstCommand(text string) (has bool, before int) {
+	for _, piece := range say.Pieces(text) {
+		if piece.Command {
+			return true, before
+		}
+		before += len(strings.Fields(piece.Text))
+	}
+	return false, before
+}
+
 // Whatever a class finds and asks, a command comes within 60 words, and nothing that was found is lost.
 func TestCommandFirst(t *testing.T) {
 	t.Parallel()
@@ -105,6 +119,11 @@ func TestCommandFirst(t *testing.T) {
 			}
 		}
 		shown(func(r *event.Record) { r.Digest = "" })
+		if has, before := firstCommand(r.Ask.String()); has && before > 60 {
+			t.Errorf("%s: %d words of the question before its first command: %s", file, before, r.Ask)
+		} else if has && aboutOther.Match(data) {
+			shown(func(r *event.Record) { r.Digest, r.Service.Kind, r.Impact = "", "Node", "" }) // no other command is named
+		}
 		shown(func(r *event.Record) {
 			r.Digest, r.Steps = "0123456789abcdef", []event.StepRecord{{Text: say.Literal("trigger a resync"), Wakes: true}}
 		})

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -25,21 +24,21 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 		}
 		return "lbremedy approve " + r.Case
 	case event.NeedsAction, event.Status(event.Failed):
-		above := ""
-		if slices.ContainsFunc(say.Pieces(r.Ask.String()), func(p say.Piece) bool { return p.Command }) {
-			above = l.Phrase("Run one of the commands above.") + " "
+		var above say.Text
+		if names(r.Ask.String()) {
+			above = say.F("Run one of the commands above.")
 		}
 		switch {
 		case found:
-			return above + l.Phrase("To look again: lbremedy doctor --checks %s", check)
+			return above.And("To look again: lbremedy doctor --checks %s", check).In(l)
 		case byHand && r.Digest != "":
 			return "lbremedy doctor --fix permissions --apply --approve " + r.Digest
 		case byHand:
-			return above + l.Phrase("Then run the command again that began the case.")
+			return above.And("Then run the command again that began the case.").In(l)
 		case other:
-			return strings.TrimSpace(above)
+			return above.In(l)
 		}
-		return above + l.Phrase("The case ends by itself when the failure is over. To look again: lbremedy plan %s", name)
+		return above.And("The case ends by itself when the failure is over. To look again: lbremedy plan %s", name).In(l)
 	case event.Rejected:
 		return l.Phrase("You will not be asked again about this plan, only about another one.") + "\n" +
 			l.Phrase("The person who rejected it can approve it after all: lbremedy approve %s", r.Case)

@@ -214,9 +214,9 @@ func Steps(p *cli.Program, r event.Record) []PlanStep {
 	return list
 }
 
-// changes tells what the controller's sync changes beside the steps; empty if nothing.
+// changes tells what the controller's sync changes beside the steps; empty if nothing, or if that sync is over.
 func changes(p *cli.Program, r event.Record) string {
-	if len(r.Changes) == 0 {
+	if len(r.Changes) == 0 || r.Phase == event.Settled && r.Result.Worked() {
 		return ""
 	}
 	text := p.Phrase("The controller's next full sync also changes:")

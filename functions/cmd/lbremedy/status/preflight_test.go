@@ -135,7 +135,7 @@ func TestPreflight(t *testing.T) {
 	var out strings.Builder
 	slow.Out, slow.Now = &out, func() time.Time { return time.Now().Add(-2 * time.Minute) }
 	if code := root.Run(t.Context(), slow, []string{"preflight"}); code != command.CodeFailed ||
-		!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "The clock here is 2m0s behind that of") {
+		!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "The clock here is 2m behind that of") {
 		t.Errorf("with a clock that is late: code %d: %s", code, out.String())
 	}
 	admin := sc.Cloud.Admin()

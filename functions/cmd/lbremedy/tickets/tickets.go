@@ -41,12 +41,11 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 		return nil, err
 	}
 	if err != nil {
-		p.Note("What can't be read is left out: %s", command.Clean(err.Error()))
+		p.Note("Unreadable entries are left out: %s", command.Clean(err.Error()))
 	}
 	list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !within(p.Cluster, i) })
 	for _, i := range list {
 		for k, m := range i.Members {
-			i.Members[k] = m.In(p.Language())
 			i.Members[k].Result = event.Result(m.Status())
 			if m.Stood != "" {
 				m.Result = m.Stood
@@ -99,11 +98,15 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 					return err
 				}
 			}
-			return p.Print(list, func() {
+			english := make([]ticket.Incident, len(list))
+			for n, i := range list {
+				english[n] = i.In(nil)
+			}
+			return p.Print(english, func() {
 				t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
 				t.Prose("cause")
 				for _, i := range list {
-					t.AppendRow([]any{i.ID, cli.Plain(i.Cause), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), cli.Plain(sinks(i.Tickets))})
+					t.AppendRow([]any{i.ID, cli.Plain(i.Cause), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), cli.Plain(sinks(p, i.Tickets))})
 				}
 				t.Render()
 				noteUntold(ctx, p, s, list)
@@ -140,11 +143,11 @@ func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ti
 }
 
 // sinks says what the sinks know, in one line.
-func sinks(list []ticket.Notified) string {
+func sinks(p *cli.Program, list []ticket.Notified) string {
 	count := map[string]int{}
 	var order []string
 	for _, t := range list {
-		word := t.Sink + " " + standing(t)
+		word := t.Sink + " " + standing(p, t)
 		if t.Service == "" && t.ID != "" && t.ID != t.Key {
 			word += " " + t.ID
 		}
@@ -157,18 +160,33 @@ func sinks(list []ticket.Notified) string {
 			order[n] = fmt.Sprintf("%s (%d)", word, count[word])
 		}
 	}
-	return cmp.Or(strings.Join(order, ", "), "none")
+	return cmp.Or(strings.Join(order, ", "), p.Phrase("none"))
 }
 
 // standing returns the word for what a sink knows.
-func standing(t ticket.Notified) string {
+func standing(p *cli.Program, t ticket.Notified) string {
 	switch {
 	case t.Refused:
-		return "refused"
-	case t.Error != "":
-		return "waiting"
+		return p.Phrase("refused")
+	case t.Error != "", t.Status == ticket.None:
+		return p.Phrase("waiting")
+	case t.Status == ticket.Closed:
+		return p.Phrase("closed")
 	}
-	return cmp.Or(string(t.Status), "waiting")
+	return p.Phrase("open")
+}
+
+// result returns the word for how a Service stands.
+func result(p *cli.Program, m ticket.Member) string {
+	switch m.Result {
+	case ticket.Moved:
+		return p.Phrase("moved")
+	case ticket.ByHand:
+		return p.Phrase("closed")
+	case ticket.Muted:
+		return p.Phrase("muted")
+	}
+	return p.Tell(event.Status(m.Result).Word())
 }
 
 // incident returns the one that a name means: its ID or the beginning of one.
@@ -205,24 +223,24 @@ or by the ID or reference of one of its tickets.`,
 			if err != nil {
 				return err
 			}
-			return p.Print(i, func() { showIncident(p, i) })
+			return p.Print(i.In(nil), func() { showIncident(p, i) })
 		}),
 	}
 }
 
 func showIncident(p *cli.Program, i ticket.Incident) {
-	word := p.Paint(cli.Green, "over")
+	word := p.Paint(cli.Green, p.Phrase("over"))
 	if i.Open {
-		word = p.Paint(cli.Yellow, "open")
+		word = p.Paint(cli.Yellow, p.Phrase("open"))
 	}
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, i.ID), word)
-	p.Field("Since", cli.Clock(i.Since)+", "+p.Ago(i.Since)+" ago")
+	p.Field("Since", p.Phrase("%s, %s ago", cli.Clock(i.Since), p.Ago(i.Since)))
 	p.Field("Cause", i.Cause)
-	p.Field("Finding", i.Finding)
+	p.Field("Finding", p.Tell(i.Finding))
 	fmt.Fprintln(p.Out)
 	t := p.Table("about", "cluster", "case", "result", "age")
 	for _, m := range i.Members {
-		t.AppendRow([]any{command.Clean(m.Service.String()), m.Cluster, m.Case, string(m.Result), p.Ago(m.At)})
+		t.AppendRow([]any{command.Clean(m.Service.String()), m.Cluster, m.Case, result(p, m), p.Ago(m.At)})
 	}
 	t.Render()
 	if len(i.Tickets) == 0 {
@@ -232,11 +250,11 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 	t = p.Table("sink", "ticket", "status", "sent", "last", "error")
 	t.Prose("error")
 	for _, k := range i.Tickets {
-		last := "never"
+		last := p.Phrase("never")
 		if !k.At.IsZero() {
-			last = p.Ago(k.At) + " ago"
+			last = p.Phrase("%s ago", p.Ago(k.At))
 		}
-		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, cli.Plain(cmp.Or(k.Error, k.Missed))})
+		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(p, k), k.Number, last, cli.Plain(cmp.Or(k.Error, k.Missed))})
 	}
 	t.Render()
 }
@@ -281,7 +299,7 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) (
 	}
 	var lines []string
 	for _, t := range found {
-		lines = append(lines, p.Phrase("%s: %s, %s of incident %s", t.Sink, standing(t), cmp.Or(t.ID, t.Key), t.Incident))
+		lines = append(lines, p.Phrase("%s: %s, %s of incident %s", t.Sink, standing(p, t), cmp.Or(t.ID, t.Key), t.Incident))
 	}
 	return strings.Join(lines, "\n"), nil
 }

@@ -65,7 +65,7 @@ func TestTickets(t *testing.T) {
 			Service: event.Service{Namespace: "shop", Name: "web", UID: operator.UID(1)}, Event: "e", Message: "unpaid", EventTime: now,
 		},
 		Run:     event.Run{Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker"},
-		Plan:    event.Plan{Finding: say.Literal("The account is in arrears."), Cause: "bill"},
+		Plan:    event.Plan{Finding: say.F("Money is not the problem."), Cause: "bill"},
 		Outcome: event.Outcome{Ask: say.Literal("Pay.")},
 	}
 	if err := operator.Seed(ctx, s, r); err != nil {
@@ -81,6 +81,16 @@ func TestTickets(t *testing.T) {
 		len(list[0].Tickets) != 1 || list[0].Members[0].Result != "needs-action" || list[0].Members[0].Stood != "needs-action" {
 		t.Fatalf("got %+v, %v", list, err)
 	}
+	c.Env["LANG"] = "zh_CN.UTF-8"
+	for _, args := range [][]string{{"tickets", "ls"}, {"tickets", "show", list[0].ID}} {
+		if got := run(0, `"Money is not the problem."`, "", append(args, "-o", "json")...); strings.Contains(got.Out, "format") {
+			t.Errorf("%v: JSON is not in English sentences: %s", args, got.Out)
+		}
+	}
+	run(0, "ops 未结束", "", "tickets", "ls")
+	run(0, "  待处理  ", "", "tickets", "show", list[0].ID)
+	run(0, "问题不在余额。", "", "tickets", "show", list[0].ID)
+	delete(c.Env, "LANG")
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
 	run(0, "   needs-action   ", "", "tickets", "show", list[0].ID)
 	run(0, "ops: open, lbr-", "", "show", "shop/web")

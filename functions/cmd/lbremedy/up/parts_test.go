@@ -41,7 +41,7 @@ func TestParts(t *testing.T) {
 		"notifier's doctor":     {append(nats, "--parts", "notifier", "--doctor", "1h"), "--doctor: only the worker runs the doctor"},
 		"no runs":               {append(nats, "--runs", "0"), "--runs: 0 is less than one"},
 		"worker's probes":       {append(nats, "--parts", "worker", "--probe", "10m"), "--probe: only the notifier probes"},
-		"probes too often":      {append(nats, "--probe", "1m"), "--probe: 1m0s is less than 3m0s"},
+		"probes too often":      {append(nats, "--probe", "1m"), "--probe: 1m is less than 3m"},
 		"probe of no class": {append(nats, "--probe", "10m", "--probe-classes", "quotas"),
 			`--probe-classes: unknown class "quotas": the nearest are quota, `},
 		"probes in no place":    {append(nats, "--probe", "10m", "--probe-namespace", "A/b"), "--probe-namespace: no namespace can be called"},

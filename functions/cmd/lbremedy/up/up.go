@@ -511,7 +511,7 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 			u.Log().Error("the scheduled run failed; the next one tries again", "error", event.Redact(err.Error()))
 		default:
 			report(said, u.Now(), r.Result)
-			u.Note("Scheduled run: %s opened, %d closed, %d stand, %d unknown. To see the findings: lbremedy doctor.",
+			u.Note("Scheduled run: %s opened, %d closed, %d still open, %d unknown. To see the findings: lbremedy doctor.",
 				say.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
 	}

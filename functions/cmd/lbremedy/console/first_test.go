@@ -1,0 +1,60 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
+	"github.com/lbremedy/lbremedy/shared/control"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// Each thing that keeps plans from being applied, or failures from being seen, is a line of the strip, and says what a person does about it.
+func TestStrip(t *testing.T) {
+	t.Parallel()
+	var c clusterNow
+	if got := c.alarms(0); len(got) > 0 {
+		t.Errorf("of nothing: %+v", got)
+	}
+	c.Cluster, c.Exporter = "c1", &status.Exporter{}
+	c.Pauses, c.Breakers = []control.Pause{{By: "ann"}}, []control.Breaker{{Class: "quota"}, {Class: control.AnyClass}}
+	c.Places.Free = map[string]time.Time{"": time.Now(), "tag-missing": time.Now()}
+	list := c.alarms(2)
+	wants := []struct{ text, command, link string }{
+		{"The exporter is silent: failures are not seen.", "", ""}, {"Writes are paused. ", "lbremedy resume --cluster c1", ""},
+		{"quota", "lbremedy breaker close quota --cluster c1", "/classes/quota"}, {"", "lbremedy resume --cluster c1", ""},
+		{"The budget of the cluster is spent until ", "", "/policy?cluster=c1"}, {"The budget of the class tag-missing is spent until ", "", "/policy?cluster=c1"},
+		{"Failed and still open: 2 cases.", "", "/cases?result=failed"},
+	}
+	if len(list) != len(wants) {
+		t.Fatalf("%d alarms, want %d: %+v", len(list), len(wants), list)
+	}
+	for i, want := range wants {
+		if got := list[i]; !strings.Contains(got.Text.String(), want.text) || got.Command != want.command || got.Link != want.link {
+			t.Errorf("alarm %d is %q with %q and %q, want %+v", i, got.Text, got.Command, got.Link, want)
+		}
+	}
+}
+
+// Findings are told by what they are about, with its open case, which tells better that a Service waits for its load balancer.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	of := func(check, service string) doctor.Finding {
+		return doctor.Finding{Check: check, About: doctor.About{Kind: doctor.Service, Namespace: "shop", Name: service}, Text: say.Literal(check)}
+	}
+	web := &past{}
+	got := groupsOf([]doctor.Finding{of("lb-gone", "web"), of(pending, "api"), of(pending, "web"), of("drift", "web")}, map[string]*past{"shop/web": web})
+	said := ""
+	for _, g := range got {
+		said += g.About.String()
+		for _, f := range g.Findings {
+			said += " " + f.Check
+		}
+		said += "; "
+	}
+	if said != "shop/web lb-gone drift; shop/api pending; " || got[0].Case != web || got[1].Case != nil {
+		t.Errorf("it is %q", said)
+	}
+}
