@@ -37,6 +37,7 @@ const (
 	Rights     Part = "RAM permissions"      // of the controller's role
 	Policy     Part = "policy"               // of the operator
 	Failures   Part = "failures"             // of Services, that the stream keeps; left out where none is named
+	Delays     Part = "measured delays"      // of syncs after lbremedy's changes, that the stream keeps; left out as Failures
 )
 
 // parts says how each part is read, and what that takes beside what the parts that it
@@ -79,6 +80,7 @@ var parts = map[Part]struct {
 	Rights:    {read: readRights, reads: ccm.RoleReads, needs: []Part{Detail}},
 	Policy:    {read: readPolicy},                            // it lies where the engine reads it
 	Failures:  {read: readFailures, needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
+	Delays:    {read: readDelays},
 }
 
 // closure returns the parts with all that these need, each once, in a fixed order.
@@ -136,4 +138,5 @@ var words = map[Part]say.Text{
 	Rights:     say.F("RAM permissions"),
 	Policy:     say.F("policy"),
 	Failures:   say.F("failures"),
+	Delays:     say.F("measured delays"),
 }

@@ -55,7 +55,10 @@ type Snapshot struct {
 	// newest of all classes; of a Service that is not in it the stream keeps none, which
 	// it does for 7 days. Nil: no stream is named.
 	Failures map[types.UID]time.Time
-	Heard    time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
+	// Delays are how long the controller took to sync Services after lbremedy had changed them, the oldest
+	// first. Nil: no stream is named.
+	Delays []time.Duration
+	Heard  time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
 
 	// Failed says of each part that could not be read why. A part that nobody asked
 	// for is in neither.
