@@ -62,6 +62,7 @@ type world struct {
 	Guard        kube.Binding                           `json:"guard"` // denies if it is not said
 	Policies     []string                               `json:"policies"`
 	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
+	Ingress      string                                 `json:"ingress"`  // workload of ACK's ingress controller and its number of ready Pods: "Deployment 2"
 	Delays       []int                                  `json:"delays"`   // measured, in seconds; no stream is named if it is not said
 	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
 	Role         string                                 `json:"role"`
@@ -257,6 +258,9 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 			s.Failures[uid(name)] = at
 		}
 	}
+	s.Ingress.Kind, _, _ = strings.Cut(w.Ingress, " ")
+	fmt.Sscanf(w.Ingress, s.Ingress.Kind+" %d", &s.Ingress.Ready)
+	s.Ingress.Service = slices.ContainsFunc(s.Services, func(svc corev1.Service) bool { return name(&svc) == "kube-system/nginx-ingress-lb" })
 	if w.Delays != nil {
 		s.Delays = []time.Duration{}
 		for _, n := range w.Delays {

@@ -21,6 +21,14 @@ const (
 	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
 )
 
+// The ingress controller that ACK installs with a cluster, and its Service
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq).
+const (
+	IngressNamespace  = "kube-system"
+	IngressController = "nginx-ingress-controller"
+	IngressService    = "nginx-ingress-lb"
+)
+
 // What the controller leaves on Services and load balancers.
 const (
 	HashLabel      = "service.beta.kubernetes.io/hash"

@@ -181,6 +181,9 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 	g.s.Marks = map[types.UID]Mark{}
 	var kept room
 	add := func(svc *corev1.Service) error {
+		if svc.Namespace == ccm.IngressNamespace && svc.Name == ccm.IngressService {
+			g.s.Ingress.Service = true
+		}
 		if !watched(svc) {
 			return nil
 		}
@@ -219,6 +222,32 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 func watched(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort ||
 		slices.Contains(svc.Finalizers, ccm.CLBFinalizer) || slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
+}
+
+// readIngress reads how ACK's ingress controller stands.
+func readIngress(ctx context.Context, g *gathering) (int, error) {
+	if g.Only != "" {
+		return 0, nil // it is a matter of the cluster
+	}
+	d, err := g.Kube.Deployment(ctx, ccm.IngressNamespace, ccm.IngressController)
+	if err == nil {
+		g.s.Ingress.Kind, g.s.Ingress.Ready = "Deployment", d.Status.Ready
+		return 1, nil
+	}
+	if !errors.Is(err, kube.ErrNotFound) {
+		return 0, err
+	}
+	sets, err := g.Kube.DaemonSets(ctx, ccm.IngressNamespace)
+	if err != nil {
+		return 0, err
+	}
+	for i := range sets {
+		if sets[i].Name == ccm.IngressController {
+			g.s.Ingress.Kind, g.s.Ingress.Ready = "DaemonSet", sets[i].Status.Ready
+			return 1, nil
+		}
+	}
+	return 0, nil
 }
 
 func readEndpoints(ctx context.Context, g *gathering) (int, error) {

@@ -11,7 +11,7 @@ import (
 var ErrNoCluster = errors.New("no cluster was named")
 
 // afterwards are the parts about a Service that only its place in the cluster makes.
-var afterwards = []Part{Delays, Endpoints, Events, Failures, Guards, Nodes, Rights, Routes}
+var afterwards = []Part{Endpoints, Events, Failures, Guards, Nodes, Rights, Routes}
 
 // ManifestParts returns what the checks look at for Services that are not in the cluster yet.
 func ManifestParts(checks []*Check) []Part {

@@ -37,6 +37,7 @@ const (
 	Rights     Part = "RAM permissions"      // of the controller's role
 	Policy     Part = "policy"               // of the operator
 	Failures   Part = "failures"             // of Services, that the stream keeps; left out where none is named
+	Ingress    Part = "ingress controller"   // ACK's, which runs as a Deployment or a DaemonSet
 	Delays     Part = "measured delays"      // of syncs after lbremedy's changes, that the stream keeps; left out as Failures
 )
 
@@ -80,6 +81,7 @@ var parts = map[Part]struct {
 	Rights:    {read: readRights, reads: ccm.RoleReads, needs: []Part{Detail}},
 	Policy:    {read: readPolicy},                            // it lies where the engine reads it
 	Failures:  {read: readFailures, needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
+	Ingress:   {read: readIngress, reads: []grant.Grant{grant.GetDeployments, grant.ListDaemonSets}, needs: []Part{Services}},
 	Delays:    {read: readDelays},
 }
 
@@ -138,5 +140,6 @@ var words = map[Part]say.Text{
 	Rights:     say.F("RAM permissions"),
 	Policy:     say.F("policy"),
 	Failures:   say.F("failures"),
+	Ingress:    say.F("ingress controller"),
 	Delays:     say.F("measured delays"),
 }

@@ -60,6 +60,13 @@ type Snapshot struct {
 	Delays []time.Duration
 	Heard  time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
 
+	// Ingress says how the ingress controller stands that ACK installs with a cluster.
+	Ingress struct {
+		Kind    string // Deployment or DaemonSet; empty: neither is there
+		Ready   int    // how many of its Pods are ready
+		Service bool   // its Service is there, of whatever type
+	}
+
 	// Failed says of each part that could not be read why. A part that nobody asked
 	// for is in neither.
 	Failed map[Part]error

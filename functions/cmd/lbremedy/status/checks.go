@@ -73,6 +73,9 @@ func (f *flight) rights(ctx context.Context) {
 		if g == grant.ListDaemonSets || g == grant.GetServiceAccounts {
 			r.Namespace = "kube-system" // where the controller's own parts are
 		}
+		if g == grant.GetDeployments {
+			r.Namespace, r.Name = ccm.IngressNamespace, ccm.IngressController
+		}
 		ok, err := f.env.Kube.MayI(ctx, r)
 		if err != nil {
 			f.failed(name, err, say.F("Make sure that the credentials of the kubeconfig are good."))
