@@ -89,6 +89,11 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if err := catalogueTemplate.Execute(&catalogue, all); err != nil {
 		return nil, fmt.Errorf("render the catalogue: %w", err)
 	}
+	texts, err := knownTexts(dir)
+	if err != nil {
+		return nil, err
+	}
+	catalogue.Write(texts)
 	schemas, err := schema.Files(dir)
 	if err != nil {
 		return nil, err
