@@ -400,8 +400,9 @@ func byHand(service string) *discoveryv1.EndpointSlice {
 // measured stores a case whose fix has measured how long the controller takes.
 func (r *rig) measured(took time.Duration) {
 	r.Helper()
-	const uid, class = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "busy"
+	const class = "busy"
 	at := r.now()
+	uid := fmt.Sprintf("0b5a9a53-6c3e-4a4c-9d5e-%012d", time.Now().UnixMicro()%1e12) // each case is another Service's
 	_, header, data, err := event.EncodeRecord(event.Record{
 		Origin: event.Origin{Case: event.CaseID(uid, at), Cluster: testbed.ClusterID, Class: class, Event: "e", EventTime: at,
 			Service: event.Service{Namespace: namespace, Name: "fixed", UID: uid}},
