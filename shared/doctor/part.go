@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -113,9 +112,6 @@ func reads(list []Part) []grant.Grant {
 	}
 	return grant.Set(all)
 }
-
-// AllParts returns all parts, in a fixed order.
-func AllParts() []Part { return closure(slices.Collect(maps.Keys(parts))) }
 
 // words are the parts as sentences name them.
 var words = map[Part]say.Text{

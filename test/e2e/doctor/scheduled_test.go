@@ -87,7 +87,9 @@ func (r *rig) told() []string {
 	var all []string
 	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
 		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-		all = append(all, nameOf(rec))
+		if err != nil || strings.HasPrefix(rec.Class, doctor.ClassPrefix) {
+			all = append(all, nameOf(rec))
+		}
 		return err
 	}))
 	slices.Sort(all)
