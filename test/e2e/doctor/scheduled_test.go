@@ -146,8 +146,12 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	kind := map[string]string{ticket.TypeOpened: "opened", ticket.TypeClosed: "closed"}[e.Type]
+	check, ok := strings.CutPrefix(e.Data.Class, doctor.ClassPrefix)
+	if !ok {
+		return // a fix that has measured the controller
+	}
 	d.mu.Lock()
-	d.came[kind+" "+strings.TrimPrefix(e.Data.Class, doctor.ClassPrefix)]++
+	d.came[kind+" "+check]++
 	d.mu.Unlock()
 	d.r.testbed.Wake()
 }

@@ -408,8 +408,6 @@ func (r *rig) measured(took time.Duration) {
 			Service: event.Service{Namespace: namespace, Name: "fixed", UID: uid}},
 		Run:     event.Run{Phase: event.Settled, Result: event.Fixed, First: at, Began: at, At: at, Attempts: []time.Time{}},
 		Outcome: event.Outcome{Timings: event.Timings{Sync: took}},
-		// Nobody is told of it.
-		Decision: event.Decision{Muted: true},
 	})
 	if err == nil {
 		_, _, err = r.env.Stream.PublishNewer(r.ctx, event.CaseSubject(testbed.ClusterID, uid, class), "", header, data, func(stream.Message) bool { return true })
