@@ -3,6 +3,9 @@ package doctor
 import (
 	_ "embed"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,7 +26,7 @@ var lbGone = &doctor.Check{
 	Doc:   lbGoneDoc,
 	Needs: []doctor.Part{doctor.CLBs}, // without Services it still examines that of the API server
 	Uses: []doctor.Part{doctor.Services, doctor.NLBs, doctor.Named, doctor.Detail,
-		doctor.Listeners, doctor.Groups},
+		doctor.Listeners, doctor.Groups, doctor.Ingress},
 	Find: findLBGone,
 	Fix:  &doctor.Fix{Steps: []remedy.Step{step.TagLB{}, step.ClearStatus{}, step.Touch{}}, Plan: fixLBGone},
 }
@@ -37,6 +40,7 @@ func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 		gone.count[b.NLB != nil]++
 	}
 	gone.apiServer()
+	gone.ingress()
 	if err := s.Err(doctor.Services); err != nil {
 		r.Unknown(doctor.All(doctor.Service), say.Errorf("whether the load balancers of Services exist: %w", err))
 		return
@@ -212,7 +216,7 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 		And("Or delete the Service and create it again.").
 		And("A controller that still remembers the token of the previous creation may need a restart.").
 		Then(step.Allowlisted(svc)).Then(step.NoLongerNeeded(svc))
-	if name(svc) == ingress {
+	if svc.Namespace == ccm.IngressNamespace && svc.Name == ccm.IngressService {
 		f.Key = "ingress"
 		f.Text = f.Text.And("All Ingresses of the cluster's ingress controller are affected.")
 		f.Do = f.Do.And("The manifest to create the Service again is on the page of this check: lbremedy doctor checks lb-gone.").
@@ -229,8 +233,32 @@ func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	return say.Count(g.count[false], "CLB")
 }
 
-// ingress is the Service of the ingress controller that ACK installs with a cluster.
-const ingress = "kube-system/nginx-ingress-lb"
+// ingressApp is the label app of the ingress controller's Pods, as the manifest of its Service selects them.
+const ingressApp = "ingress-nginx"
+
+// ingress reports that the Service of the ingress controller is gone, while that still runs.
+func (g *goneLook) ingress() {
+	if err := g.Err(doctor.Services, doctor.Ingress); err != nil {
+		g.report.Unknown(g.OfCluster(), say.Errorf("whether the ingress controller has its Service: %w", err))
+		return
+	}
+	instead := slices.ContainsFunc(g.Services, func(svc corev1.Service) bool {
+		return svc.Namespace == ccm.IngressNamespace && svc.Spec.Selector["app"] == ingressApp
+	})
+	if g.Ingress.Service || g.Ingress.Ready == 0 || instead {
+		return
+	}
+	const service = ccm.IngressNamespace + "/" + ccm.IngressService
+	_, page, _ := strings.Cut(lbGoneDoc, "```yaml\n")
+	manifest, _, _ := strings.Cut(page, "```")
+	g.report.Add(doctor.Finding{Severity: doctor.Critical, About: g.OfCluster(), Key: "ingress",
+		Evidence: map[string]string{"ready": fmt.Sprint(g.Ingress.Ready), "manifest": manifest},
+		Text: say.F("The Service %s does not exist, but its controller still runs: the %s %s has %s.", service, g.Ingress.Kind, ccm.IngressController,
+			say.Count(g.Ingress.Ready, "ready Pod")).And("No other Service makes its Ingresses reachable from outside."),
+		Do: say.F("Create the Service again with the manifest on the page of this check: lbremedy doctor checks lb-gone.").
+			And("Afterwards, point the DNS names of the Ingresses to the new address."),
+	})
+}
 
 // fixLBGone tags a load balancer that is proven to be the Service's, or makes the controller create
 // one in place of the Service's own that the API says is gone. It asks about one that the Service

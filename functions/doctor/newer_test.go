@@ -54,7 +54,7 @@ func TestNewerController(t *testing.T) {
 				}
 			}
 			svc.Annotations["service.beta.kubernetes.io/alibaba-cloud-load-balancer-bandwidth"] = "5"
-			s := &doctor.Snapshot{Time: now, Cluster: "c1", Given: doctor.AllParts(), Services: []corev1.Service{svc}}
+			s := &doctor.Snapshot{Time: now, Cluster: "c1", Given: doctor.PartsOf(Checks()), Services: []corev1.Service{svc}}
 			s.Controller.Version = version
 			said := 0
 			r := doctor.Examine(s, []*doctor.Check{annotations})

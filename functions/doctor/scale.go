@@ -3,9 +3,13 @@ package doctor
 import (
 	_ "embed"
 	"fmt"
+	"slices"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -13,58 +17,76 @@ import (
 //go:embed scale.md
 var scaleDoc string
 
-// scale looks for numbers beyond what the controller handles well.
+// scale looks for a controller that does not keep up.
 var scale = &doctor.Check{
 	ID:    "scale",
 	Doc:   scaleDoc,
 	Needs: []doctor.Part{doctor.Services},
-	Uses:  []doctor.Part{doctor.Endpoints},
+	Uses:  []doctor.Part{doctor.Delays, doctor.Endpoints},
 	Find:  findScale,
 }
 
-// Numbers above these are findings. They are this project's own thresholds: we found no
-// page of Alibaba Cloud with figures for the controller. The last is what ACK
-// states for the mappings between Services and Pods of a Pro cluster with Terway and
-// IPvlan: https://www.alibabacloud.com/help/en/ack/product-overview/limits
-const (
-	mostBalanced  = 500    // Services of type LoadBalancer
-	mostEndpoints = 3000   // of one Service
-	mostInAll     = 64_000 // endpoints
-)
+// mostInAll is how many mappings between Services and Pods ACK allows in a Pro cluster with Terway and IPvlan:
+// https://www.alibabacloud.com/help/en/ack/product-overview/limits
+const mostInAll = 64_000
 
 func findScale(s *doctor.Snapshot, r *doctor.Report) {
-	services := s.OfType()
-	add := func(about doctor.About, key string, n, most int, text, do say.Text) {
-		if n > most {
-			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: key, Text: text, Do: do,
-				Evidence: map[string]string{"number": fmt.Sprint(n), "threshold": fmt.Sprint(most)}})
-		}
-	}
-	add(s.OfCluster(), "services", len(services), mostBalanced,
-		say.F("The cluster has %d Services of type LoadBalancer, more than %d.", len(services), mostBalanced).
-			And("A restart of the controller syncs all of them in full, three at a time."),
-		say.F("Put an Ingress in front of Services that speak HTTP, or distribute the Services over several clusters."))
+	findDelay(s, r)
 	if err := s.Err(doctor.Endpoints); err != nil {
 		r.Unknown(doctor.About{}, say.Errorf("how many endpoints there are: %w", err))
 		return
 	}
 	all := 0
 	for i := range s.Services {
-		svc := &s.Services[i]
 		n, of := 0, map[discoveryv1.AddressType]int{}
-		for _, slice := range s.Slices[name(svc)] {
+		for _, slice := range s.Slices[name(&s.Services[i])] {
 			of[slice.AddressType] += len(slice.Endpoints)
 			n = max(n, of[slice.AddressType]) // a Pod with addresses of both families counts once
 		}
 		all += n
-		if doctor.Ours(svc) {
-			add(about(svc), "endpoints", n, mostEndpoints,
-				say.F("The Service has %d endpoints, more than %d. Each change of one syncs all its groups.", n, mostEndpoints),
-				say.F("Split the workload into several Services."))
-		}
 	}
-	add(s.OfCluster(), "endpoints", all, mostInAll,
-		say.F("The Services that can be reached from outside have %d endpoints, more than %d.", all, mostInAll).
-			And("Whatever watches all of them takes long to catch up."),
-		say.F("Distribute the workloads over several clusters, or put an Ingress in front of them."))
+	if all > mostInAll {
+		r.Add(doctor.Finding{
+			Severity: doctor.Warning, About: s.OfCluster(), Key: "endpoints",
+			Evidence: map[string]string{"number": fmt.Sprint(all), "threshold": fmt.Sprint(mostInAll)},
+			Text: say.F("The Services that can be reached from outside have %d endpoints, more than %d.", all, mostInAll).
+				And("Whatever watches all of them takes long to catch up."),
+			Do: say.F("Distribute the workloads over several clusters, or put an Ingress in front of them."),
+		})
+	}
 }
+
+// findDelay reports how long the controller takes from a change of a Service to its sync, as the engine has measured it.
+func findDelay(s *doctor.Snapshot, r *doctor.Report) {
+	if err := s.Err(doctor.Delays); err != nil {
+		r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: %w", err))
+		return
+	}
+	services := len(s.OfType())
+	if len(s.Delays) == 0 {
+		if s.Delays != nil && services > 0 {
+			r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: no fix of lbremedy has measured it yet"))
+		}
+		return
+	}
+	sorted := slices.Sorted(slices.Values(s.Delays))
+	half, most := sorted[len(sorted)/2], sorted[len(sorted)-1]
+	f := doctor.Finding{
+		Severity: doctor.Info, About: s.OfCluster(), Key: "delay",
+		Evidence: map[string]string{"measured": fmt.Sprint(len(sorted)), "median": seconds(half), "longest": seconds(most), "services": fmt.Sprint(services)},
+		Text: say.F("The controller has synced a changed Service after %s at the median, and after %s at most, in %s.",
+			duration.HumanDuration(half), duration.HumanDuration(most), say.Count(len(sorted), "measurement")),
+		Do: say.F("Nothing needs to be done."),
+	}
+	// A failed sync is tried again after this at the latest: a change that takes longer waits behind others.
+	if half > ccm.Retry {
+		f.Severity = doctor.Warning
+		f.Text = f.Text.And("That is longer than the controller waits before it retries a failed sync (%s): it does not keep up with the changes.",
+			duration.HumanDuration(ccm.Retry))
+		f.Do = say.F("Put an Ingress in front of Services that speak HTTP, or distribute the Services over several clusters.")
+	}
+	r.Add(f)
+}
+
+// seconds returns a duration in seconds.
+func seconds(d time.Duration) string { return fmt.Sprint(int(d.Seconds())) }

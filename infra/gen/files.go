@@ -91,6 +91,11 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if err := catalogueTemplate.Execute(&catalogue, all); err != nil {
 		return nil, fmt.Errorf("render the catalogue: %w", err)
 	}
+	texts, err := knownTexts(dir)
+	if err != nil {
+		return nil, err
+	}
+	catalogue.Write(texts)
 	schemas, err := schema.Files(dir)
 	if err != nil {
 		return nil, err
@@ -211,7 +216,7 @@ func printed() []schema.Property {
 		{Name: "nextStep", Doc: "what a person does next", Value: new(string)},
 		{Name: "undoneBy", Doc: "ID of the case whose undo has taken away the fix of this one", Value: new(string)},
 		{Name: "waitMs", Doc: "milliseconds until the case is looked at again", Value: new(float64)},
-		{Name: "timingsMs", Doc: "how long each phase of the run took, in milliseconds", Value: new(journal.Timings)},
+		{Name: "timingsMs", Doc: "how long each phase of the run took, and the controller to sync the write, in milliseconds", Value: new(journal.Timings)},
 		{Name: "eventTime", Doc: "when the failure happened that the last run answered", Value: new(time.Time)},
 		{Name: "first", Doc: "when the first run of this case began", Value: new(time.Time)},
 		{Name: "wait"}, {Name: "timings"},

@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/approval"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/probe"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -94,7 +95,7 @@ var clusterWide = []grant.Grant{
 }
 
 // inSystem are the reads of the controller's own parts, which lie in kube-system.
-var inSystem = []grant.Grant{grant.GetDeployments, grant.ListDaemonSets, grant.GetServiceAccounts}
+var inSystem = []grant.Grant{grant.ListDaemonSets, grant.GetServiceAccounts}
 
 // clusterRoles returns one ClusterRole for each holder, as YAML. Nothing is bound:
 // who works with the rights is for the platform to say.
@@ -156,6 +157,9 @@ func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 		if i < 0 {
 			out = append(out, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}})
 			i = len(out) - 1
+			if g == grant.GetDeployments {
+				out[i].ResourceNames = []string{ccm.IngressController} // the only one that anything reads: others may hold secrets
+			}
 		}
 		out[i].Verbs = append(out[i].Verbs, g.Verb)
 	}

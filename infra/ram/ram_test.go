@@ -70,7 +70,7 @@ func TestEnforced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := Narrow(string(d.JSON()), c.Snapshot().AccountID, c.Region(), "c-1")
+	text := sim.Narrow(string(d.JSON()), c.Snapshot().AccountID, c.Region(), "c-1")
 	key := c.Holder("fc", text)
 	config := sdk.NewConfig()
 	client, err := sdkram.NewClientWithOptions(c.Region(), config, credentials.NewStsTokenCredential(key.AccessKeyID, key.Secret, key.Token))
@@ -118,7 +118,7 @@ func TestNarrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := Narrow(string(d.JSON()), "1234567890123456", "cn-hangzhou", "c0ffee")
+	got := sim.Narrow(string(d.JSON()), "1234567890123456", "cn-hangzhou", "c0ffee")
 	for _, want := range []string{
 		`"acs:cs:cn-hangzhou:1234567890123456:cluster/c0ffee"`, `"acs:slb:cn-hangzhou:1234567890123456:loadbalancer/*"`,
 		`"acs:ram:*:*:policy/k8sMasterRolePolicy-*"`, // RAM has no regions, and system policies another owner

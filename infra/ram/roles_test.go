@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/test/pages"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // aliyun stands in for the command line of that name: it keeps what it is told in
@@ -93,7 +94,7 @@ Nothing was done: --apply runs these commands.
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, state, "policy-lbremedy-busy", Narrow(string(file), "1234567890123456", "cn-hangzhou", "c0ffee"))
+	same(t, state, "policy-lbremedy-busy", sim.Narrow(string(file), "1234567890123456", "cn-hangzhou", "c0ffee"))
 	same(t, state, "role-lbremedy-busy", trustFC)
 
 	// The second time there is nothing to do.

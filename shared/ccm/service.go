@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -18,6 +19,14 @@ import (
 const (
 	Prefix       = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
+)
+
+// The ingress controller that ACK installs with a cluster, and its Service
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq).
+const (
+	IngressNamespace  = "kube-system"
+	IngressController = "nginx-ingress-controller"
+	IngressService    = "nginx-ingress-lb"
 )
 
 // What the controller leaves on Services and load balancers.
@@ -139,6 +148,36 @@ func HashWritten(svc *corev1.Service) time.Time {
 		}
 	}
 	return at
+}
+
+// Changed returns when anybody who writes annotations or the spec last wrote, from
+// managedFields; zero if it is not there. Labels and finalizers alone are nothing that
+// the controller syncs by.
+func Changed(svc *corev1.Service) time.Time {
+	var at time.Time
+	for _, f := range svc.ManagedFields {
+		if f.Subresource == "" && f.Time != nil && f.Time.After(at) && mayWrite(f, `"f:spec"`, `"f:annotations"`) {
+			at = f.Time.Time
+		}
+	}
+	return at
+}
+
+// mayWrite reports whether the manager's fields, in JSON, have one of these among them,
+// or are not said.
+func mayWrite(f metav1.ManagedFieldsEntry, fields ...string) bool {
+	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
+}
+
+// SyncDelay returns how long the controller took from the last change of the Service to
+// its full sync. Both times are the API server's, in whole seconds, so that it returns at least one second.
+// It returns 0 if the Service does not show it: the controller has not synced the change yet, or it is not known when.
+func SyncDelay(svc *corev1.Service) time.Duration {
+	changed, synced := Changed(svc), HashWritten(svc)
+	if !InForce(svc) || changed.IsZero() || synced.Before(changed) {
+		return 0
+	}
+	return max(time.Second, synced.Sub(changed))
 }
 
 // OwnAddress reports whether the controller writes the load balancer's own

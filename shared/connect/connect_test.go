@@ -89,7 +89,7 @@ func TestKubeconfigFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Credentials = as(account.Holder("function", ram.Narrow(string(d.JSON()), account.Snapshot().AccountID, account.Region(), "c-1")))
+	c.Credentials = as(account.Holder("function", sim.Narrow(string(d.JSON()), account.Snapshot().AccountID, account.Region(), "c-1")))
 	if clients, err = c.Clients(step.Decode); err != nil {
 		t.Fatal(err)
 	}

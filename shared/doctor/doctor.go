@@ -20,7 +20,6 @@ package doctor
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,36 +76,6 @@ func (c *Check) Parts() []Part {
 
 // Reads returns what gathering the check's parts reads.
 func (c *Check) Reads() []grant.Grant { return reads(c.Parts()) }
-
-// Validate returns what is wrong with the declaration, or nil.
-func (c *Check) Validate() error {
-	var errs []error
-	bad := func(text string) { errs = append(errs, errors.New(text)) }
-	if c.ID == "" {
-		bad("no ID")
-	}
-	if c.Title() == "" {
-		bad("no page: Doc is empty")
-	}
-	if c.Find == nil {
-		bad("no Find")
-	}
-	if len(c.Needs) == 0 {
-		bad("it needs nothing")
-	}
-	for _, p := range c.Parts() {
-		if _, ok := parts[p]; !ok {
-			bad(fmt.Sprintf("there is no part %q", p))
-		}
-	}
-	if c.Fix != nil && (c.Fix.Plan == nil || len(c.Fix.Steps) == 0) {
-		bad("its Fix has no Plan or no Steps")
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("check %q: %w", c.ID, err)
-	}
-	return nil
-}
 
 // Severity says how much a finding matters.
 type Severity int

@@ -3,11 +3,8 @@ package doctor
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -70,16 +67,10 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+func TestParts(t *testing.T) {
 	t.Parallel()
-	if err := check("a", func(*Snapshot, *Report) {}).Validate(); err != nil {
-		t.Error(err)
-	}
-	if err := (&Check{Uses: []Part{"moon"}, Fix: &Fix{}}).Validate(); err == nil {
-		t.Error("nothing is wrong with it")
-	}
-	for _, p := range AllParts() {
-		if p != Policy && len(reads([]Part{p})) == 0 {
+	for p := range parts {
+		if p != Policy && p != Delays && len(reads([]Part{p})) == 0 {
 			t.Errorf("%s reads nothing", p)
 		}
 	}
@@ -89,40 +80,6 @@ func TestValidate(t *testing.T) {
 	}
 	if _, err := Severity(9).MarshalText(); err == nil {
 		t.Error("9 is a severity")
-	}
-}
-
-// A write of labels, finalizers or the status is no change that the controller syncs by.
-func TestMark(t *testing.T) {
-	t.Parallel()
-	at := func(minute int) *metav1.Time {
-		return &metav1.Time{Time: time.Date(2026, 5, 4, 8, minute, 0, 0, time.UTC)}
-	}
-	fields := func(text string) *metav1.FieldsV1 {
-		f := &metav1.FieldsV1{}
-		f.SetRawBytes([]byte(text))
-		return f
-	}
-	for name, tt := range map[string]struct {
-		entries []metav1.ManagedFieldsEntry
-		want    time.Time
-	}{
-		"none":        {nil, time.Time{}},
-		"spec":        {[]metav1.ManagedFieldsEntry{{Time: at(1), FieldsV1: fields(`{"f:spec":{"f:type":{}}}`)}}, at(1).Time},
-		"annotations": {[]metav1.ManagedFieldsEntry{{Time: at(2), FieldsV1: fields(`{"f:metadata":{"f:annotations":{"f:a":{}}}}`)}}, at(2).Time},
-		"not said":    {[]metav1.ManagedFieldsEntry{{Time: at(3)}}, at(3).Time},
-		"others": {[]metav1.ManagedFieldsEntry{
-			{Time: at(1), FieldsV1: fields(`{"f:spec":{"f:type":{}}}`)},
-			{Time: at(9), FieldsV1: fields(`{"f:metadata":{"f:finalizers":{}}}`)},
-			{Time: at(9), FieldsV1: fields(`{"f:metadata":{"f:labels":{"f:team":{}}}}`)},
-			{Time: at(9), FieldsV1: fields(`{"f:metadata":{"f:annotations":{"f:a":{}}}}`), Subresource: "status"},
-			{FieldsV1: fields(`{"f:spec":{}}`)},
-		}, at(1).Time},
-	} {
-		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: tt.entries}}
-		if got := markOf(svc).Changed; !got.Equal(tt.want) {
-			t.Errorf("%s: changed at %s, want %s", name, got, tt.want)
-		}
 	}
 }
 

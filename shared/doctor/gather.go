@@ -43,7 +43,7 @@ type Source struct {
 	// those that they name are read. Nil: none.
 	Manifests []corev1.Service
 	// Stream returns the stream in which failures are kept. Where it is nil, or returns
-	// nil, none is named, and the part Failures is left out; its error is that of the part.
+	// nil, none is named, and the parts Failures and Delays are left out; its error is that of both.
 	Stream func(context.Context) (*stream.Stream, error)
 	// Counts says that of backends only their number is wanted: those of CLBs, which the
 	// list of their groups tells, are not read one by one.
@@ -151,8 +151,8 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	}
 	r.Took = time.Since(began)
 	r.TookMs = milliseconds(r.Took)
-	if p == Failures && err == nil && g.s.Failures == nil {
-		r.Left = "no NATS is named in which failures are kept"
+	if err == nil && (p == Failures && g.s.Failures == nil || p == Delays && g.s.Delays == nil) {
+		r.Left = "no NATS is named in which they are kept"
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -182,10 +182,13 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 	g.s.Marks = map[types.UID]Mark{}
 	var kept room
 	add := func(svc *corev1.Service) error {
+		if svc.Namespace == ccm.IngressNamespace && svc.Name == ccm.IngressService {
+			g.s.Ingress.Service = true
+		}
 		if !watched(svc) {
 			return nil
 		}
-		mark := markOf(svc)
+		mark := Mark{Synced: ccm.HashWritten(svc), Changed: ccm.Changed(svc)}
 		svc.ManagedFields = nil
 		if err := kept.take(svc.Size()); err != nil {
 			return err
@@ -222,22 +225,30 @@ func watched(svc *corev1.Service) bool {
 		slices.Contains(svc.Finalizers, ccm.CLBFinalizer) || slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
 }
 
-// markOf keeps of the managed fields what checks read. Who has written labels or
-// finalizers alone has changed nothing that the controller syncs by.
-func markOf(svc *corev1.Service) Mark {
-	m := Mark{Synced: ccm.HashWritten(svc)}
-	for _, f := range svc.ManagedFields {
-		if f.Subresource == "" && f.Time != nil && f.Time.After(m.Changed) && wrote(f, `"f:spec"`, `"f:annotations"`) {
-			m.Changed = f.Time.Time
+// readIngress reads how ACK's ingress controller stands.
+func readIngress(ctx context.Context, g *gathering) (int, error) {
+	if g.Only != "" {
+		return 0, nil // it is a matter of the cluster
+	}
+	d, err := g.Kube.Deployment(ctx, ccm.IngressNamespace, ccm.IngressController)
+	if err == nil {
+		g.s.Ingress.Kind, g.s.Ingress.Ready = "Deployment", d.Status.Ready
+		return 1, nil
+	}
+	if !errors.Is(err, kube.ErrNotFound) {
+		return 0, err
+	}
+	sets, err := g.Kube.DaemonSets(ctx, ccm.IngressNamespace)
+	if err != nil {
+		return 0, err
+	}
+	for i := range sets {
+		if sets[i].Name == ccm.IngressController {
+			g.s.Ingress.Kind, g.s.Ingress.Ready = "DaemonSet", sets[i].Status.Ready
+			return 1, nil
 		}
 	}
-	return m
-}
-
-// wrote reports whether the manager's fields, in JSON, have one of these among them;
-// where they are not said they may.
-func wrote(f metav1.ManagedFieldsEntry, fields ...string) bool {
-	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
+	return 0, nil
 }
 
 func readEndpoints(ctx context.Context, g *gathering) (int, error) {
@@ -445,10 +456,7 @@ func (g *gathering) claim(e kube.Event) {
 // readFailures reads what the stream keeps of failed syncs: the newest of each Service and
 // class, and nothing of the journal.
 func readFailures(ctx context.Context, g *gathering) (int, error) {
-	if g.Source.Stream == nil {
-		return 0, nil
-	}
-	from, err := g.Source.Stream(ctx)
+	from, err := g.stream(ctx)
 	if from == nil || err != nil {
 		return 0, err
 	}
@@ -479,6 +487,46 @@ func readFailures(ctx context.Context, g *gathering) (int, error) {
 	}
 	g.s.Failures, g.s.Heard = found, heard
 	return len(found), nil
+}
+
+// stream returns the stream of lbremedy; nil if none is named.
+func (g *gathering) stream(ctx context.Context) (*stream.Stream, error) {
+	if g.Source.Stream == nil {
+		return nil, nil
+	}
+	return g.Source.Stream(ctx)
+}
+
+// mostDelays is how many measured delays are kept: those of long ago do not tell how the controller keeps up now.
+const mostDelays = 100
+
+// readDelays reads from the newest record of each case how long the controller took to sync the change.
+func readDelays(ctx context.Context, g *gathering) (int, error) {
+	from, err := g.stream(ctx)
+	if from == nil || err != nil {
+		return 0, err
+	}
+	type measured struct {
+		at   time.Time
+		took time.Duration
+	}
+	var all []measured
+	err = from.EachLast(ctx, stream.Cases, event.CaseSubject(g.Cluster, "*", "*"), func(m stream.Message) error {
+		// A record that can't be read is passed over: lbremedy ls says so.
+		if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil && r.Result.Worked() && r.Timings.Sync > 0 {
+			all = append(all, measured{m.Time, r.Timings.Sync})
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.SortStableFunc(all, func(a, b measured) int { return a.at.Compare(b.at) })
+	g.s.Delays = []time.Duration{}
+	for _, m := range all[max(0, len(all)-mostDelays):] {
+		g.s.Delays = append(g.s.Delays, m.took)
+	}
+	return len(g.s.Delays), nil
 }
 
 func readDetail(ctx context.Context, g *gathering) (n int, err error) {

@@ -17,6 +17,57 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
+// Delays are read from cases that lbremedy has fixed, the newest last.
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	s := nats.Streams(t)
+	put := func(cluster, class string, result event.Result, took time.Duration) {
+		t.Helper()
+		svc := event.Service{Namespace: "shop", Name: "web", UID: uid1}
+		at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+		_, header, data, err := event.EncodeRecord(event.Record{
+			Origin:  event.Origin{Case: event.CaseID(uid1, at), Cluster: cluster, Class: class, Service: svc, Event: "e", EventTime: at},
+			Run:     event.Run{Phase: event.Settled, Result: result, First: at, Began: at, At: at, Attempts: []time.Time{}},
+			Outcome: event.Outcome{Timings: event.Timings{Sync: took}},
+		})
+		if err == nil {
+			_, _, err = s.PublishNewer(t.Context(), event.CaseSubject(cluster, uid1, class), "", header, data, func(stream.Message) bool { return true })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(from func(context.Context) (*stream.Stream, error)) ([]time.Duration, error) {
+		g := &gathering{Source: Source{Cluster: "c1", Stream: from}, s: &Snapshot{}}
+		_, err := readDelays(t.Context(), g)
+		return g.s.Delays, err
+	}
+	there := func(context.Context) (*stream.Stream, error) { return s, nil }
+	if got, err := read(there); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("nothing measured: %v, %v", got, err)
+	}
+	put("c1", "quota", event.Fixed, 9*time.Second)
+	put("c1", "busy", event.Synced, 2*time.Second)
+	put("c1", "arrearage", event.Fixed, 0)
+	put("c1", "throttling", event.Waiting, 5*time.Second)
+	put("c2", "busy", event.Fixed, 7*time.Second)
+	if _, _, err := s.PublishNewer(t.Context(), event.CaseSubject("c1", uid2, "busy"), "", nil, []byte("{"),
+		func(stream.Message) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(there)
+	if d := cmp.Diff([]time.Duration{9 * time.Second, 2 * time.Second}, got); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
+	}
+	if got, err := read(nil); got != nil || err != nil {
+		t.Errorf("no stream named: %v, %v", got, err)
+	}
+	away := errors.New("no answer")
+	if got, err := read(func(context.Context) (*stream.Stream, error) { return nil, away }); got != nil || !errors.Is(err, away) {
+		t.Errorf("away: %v, %v", got, err)
+	}
+}
+
 // Of each Service the newest failure of all classes is known, of whatever the stream
 // holds; where none is named nothing is, and where it can't be read that is an error.
 func TestFailures(t *testing.T) {

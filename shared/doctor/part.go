@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -39,6 +38,8 @@ const (
 	Rights     Part = "RAM permissions"         // of the controller's role
 	Policy     Part = "policy"                  // of the operator
 	Failures   Part = "failures"                // of Services, that the stream keeps; left out where none is named
+	Ingress    Part = "ingress controller"      // ACK's, which runs as a Deployment or a DaemonSet
+	Delays     Part = "measured delays"         // of syncs after lbremedy's changes, that the stream keeps; left out as Failures
 )
 
 // parts says how each part is read, and what that takes beside what the parts that it
@@ -83,6 +84,8 @@ var parts = map[Part]struct {
 	Rights:    {read: readRights, reads: ccm.RoleReads, needs: []Part{Detail}},
 	Policy:    {read: readPolicy},                            // it lies where the engine reads it
 	Failures:  {read: readFailures, needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
+	Ingress:   {read: readIngress, reads: []grant.Grant{grant.GetDeployments, grant.ListDaemonSets}, needs: []Part{Services}},
+	Delays:    {read: readDelays},
 }
 
 // closure returns the parts with all that these need, each once, in a fixed order.
@@ -114,9 +117,6 @@ func reads(list []Part) []grant.Grant {
 	return grant.Set(all)
 }
 
-// AllParts returns all parts, in a fixed order.
-func AllParts() []Part { return closure(slices.Collect(maps.Keys(parts))) }
-
 // words are the parts as sentences name them.
 var words = map[Part]say.Text{
 	Services:   say.F("services"),
@@ -142,4 +142,6 @@ var words = map[Part]say.Text{
 	Rights:     say.F("RAM permissions"),
 	Policy:     say.F("policy"),
 	Failures:   say.F("failures"),
+	Ingress:    say.F("ingress controller"),
+	Delays:     say.F("measured delays"),
 }

@@ -57,7 +57,17 @@ type Snapshot struct {
 	// newest of all classes; of a Service that is not in it the stream keeps none, which
 	// it does for 7 days. Nil: no stream is named.
 	Failures map[types.UID]time.Time
-	Heard    time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
+	// Delays are how long the controller took to sync Services after lbremedy had changed them, the oldest
+	// first. Nil: no stream is named.
+	Delays []time.Duration
+	Heard  time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
+
+	// Ingress says how the ingress controller stands that ACK installs with a cluster.
+	Ingress struct {
+		Kind    string // Deployment or DaemonSet; empty: neither is there
+		Ready   int    // how many of its Pods are ready
+		Service bool   // its Service is there, of whatever type
+	}
 
 	// Failed says of each part that could not be read why. A part that nobody asked
 	// for is in neither.

@@ -94,6 +94,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 		case err != nil:
 			return x.found(fmt.Errorf("prove that it worked: %w", err))
 		case a.Verdict == remedy.No:
+			x.rec.Timings.Sync = ccm.SyncDelay(last)
 			return x.proven(ctx)
 		}
 	}

@@ -91,6 +91,32 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// The record of a fix says how long the controller took to sync the write, by the times of the API server, and says nothing where
+// the hash is of another state.
+func TestSyncDelay(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = long
+	r.on("after 1", func(ctx context.Context) error {
+		svc, err := r.clients.Kube.Service(ctx, r.svc.Namespace, r.svc.Name)
+		if err != nil {
+			return err
+		}
+		hash, _ := ccm.Hash(svc, ccm.Version{Major: 2, Minor: 14})
+		r.sync(hash, "192.168.0.9")
+		return nil
+	})
+	if got := r.ends(event.Fixed).Timings.Sync; got < time.Second || got > time.Minute {
+		t.Errorf("the delay is %s", got)
+	}
+	foreign := build(t)
+	foreign.env.Watch = long
+	foreign.on("after 1", foreign.syncs)
+	if got := foreign.ends(event.Fixed).Timings.Sync; got != 0 {
+		t.Errorf("the delay of a sync of another state is %s", got)
+	}
+}
+
 // CASES has the record of a step while the run still watches for the sync.
 func TestStepSeen(t *testing.T) {
 	t.Parallel()

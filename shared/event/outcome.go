@@ -340,7 +340,7 @@ type Undo struct {
 	Text say.Text `json:"text"`
 }
 
-// Timings say how long each phase of a run took, in nanoseconds.
+// Timings say how long each phase of a run took, and the controller, in nanoseconds.
 type Timings struct {
 	Queue    time.Duration `json:"queue,omitempty"` // from the event's time to the start of the run
 	Resume   time.Duration `json:"resume,omitempty"`
@@ -348,4 +348,6 @@ type Timings struct {
 	Decide   time.Duration `json:"decide,omitempty"`
 	Apply    time.Duration `json:"apply,omitempty"`
 	Verify   time.Duration `json:"verify,omitempty"`
+	// Sync is how long the controller took from the write to its full sync, by the clock of the API server.
+	Sync time.Duration `json:"sync,omitempty"`
 }

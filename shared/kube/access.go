@@ -19,6 +19,7 @@ type Review struct {
 	Resource    string
 	Subresource string
 	Verb        string
+	Name        string // of the one object; empty: of all
 }
 
 // Allowed asks the API server whether the user may do it: its own authorizers decide, and
@@ -41,6 +42,7 @@ func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (boo
 		Group       string `json:"group"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource,omitempty"`
+		Name        string `json:"name,omitempty"`
 	}
 	type spec struct {
 		User       string     `json:"user,omitempty"`
@@ -51,7 +53,7 @@ func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (boo
 		Kind    string `json:"kind"`
 		Version string `json:"apiVersion"`
 		Spec    spec   `json:"spec"`
-	}{kind, "authorization.k8s.io/v1", spec{r.User, r.Groups, attributes{r.Namespace, r.Verb, r.Group, r.Resource, r.Subresource}}})
+	}{kind, "authorization.k8s.io/v1", spec{r.User, r.Groups, attributes{r.Namespace, r.Verb, r.Group, r.Resource, r.Subresource, r.Name}}})
 	if err != nil {
 		return false, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}

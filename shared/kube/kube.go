@@ -218,6 +218,9 @@ type DaemonSet struct {
 	Spec              struct {
 		Template corev1.PodTemplateSpec `json:"template"`
 	} `json:"spec"`
+	Status struct {
+		Ready int `json:"numberReady"`
+	} `json:"status"`
 }
 
 // DaemonSets returns the DaemonSets of a namespace.
@@ -226,6 +229,19 @@ func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]DaemonSet
 		return nil, noName("list DaemonSets", "namespace", namespace)
 	}
 	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
+}
+
+// A Deployment is what is looked at of one.
+type Deployment struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		Ready int `json:"readyReplicas"`
+	} `json:"status"`
+}
+
+// Deployment returns a Deployment. It needs the right to get this one by name.
+func (c *Cluster) Deployment(ctx context.Context, namespace, name string) (*Deployment, error) {
+	return get[Deployment](ctx, c, "Deployment", "/apis/apps/v1", "deployments", namespace, name, nil)
 }
 
 // ServiceAccount returns a ServiceAccount. It needs grant.GetServiceAccounts.

@@ -273,7 +273,12 @@ func TestOtherReads(t *testing.T) {
 	}
 	selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "terway"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}}
-	if _, err := j.Client().AppsV1().DaemonSets(ns).Create(ctx, ds, metav1.CreateOptions{}); err != nil {
+	ds, err := j.Client().AppsV1().DaemonSets(ns).Create(ctx, ds, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds.Status.NumberReady = 4
+	if _, err := j.Client().AppsV1().DaemonSets(ns).UpdateStatus(ctx, ds, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -288,8 +293,23 @@ func TestOtherReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sets) != 1 || sets[0].Name != "terway" || sets[0].Spec.Template.Spec.Containers[0].Image != "ccm:v2.14.0" {
+	if len(sets) != 1 || sets[0].Name != "terway" || sets[0].Status.Ready != 4 || sets[0].Spec.Template.Spec.Containers[0].Image != "ccm:v2.14.0" {
 		t.Errorf("DaemonSets: %+v", sets)
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}, Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}
+	deployment, err = j.Client().AppsV1().Deployments(ns).Create(ctx, deployment, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment.Status.Replicas, deployment.Status.ReadyReplicas = 3, 2
+	if _, err := j.Client().AppsV1().Deployments(ns).UpdateStatus(ctx, deployment, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Deployment(ctx, ns, "ingress"); err != nil || got.Name != "ingress" || got.Status.Ready != 2 {
+		t.Errorf("Deployment: %+v, %v", got, err)
+	}
+	if _, err := c.Deployment(ctx, ns, "other"); !errors.Is(err, kube.ErrNotFound) {
+		t.Errorf("a Deployment that does not exist: %v", err)
 	}
 	if v, err := c.Version(ctx); err != nil || !strings.HasPrefix(v, "v1.") {
 		t.Errorf("the version is %q, %v", v, err)

@@ -33,6 +33,7 @@ type Metrics struct {
 
 	runs, runErrors, repeats, steps, holds *prometheus.CounterVec
 	phases, fixes                          *prometheus.HistogramVec
+	syncs                                  prometheus.Observer
 
 	classes, kinds []string // those that may come
 
@@ -55,6 +56,10 @@ var seconds = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900}
 
 // Durations of a failure, from the Event to the proof that it is over.
 var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 3600}
+
+// From a change of a Service to its sync: the API server's times have whole seconds, and the controller waits at most
+// five minutes before it tries a failed sync again.
+var syncSeconds = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800}
 
 // New returns the metrics of a program that is responsible for a cluster. It says
 // of the process what Prometheus' own clients say, and its version.
@@ -110,6 +115,8 @@ func (m *Metrics) Runs(classes, kinds []string) {
 	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds,
 		"class", "phase")
 	m.fixes = m.histograms("lbremedy_fix_seconds", "How long a failure lasted that was fixed, from the first run on it to the proof.", fixSeconds, "class")
+	m.syncs = m.histograms("lbremedy_sync_delay_seconds", "How long the controller took to sync a Service in full after lbremedy had changed it.", syncSeconds).
+		WithLabelValues()
 	for _, c := range classes {
 		for _, r := range []event.Result{event.Fixed, event.Synced, event.Unsettled, event.Failed} {
 			m.runs.WithLabelValues(c, string(r))
@@ -166,6 +173,9 @@ func (m *Metrics) Seen(r event.Record, err error) {
 		if d > 0 { // a phase that the run never came to is zero
 			m.phases.WithLabelValues(class, phase).Observe(d.Seconds())
 		}
+	}
+	if r.Result.Worked() && r.Timings.Sync > 0 {
+		m.syncs.Observe(r.Timings.Sync.Seconds())
 	}
 	if r.Result == event.Fixed && !r.First.IsZero() {
 		m.fixes.WithLabelValues(class).Observe(max(0, r.At.Sub(r.First)).Seconds())

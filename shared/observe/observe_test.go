@@ -76,9 +76,11 @@ func TestSeen(t *testing.T) {
 		`lbremedy_build_info{version="v1"}`: "1"})
 
 	// A plan of two steps that stops after the first one, and goes on in the next run.
-	half := record(func(r *event.Record) { r.Next, r.Result, r.Error = 1, event.Waiting, "no" })
+	half := record(func(r *event.Record) {
+		r.Next, r.Result, r.Error, r.Timings.Sync = 1, event.Waiting, "no", 2*time.Second
+	})
 	m.Seen(half, errors.New("no"))
-	whole := record(func(r *event.Record) { r.Next, r.At = 2, half.At.Add(time.Second) })
+	whole := record(func(r *event.Record) { r.Next, r.At, r.Timings.Sync = 2, half.At.Add(time.Second), 3*time.Second })
 	m.Seen(whole, nil)
 	m.Seen(whole, nil) // the same event again: the journal has the answer
 	expect(t, m, map[string]string{
@@ -94,6 +96,8 @@ func TestSeen(t *testing.T) {
 		`lbremedy_fix_seconds_count{class="busy"}`:                             "1",
 		`lbremedy_fix_seconds_bucket{class="busy",le="60"}`:                    "1",
 		`lbremedy_run_phase_seconds_bucket{class="busy",phase="queue",le="1"}`: "0",
+		`lbremedy_sync_delay_seconds_sum`:                                      "3",
+		`lbremedy_sync_delay_seconds_count`:                                    "1",
 	})
 
 	// A second attempt writes the same steps again.

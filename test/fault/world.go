@@ -21,12 +21,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
@@ -367,7 +367,7 @@ func (w *world) admit(ctx context.Context, a *assignment, who string, proxies ma
 	if len(rights.Policy.Statement) == 0 {
 		return nil
 	}
-	key := w.bed.Cloud.Holder(a.Name, ram.Narrow(string(rights.Policy.JSON()), w.bed.Cloud.Snapshot().AccountID, w.bed.Cloud.Region(), w.bed.ID))
+	key := w.bed.Cloud.Holder(a.Name, sim.Narrow(string(rights.Policy.JSON()), w.bed.Cloud.Snapshot().AccountID, w.bed.Cloud.Region(), w.bed.ID))
 	a.KeyID, a.Secret = key.AccessKeyID, key.Secret
 	cloud, err := newProxy(w.bed.Cloud.Addr())
 	if err != nil {

@@ -140,7 +140,7 @@ func (r Rights) Engine(ctx context.Context, c *cluster.Cluster, who string) (*re
 func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *cloud.Writer, error) {
 	key := c.Client(caller)
 	if len(r.Policy.Statement) > 0 {
-		key = c.Holder(caller, ram.Narrow(string(r.Policy.JSON()), c.Snapshot().AccountID, c.Region(), clusterID))
+		key = c.Holder(caller, sim.Narrow(string(r.Policy.JSON()), c.Snapshot().AccountID, c.Region(), clusterID))
 	}
 	reader, writer, err := cloud.New(cloud.Config{
 		Region: c.Region(), ClusterID: clusterID, Endpoint: c.Addr(), Scheme: "HTTP",

@@ -96,8 +96,8 @@ func (r *reader) reached(u *unit, name string, compared bool) {
 			if f.Name() == asksDefault {
 				return false
 			}
-			r.recorded(f, n, side)
-			if side {
+			r.recorded(f, n, side, compared)
+			if compared {
 				r.text(name, f, n, stack)
 			}
 		case *ast.CompositeLit:

@@ -47,7 +47,7 @@ func mini(ccm.Version) (Tables, error) {
 			"Error syncing load balancer []: the zone a cannot be changed", "sync of web: no number: x", "Error syncing load balancer [lb-1]: create: Message: No.",
 		},
 		watched: func(object, reason string) bool { return object+reason == "NodeLookFailed" },
-		class:   func(text string) bool { return text == "no number: x" },
+		class:   func(text string) bool { return text == "no number: x" || text == "it failed" },
 	}
 	for kind, names := range map[string][]string{
 		controllers: {"clb", "nlb", "node", "route"},
@@ -85,7 +85,7 @@ v2.14.0  annotation  5       5       0         0
 v2.14.0  immutable   1       1       0         0
 v2.14.0  default     1       1       0         0
 v2.14.0  event       3       2       0         0
-v2.14.0  text        3       3       0         0
+v2.14.0  text        4       3       0         0
 v2.14.0  action      5       4       0         0
 `
 	if code != 0 || err != nil {
@@ -133,6 +133,7 @@ func TestDifferences(t *testing.T) {
 		"text": {old: "the zone %s cannot be changed", instead: "no zone %s cannot be changed",
 			want:    []string{"text +no zone %s cannot be changed", "text -Error syncing load balancer []: the zone a cannot be changed"},
 			verdict: "{text: {+no zone *: x, -*: x}}"},
+		"text of a Node's warning": {old: `"it failed"`, instead: `"it broke"`, want: []string{"text +it broke"}, verdict: "{text: {+it broke: x}}"},
 		"text of a wrapped error": {old: "create: ", instead: "make: "},
 		"action": {old: "_ = req.Get(notes.Protection)", instead: "_ = req.Get(notes.Protection); r.cloud.Remove()",
 			want: []string{"action +clb+node slb:DeleteLoadBalancer"}, verdict: "{action: {+clb+node slb:Delete*: x}}"},

@@ -12,7 +12,7 @@ import (
 const unknown = "?"
 
 // recorded reads a call of an Event recorder.
-func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side bool) {
+func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side, compared bool) {
 	recv := f.Signature().Recv()
 	if recv == nil || !strings.HasSuffix(types.TypeString(recv.Type(), nil), ".EventRecorder") {
 		return
@@ -26,12 +26,13 @@ func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side bool) {
 		return
 	}
 	for _, kind := range r.objects(call.Args[0], nil) {
-		for _, sort := range r.words(call.Args[at], nil) {
+		sorts := r.words(call.Args[at], nil)
+		for _, sort := range sorts {
 			for _, reason := range r.words(call.Args[at+1], nil) {
 				r.facts.add(events, kind+" "+sort+" "+reason, r.at(call.Pos()))
 			}
 		}
-		if kind == "Service" && side {
+		if kind == "Service" && side || compared && (kind == "Node" || kind == "Event") && slices.Contains(sorts, "Warning") {
 			r.format(texts, call.Args[at+2], call)
 		}
 	}

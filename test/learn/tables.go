@@ -29,7 +29,7 @@ type Tables struct {
 func known(v ccm.Version) (Tables, error) {
 	t := Tables{Facts: Facts{}}
 	t.watched = func(object, reason string) bool {
-		return event.Watched(reason) && slices.Contains([]string{"Service", "Node", "Pod", "Event"}, object)
+		return slices.ContainsFunc(event.Warnings, func(w event.Warning) bool { return w.Reason == reason && objectOf(w) == object })
 	}
 	for _, name := range reconcilers {
 		t.add(controllers, name, "test/learn")
@@ -63,8 +63,14 @@ func known(v ccm.Version) (Tables, error) {
 		case v.Before(since), ends && !v.Before(until):
 			continue
 		}
-		t.messages = append(t.messages, row.Message)
-		t.add(events, "Service "+row.Type+" "+row.Reason, "functions/*/testdata/corpus.jsonl")
+		if row.Reason != event.Precheck { // its message is JSON and no format
+			t.messages = append(t.messages, row.Message)
+		}
+		object := "Service"
+		if i := slices.IndexFunc(event.Warnings, func(w event.Warning) bool { return w.Reason == row.Reason }); i >= 0 {
+			object = objectOf(event.Warnings[i])
+		}
+		t.add(events, object+" "+row.Type+" "+row.Reason, "functions/*/testdata/corpus.jsonl")
 	}
 	classifier := event.NewClassifier(table.Table())
 	t.class = func(text string) bool {
@@ -72,6 +78,19 @@ func known(v ccm.Version) (Tables, error) {
 		return class != event.Unclassified && class != event.Ignored
 	}
 	return t, nil
+}
+
+// objectOf returns the kind of the object that a warning is written on. For the routes of a cluster that is an Event which does not exist.
+func objectOf(w event.Warning) string {
+	switch {
+	case w.Reason == event.Precheck:
+		return "Pod"
+	case w.Kind == event.KindNode:
+		return "Node"
+	case w.Kind == event.KindCluster:
+		return "Event"
+	}
+	return "Service"
 }
 
 // immutables asks for another value of every annotation than the load balancer has. Two attributes have classes of their own.

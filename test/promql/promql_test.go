@@ -298,7 +298,8 @@ var fires = map[string]struct{ ill, well []series }{
 			{`lbremedy_probe_interval_seconds{cluster="c"}`, always(600)}},
 	},
 	"LbremedyDoctorBlind": {[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, since(0, 1)}},
-		[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, func(minute int) float64 { return float64(minute / 60 % 2) }}}},
+		[]series{{`lbremedy_doctor_unknown{check="a",cluster="c"}`, func(minute int) float64 { return float64(minute / 60 % 2) }},
+			{`lbremedy_doctor_unknown{check="scale",cluster="c"}`, always(1)}}},
 	"LbremedyBudgetSpent": {[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, since(3, 0)}},
 		[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, always(1)}}},
 }

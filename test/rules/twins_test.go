@@ -14,7 +14,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/lbremedy/lbremedy/shared/say/markup"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // catalogues is where the languages other than English are: a folder for each.
@@ -141,7 +141,7 @@ func sentencesOf(tr *tree) (map[string]string, []string) {
 				add(f.name, "say.Count", m[1])
 			}
 			if ext == ".html" {
-				markup.Words(string(f.text), func(words string) string {
+				say.Markup(string(f.text), func(words string) string {
 					add(f.name, "", words)
 					return words
 				})

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // Function returns the environment of a class's function, which has the rights that the class declares and no others: it listens on this port
@@ -38,7 +38,7 @@ func (tb *Testbed) Function(ctx context.Context, class, dir, keys string, port i
 	}
 	key := tb.Cloud.Client(identity.Name(class))
 	if len(rights.Policy.Statement) > 0 {
-		document := ram.Narrow(string(rights.Policy.JSON()), tb.Cloud.Snapshot().AccountID, tb.Cloud.Region(), tb.ID)
+		document := sim.Narrow(string(rights.Policy.JSON()), tb.Cloud.Snapshot().AccountID, tb.Cloud.Region(), tb.ID)
 		key = tb.Cloud.Holder(identity.Name(class), document)
 	}
 	return []string{

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
-	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 )
 
 // idleConnections is how many connections to one function are kept for the next calls.
@@ -121,10 +120,10 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of the function: %s: %w", why(ctx, err), hand.ErrUnsure)
 	}
-	if fault, ok := invoke.FaultOf(resp.Header, body); ok {
+	if fault, ok := faultOf(resp.Header, body); ok {
 		return nil, fmt.Errorf("the function ended with an error: %s: %w", line(fault.Text), hand.ErrUnsure)
 	}
-	if json := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")); !json || invoke.Refused(body) {
+	if json := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")); !json || refused(body) {
 		return nil, fmt.Errorf("%s answers %d: %s: %w", r.URL.Host, resp.StatusCode, line(string(body)), answered(resp.StatusCode, body))
 	}
 	return body, nil
@@ -134,7 +133,7 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 // knows.
 func answered(status int, body []byte) error {
 	const clientClosed = 499 // of nginx: the client has gone, and the request may go on
-	if status < 300 && !invoke.Refused(body) || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed {
+	if status < 300 && !refused(body) || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed {
 		return hand.ErrUnsure
 	}
 	return hand.ErrUnavailable
@@ -149,9 +148,9 @@ func (e *Endpoint) signRequest(ctx context.Context, r *http.Request, body []byte
 		return err
 	}
 	if e.api {
-		invoke.SignAPI(r, body, k, time.Now())
+		signAPI(r, body, k, time.Now())
 	} else {
-		invoke.SignTrigger(r, k, time.Now())
+		signTrigger(r, k, time.Now())
 	}
 	return nil
 }

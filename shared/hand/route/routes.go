@@ -13,7 +13,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/config"
-	"github.com/lbremedy/lbremedy/shared/hand/invoke"
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
@@ -144,10 +143,10 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 	field := at + ".url"
 	if i := r.Invoke; i != nil {
 		t.api = true
-		f := invoke.Function{Name: fill.Replace(i.Function), Qualifier: i.Qualifier, Account: i.Account, Region: i.Region, Internal: i.Internal,
-			Endpoint: strings.TrimSuffix(i.Endpoint, "/")}
-		if !functionName().MatchString(f.Name) {
-			c.Fail(at+".invoke.function", "%q is not a name of a function", f.Name)
+		f := *i
+		f.Function, f.Endpoint = fill.Replace(i.Function), strings.TrimSuffix(i.Endpoint, "/")
+		if !functionName().MatchString(f.Function) {
+			c.Fail(at+".invoke.function", "%q is not a name of a function", f.Function)
 		}
 		if !accountID().MatchString(f.Account) {
 			c.Fail(at+".invoke.account", "%q is not an ID of an account: it has digits only", f.Account)
@@ -158,7 +157,7 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 		if r.Sign {
 			c.Fail(at+".sign", "requests to the API are always signed: leave it out")
 		}
-		t.url, field = f.URL(), at+".invoke.endpoint"
+		t.url, field = f.address(), at+".invoke.endpoint"
 	}
 	u, err := url.Parse(t.url)
 	switch {

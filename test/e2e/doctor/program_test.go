@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
 // built is where the operator's program is built, once.
@@ -104,7 +105,7 @@ func (r *rig) examined(want []string) {
 
 	short := r.person("lbremedy-doctor-short", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
 	got := short.finds(codeUnknown, "--policy", wants, "--checks", "scale,charge-types")
-	r.same("what somebody finds who may not list CLBs", []string{"warning scale crowd endpoints"}, lines(got, doctor.Warning))
+	r.same("what somebody finds who may not list CLBs", []string{"warning scale " + testbed.ClusterID + " delay"}, lines(got, doctor.Warning))
 	if why := strings.Join(unknowns(got), "\n"); !strings.Contains(why, "charge-types") || !strings.Contains(why, "slb:DescribeLoadBalancers") &&
 		!strings.Contains(why, "DescribeLoadBalancers") {
 		r.Errorf("why it can't tell: %s", why)

@@ -107,6 +107,7 @@ func newRig(t *testing.T) *rig {
 	r.env.Stream = st
 	r.rules = shell.File(t, "policy.yaml", "mode: observe\n")
 	r.env.Policy = reads(r.rules)
+	r.measured(2 * time.Second)
 	return r
 }
 

@@ -87,7 +87,9 @@ func (r *rig) told() []string {
 	var all []string
 	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
 		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
-		all = append(all, nameOf(rec))
+		if err != nil || strings.HasPrefix(rec.Class, doctor.ClassPrefix) {
+			all = append(all, nameOf(rec))
+		}
 		return err
 	}))
 	slices.Sort(all)
@@ -144,8 +146,12 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	kind := map[string]string{ticket.TypeOpened: "opened", ticket.TypeClosed: "closed"}[e.Type]
+	check, ok := strings.CutPrefix(e.Data.Class, doctor.ClassPrefix)
+	if !ok {
+		return // a fix that has measured the controller
+	}
 	d.mu.Lock()
-	d.came[kind+" "+strings.TrimPrefix(e.Data.Class, doctor.ClassPrefix)]++
+	d.came[kind+" "+check]++
 	d.mu.Unlock()
 	d.r.testbed.Wake()
 }

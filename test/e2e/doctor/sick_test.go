@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -38,8 +41,8 @@ type illness struct {
 //   - no-events, of a release that writes none, and all that depends on older releases:
 //     the testbed has one controller, of one release. Its scenarios show these.
 //   - room, of quotas: with few Services a quota is near its end only if it is tiny.
-//   - scale, of 500 Services and of 64,000 endpoints: it would take a minute. The
-//     benchmark of the doctor has them.
+//   - scale, of 64,000 endpoints: it would take a minute. The benchmark of the doctor has
+//     them.
 //   - silent, of swallowed Events: the filter opens after 25 syncs, which take longer
 //     than all of this.
 //   - lb-gone, of the ingress: its Service is in kube-system, and the testbed's controller
@@ -236,12 +239,9 @@ func (r *rig) sick() []illness {
 			finds: []string{"critical silent retyped hash", "warning reuse retyped address-type"},
 		},
 		{
-			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")},
-			live:  func(r *rig) { r.crowd("crowd", 3001) },
-			finds: []string{"warning scale crowd endpoints"},
-			repair: func(r *rig) {
-				r.must(r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
-			},
+			live:   func(r *rig) { r.measured(10 * time.Minute) },
+			finds:  []string{"warning scale " + testbed.ClusterID + " delay"},
+			repair: func(r *rig) { r.measured(2 * time.Second) },
 		},
 		{
 			service: "unheeded", pods: everywhere, waits: "sync",
@@ -410,23 +410,20 @@ func byHand(service string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// crowd puts so many Pods behind a Service.
-func (r *rig) crowd(service string, n int) {
+// measured stores a case whose fix has measured how long the controller takes.
+func (r *rig) measured(took time.Duration) {
 	r.Helper()
-	for part := 0; n > 0; part++ {
-		slice := &discoveryv1.EndpointSlice{
-			TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
-			ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", service, part), Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-			AddressType: discoveryv1.AddressTypeIPv4,
-			Ports:       []discoveryv1.EndpointPort{{Name: new("web"), Port: new(int32(8080))}},
-		}
-		for i := range min(n, 1000) {
-			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-				Addresses: []string{fmt.Sprintf("172.2%d.%d.%d", part+1, i/250, i%250+2)}, NodeName: new(worker(1)),
-				Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
-			})
-		}
-		n -= len(slice.Endpoints)
-		r.apply(slice)
+	const class = "busy"
+	at := r.now()
+	uid := fmt.Sprintf("0b5a9a53-6c3e-4a4c-9d5e-%012d", time.Now().UnixMicro()%1e12) // each case is another Service's
+	_, header, data, err := event.EncodeRecord(event.Record{
+		Origin: event.Origin{Case: event.CaseID(uid, at), Cluster: testbed.ClusterID, Class: class, Event: "e", EventTime: at,
+			Service: event.Service{Namespace: namespace, Name: "fixed", UID: uid}},
+		Run:     event.Run{Phase: event.Settled, Result: event.Fixed, First: at, Began: at, At: at, Attempts: []time.Time{}},
+		Outcome: event.Outcome{Timings: event.Timings{Sync: took}},
+	})
+	if err == nil {
+		_, _, err = r.env.Stream.PublishNewer(r.ctx, event.CaseSubject(testbed.ClusterID, uid, class), "", header, data, func(stream.Message) bool { return true })
 	}
+	r.must(err)
 }

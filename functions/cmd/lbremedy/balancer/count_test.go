@@ -30,7 +30,7 @@ func TestServersOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &doctor.Snapshot{Given: doctor.AllParts(), Failed: tt.failed, ServerGroups: []doctor.Group{
+			s := &doctor.Snapshot{Given: []doctor.Part{doctor.Listeners, doctor.Groups, doctor.Backends}, Failed: tt.failed, ServerGroups: []doctor.Group{
 				{ID: "sgp-a", Servers: 3}, {ID: "sgp-b", Servers: 2}, {ID: "sgp-bad", Failed: errors.New("no answer")}, {ID: "sgp-unused", Servers: 9},
 			}}
 			lb := &doctor.LoadBalancer{Instance: *ccm.Network(cloud.NetworkLoadBalancer{ID: "nlb-1"})}

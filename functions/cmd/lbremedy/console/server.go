@@ -26,7 +26,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
-	"github.com/lbremedy/lbremedy/shared/say/markup"
 )
 
 //go:embed web
@@ -68,7 +67,7 @@ func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template
 		if err != nil {
 			return nil, err
 		}
-		page := markup.Words(string(text), l.Format)
+		page := say.Markup(string(text), l.Format)
 		if l != nil { // full-width punctuation brings its own space
 			page = afterWide().ReplaceAllString(page, "$1$2")
 		}

@@ -412,7 +412,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("failures", func(t *testing.T) {
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		if got := sc.Run(t.Context(), "doctor", "--checks", "silent", sc.Namespace+"/web"); got.Code != 0 ||
-			!strings.Contains(got.Err, "The failures were left out: no NATS is named in which failures are kept.") {
+			!strings.Contains(got.Err, "The failures were left out: no NATS is named in which they are kept.") {
 			t.Errorf("without a NATS: code %d: %s %s", got.Code, got.Out, got.Err)
 		}
 		sc.Env["LBREMEDY_NATS"], sc.Env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"

@@ -35,7 +35,7 @@ type Case struct {
 	lost event.Record // that undo
 }
 
-// Timings say how long each phase of a run took, in milliseconds.
+// Timings say how long each phase of a run took, and the controller, in milliseconds.
 type Timings struct {
 	Queue    float64 `json:"queue,omitempty"` // from the event's time to the start of the run
 	Resume   float64 `json:"resume,omitempty"`
@@ -43,6 +43,7 @@ type Timings struct {
 	Decide   float64 `json:"decide,omitempty"`
 	Apply    float64 `json:"apply,omitempty"`
 	Verify   float64 `json:"verify,omitempty"`
+	Sync     float64 `json:"sync,omitempty"` // from the write to the controller's full sync
 }
 
 // Repeats say how often runs in a row have ended as a record says.
@@ -70,7 +71,7 @@ func printed(r event.Record, seen *Repeats) Case {
 		c.LastSeen = seen.Last
 	}
 	if t := r.Timings; t != (event.Timings{}) {
-		c.TimingsMs = &Timings{ms(t.Queue), ms(t.Resume), ms(t.Diagnose), ms(t.Decide), ms(t.Apply), ms(t.Verify)}
+		c.TimingsMs = &Timings{ms(t.Queue), ms(t.Resume), ms(t.Diagnose), ms(t.Decide), ms(t.Apply), ms(t.Verify), ms(t.Sync)}
 	}
 	if c.Attempts == nil {
 		c.Attempts = []time.Time{}

@@ -61,9 +61,9 @@ func (f *flight) kubernetes(ctx context.Context) bool {
 // rights asks the API server for each declared right.
 func (f *flight) rights(ctx context.Context) {
 	const name = "rights"
-	var lacks []string
-	n := 0
-	for _, g := range declared(f.fix, checks.Grants()...) { // the role that the page binds has the doctor's, too
+	var lacks, doctors []string // those of the doctor alone are in a role of its own
+	n, own := 0, declared(f.fix)
+	for _, g := range declared(f.fix, checks.Grants()...) {
 		if g.RAM() {
 			continue
 		}
@@ -73,18 +73,30 @@ func (f *flight) rights(ctx context.Context) {
 		if g == grant.ListDaemonSets || g == grant.GetServiceAccounts {
 			r.Namespace = "kube-system" // where the controller's own parts are
 		}
+		if g == grant.GetDeployments {
+			r.Namespace, r.Name = ccm.IngressNamespace, ccm.IngressController
+		}
 		ok, err := f.env.Kube.MayI(ctx, r)
 		if err != nil {
 			f.failed(name, err, say.F("Make sure that the credentials of the kubeconfig are good."))
 			return
 		}
-		if !ok {
+		switch {
+		case ok:
+		case slices.Contains(own, g):
 			lacks = append(lacks, g.String())
+		default:
+			doctors = append(doctors, g.String())
 		}
 	}
 	if len(lacks) > 0 {
 		f.add(name, Problem, say.F("%d of %d rights in Kubernetes are missing: %s.", len(lacks), n, say.List(lacks, 8)),
 			say.F("Apply infra/cluster/rbac.yaml, and bind the ClusterRole lbremedy-up to whoever runs lbremedy."))
+		return
+	}
+	if len(doctors) > 0 {
+		f.add(name, Well, say.F("All %d rights of the classes in Kubernetes are there. The doctor needs %d more: %s.", n-len(doctors), len(doctors),
+			say.List(doctors, 8)), say.F("To run the doctor, too, bind the ClusterRole lbremedy-doctor as well."))
 		return
 	}
 	f.add(name, Well, say.F("All %d rights in Kubernetes are there.", n), nil)

@@ -226,6 +226,8 @@ func TestPreflightOfPod(t *testing.T) {
 		"All checks are ok.", "The API server accepts an annotation of ",
 		"The RAM role lbremedy allows all ",
 		" actions of the classes. The doctor needs 2 more: cs:DescribeResourcesDeleteProtection, ecs:DescribeSecurityGroupAttribute.",
+		" rights of the classes in Kubernetes are there. The doctor needs 1 more: get deployments.apps.",
+		"To run the doctor, too, bind the ClusterRole lbremedy-doctor as well.",
 		"To run the doctor, too, run infra/ram/roles.sh with --class up --doctor.",
 	} {
 		if !strings.Contains(says, want) {

@@ -1,11 +1,11 @@
-// Package invoke signs requests to Alibaba's Function Compute 3.0: to a function's
-// HTTP trigger that asks for a signature, and to its API InvokeFunction.
+// Function Compute 3.0 is invoked by a function's HTTP trigger that asks for a signature, and by its API InvokeFunction.
 //
 // Signatures are made by the core of Alibaba's maintained clients, darabonba-openapi: no other package imports it. The caller
 // sends the request itself, as Alibaba describes it for HTTP triggers. The generated
 // client fc-20230330 would add no more than the path and four headers to that core: it
 // has no context, reads answers without a limit, and may send a request twice.
-package invoke
+
+package route
 
 import (
 	"crypto/rand"
@@ -28,35 +28,27 @@ const (
 	version = "2023-03-30" // of the API
 )
 
-// A Function is one that the API invokes.
-type Function struct {
-	Name, Qualifier string // no qualifier: LATEST
-	Account, Region string
-	Internal        bool   // by the endpoint inside Alibaba's network
-	Endpoint        string // "https://host" instead of the account's; empty: the account's
-}
-
-// URL returns the address of the function's InvokeFunction.
+// address returns the URL of the function's InvokeFunction.
 //
 // https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction
-func (f Function) URL() string {
-	endpoint := f.Endpoint
+func (i Invoke) address() string {
+	endpoint := i.Endpoint
 	if endpoint == "" {
 		internal := ""
-		if f.Internal {
+		if i.Internal {
 			internal = "-internal"
 		}
-		endpoint = "https://" + f.Account + "." + f.Region + internal + ".fc.aliyuncs.com"
+		endpoint = "https://" + i.Account + "." + i.Region + internal + ".fc.aliyuncs.com"
 	}
 	query := ""
-	if f.Qualifier != "" {
-		query = "?" + url.Values{"qualifier": {f.Qualifier}}.Encode()
+	if i.Qualifier != "" {
+		query = "?" + url.Values{"qualifier": {i.Qualifier}}.Encode()
 	}
-	return endpoint + "/" + version + "/functions/" + url.PathEscape(f.Name) + "/invocations" + query
+	return endpoint + "/" + version + "/functions/" + url.PathEscape(i.Function) + "/invocations" + query
 }
 
-// SignAPI signs a request to InvokeFunction with this body. The run is waited for.
-func SignAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
+// signAPI signs a request to InvokeFunction with this body. The run is waited for.
+func signAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])
 	h := r.Header
@@ -68,10 +60,10 @@ func SignAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sign(r, k, now, hash)
 }
 
-// SignTrigger signs a request to an HTTP trigger, whose signature leaves out the body.
+// signTrigger signs a request to an HTTP trigger, whose signature leaves out the body.
 //
 // https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
-func SignTrigger(r *http.Request, k cloud.Key, now time.Time) { sign(r, k, now, "") }
+func signTrigger(r *http.Request, k cloud.Key, now time.Time) { sign(r, k, now, "") }
 
 // sign sets the headers that all signed requests have. The payload is what the
 // signature says of the body.
@@ -99,29 +91,29 @@ func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	r.Header.Set("Authorization", *openapiutil.GetAuthorization(request, dara.String(scheme), dara.String(payload), dara.String(k.ID), dara.String(k.Secret)))
 }
 
-// A Fault is what a function that was invoked by the API ended with: Function Compute
+// A fault is what a function that was invoked by the API ended with: Function Compute
 // answers with 200 all the same.
-type Fault struct {
+type fault struct {
 	Kind string // of the error, as Go names its type; empty: nobody knows
 	Text string // what the function says
 }
 
-// FaultOf returns the fault that an answer of InvokeFunction with this header and
+// faultOf returns the fault that an answer of InvokeFunction with this header and
 // body tells of, if it tells of one.
-func FaultOf(h http.Header, body []byte) (Fault, bool) {
+func faultOf(h http.Header, body []byte) (fault, bool) {
 	if h.Get("X-Fc-Error-Type") == "" {
-		return Fault{}, false
+		return fault{}, false
 	}
 	var f struct{ ErrorType, ErrorMessage string }
 	if err := json.Unmarshal(body, &f); err != nil || f.ErrorMessage == "" {
-		return Fault{Text: string(body)}, true
+		return fault{Text: string(body)}, true
 	}
-	return Fault{Kind: f.ErrorType, Text: f.ErrorMessage}, true
+	return fault{Kind: f.ErrorType, Text: f.ErrorMessage}, true
 }
 
-// Refused reports whether an answer is Function Compute's own, and not the function's:
+// refused reports whether an answer is Function Compute's own, and not the function's:
 // it says which request it refuses.
-func Refused(body []byte) bool {
+func refused(body []byte) bool {
 	var f struct {
 		Code      string
 		RequestID string `json:"RequestId"`

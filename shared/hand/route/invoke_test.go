@@ -1,4 +1,4 @@
-package invoke
+package route
 
 import (
 	"bytes"
@@ -15,13 +15,13 @@ import (
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	for want, f := range map[string]Function{
-		"https://12345.cn-hangzhou.fc.aliyuncs.com/2023-03-30/functions/f/invocations": {Name: "f", Account: "12345", Region: "cn-hangzhou"},
-		"https://12345.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/f/invocations?qualifier=v%2F1": {Name: "f", Account: "12345",
+	for want, f := range map[string]Invoke{
+		"https://12345.cn-hangzhou.fc.aliyuncs.com/2023-03-30/functions/f/invocations": {Function: "f", Account: "12345", Region: "cn-hangzhou"},
+		"https://12345.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/f/invocations?qualifier=v%2F1": {Function: "f", Account: "12345",
 			Region: "cn-hangzhou", Internal: true, Qualifier: "v/1"},
-		"http://127.0.0.1:1/2023-03-30/functions/a%20b/invocations": {Name: "a b", Account: "12345", Region: "cn-hangzhou", Endpoint: "http://127.0.0.1:1"},
+		"http://127.0.0.1:1/2023-03-30/functions/a%20b/invocations": {Function: "a b", Account: "12345", Region: "cn-hangzhou", Endpoint: "http://127.0.0.1:1"},
 	} {
-		if got := f.URL(); got != want {
+		if got := f.address(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -41,9 +41,8 @@ func TestSigned(t *testing.T) {
 		Trigger: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
 	})
 	t.Cleanup(gateway.Close)
-	api := Function{Name: "echo", Qualifier: "LATEST", Endpoint: gateway.URL}.URL()
-	signAPI := func(r *http.Request, body []byte, k cloud.Key, now time.Time) { SignAPI(r, body, k, now) }
-	trigger := func(r *http.Request, _ []byte, k cloud.Key, now time.Time) { SignTrigger(r, k, now) }
+	api := Invoke{Function: "echo", Qualifier: "LATEST", Endpoint: gateway.URL}.address()
+	trigger := func(r *http.Request, _ []byte, k cloud.Key, now time.Time) { signTrigger(r, k, now) }
 	keep := func(*http.Request) {}
 	for _, tt := range []struct {
 		name, url string
@@ -71,7 +70,7 @@ func TestSigned(t *testing.T) {
 			r.ContentLength = 0
 			r.GetBody = nil
 		}, 403},
-		{"another function", Function{Name: "none", Endpoint: gateway.URL}.URL(), good, 0, signAPI, keep, 404},
+		{"another function", Invoke{Function: "none", Endpoint: gateway.URL}.address(), good, 0, signAPI, keep, 404},
 		{"a trigger's signature for the API", api, good, 0, trigger, keep, 400},
 		{"none", gateway.URL, good, 0, func(*http.Request, []byte, cloud.Key, time.Time) {}, keep, 403},
 	} {
@@ -97,7 +96,7 @@ func TestSigned(t *testing.T) {
 			if resp.StatusCode != tt.want {
 				t.Errorf("the gateway answers %d, want %d: %s", resp.StatusCode, tt.want, said.String())
 			}
-			if refused := Refused(said.Bytes()); refused != (tt.want >= 400) {
+			if refused := refused(said.Bytes()); refused != (tt.want >= 400) {
 				t.Errorf("it is the platform that refuses: %v: %s", refused, said.String())
 			}
 			if text := r.Header.Get("Authorization"); strings.Contains(text, tt.key.Secret) {
@@ -116,11 +115,11 @@ func TestReplay(t *testing.T) {
 		Functions: map[string]func([]byte) (string, string){"f": func([]byte) (string, string) { return "", "" }},
 	})
 	t.Cleanup(gateway.Close)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, Function{Name: "f", Endpoint: gateway.URL}.URL(), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, Invoke{Function: "f", Endpoint: gateway.URL}.address(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	SignAPI(r, nil, k, time.Now())
+	signAPI(r, nil, k, time.Now())
 	for _, want := range []int{200, 403} {
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -141,7 +140,7 @@ func TestVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	SignTrigger(r, cloud.Key{ID: "testid", Secret: "testsecret"}, time.Date(2026, 11, 20, 8, 9, 10, 0, time.UTC))
+	signTrigger(r, cloud.Key{ID: "testid", Secret: "testsecret"}, time.Date(2026, 11, 20, 8, 9, 10, 0, time.UTC))
 	const want = "ACS3-HMAC-SHA256 Credential=testid,SignedHeaders=x-acs-date,Signature=5829b573d05a3f510fe21d2d2092c420a7be41a16a66d5c723eeacd777669310"
 	if got := r.Header.Get("Authorization"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -154,15 +153,15 @@ func TestFaultOf(t *testing.T) {
 	for _, tt := range []struct {
 		header http.Header
 		body   string
-		want   Fault
+		want   fault
 		is     bool
 	}{
-		{http.Header{}, `{"errorType":"Dead","errorMessage":"no"}`, Fault{}, false},
-		{failed, `{"errorType":"Dead","errorMessage":"no"}`, Fault{"Dead", "no"}, true},
-		{failed, `the case is not settled yet`, Fault{"", "the case is not settled yet"}, true},
-		{failed, ``, Fault{}, true},
+		{http.Header{}, `{"errorType":"Dead","errorMessage":"no"}`, fault{}, false},
+		{failed, `{"errorType":"Dead","errorMessage":"no"}`, fault{"Dead", "no"}, true},
+		{failed, `the case is not settled yet`, fault{"", "the case is not settled yet"}, true},
+		{failed, ``, fault{}, true},
 	} {
-		if got, is := FaultOf(tt.header, []byte(tt.body)); got != tt.want || is != tt.is {
+		if got, is := faultOf(tt.header, []byte(tt.body)); got != tt.want || is != tt.is {
 			t.Errorf("%s: %+v, %v", tt.body, got, is)
 		}
 	}

@@ -1,9 +1,4 @@
-// Package markup puts the words of a template of HTML into another language.
-//
-// The words of a page stand in its template and nowhere else: a heading, a label, what an element
-// is called for those who hear the page. They are found there, so that none can be forgotten.
-// What has values in it is said by the template's function say, and is no matter of this package.
-package markup
+package say
 
 import (
 	"strings"
@@ -24,9 +19,10 @@ var spoken = map[string]bool{
 	"aria-label": true, "data-live": true, "data-dead": true, "data-mute": true, "data-copied": true, "data-uncopied": true,
 }
 
-// Words returns the template with f applied to each run of words between two tags or actions, and
-// in the attributes that people hear or read. Space around the words stays.
-func Words(source string, f func(string) string) string {
+// Markup returns a template of HTML with f applied to each run of words between two tags or actions, and
+// in the attributes that people hear or read. Space around the words stays. So the words of a page
+// are in its template alone, and none can be forgotten.
+func Markup(source string, f func(string) string) string {
 	var out, run strings.Builder
 	flush := func(words bool) {
 		text := run.String()

@@ -1,20 +1,20 @@
-package markup_test
+package say_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/shared/say/markup"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestWords finds the words of a page, and nothing else.
-func TestWords(t *testing.T) {
+// TestMarkup finds the words of a page, and nothing else.
+func TestMarkup(t *testing.T) {
 	const source = `{{define "main"}}<h1 class="Big">Load balancers</h1>
 <p>{{if .At}}Read at <time datetime="{{iso .At}}">{{clock .At}}</time>.{{else}}not "read"{{end}} · <b>5</b></p>
 <form aria-label="Answer: {{print "a}}b" .Title}}" data-state="off"><button name="verdict" value="approve">Approve …</button></form>{{end}}`
 	var found []string
-	got := markup.Words(source, func(s string) string {
+	got := say.Markup(source, func(s string) string {
 		found = append(found, s)
 		return strings.ToUpper(s)
 	})
@@ -25,7 +25,7 @@ func TestWords(t *testing.T) {
 	if !strings.Contains(got, `<h1 class="Big">LOAD BALANCERS</h1>`) || !strings.Contains(got, `aria-label="ANSWER: {{print "a}}b" .Title}}" data-state="off"`) {
 		t.Errorf("it becomes %s", got)
 	}
-	if same := markup.Words(source, func(s string) string { return s }); same != source {
+	if same := say.Markup(source, func(s string) string { return s }); same != source {
 		t.Errorf("without a change it becomes %s", same)
 	}
 }
