@@ -20,6 +20,7 @@ var combinations = &doctor.Check{
 	ID:       "combinations",
 	Doc:      combinationsDoc,
 	Needs:    []doctor.Part{doctor.Services},
+	Uses:     []doctor.Part{doctor.Detail},
 	Manifest: true,
 	Find: func(s *doctor.Snapshot, r *doctor.Report) {
 		for _, svc := range s.OfType() {
@@ -27,6 +28,16 @@ var combinations = &doctor.Check{
 				c.find(svc, func(severity doctor.Severity, key string, text, do say.Text) {
 					r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Text: text, Do: do})
 				})
+			}
+			if svc.Annotations[ccm.BackendType] != "eni" {
+				continue
+			}
+			if err := s.Err(doctor.Detail); err != nil {
+				r.Unknown(about(svc), say.Errorf("whether the network plug-in of the cluster gives Pods network interfaces: %w", err))
+			} else if s.Detail.Network == "flannel" {
+				r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: ccm.BackendType,
+					Text: say.F("Pods are to be the backends, and the cluster has Flannel, whose Pods have no network interfaces: the sync fails."),
+					Do:   say.F("Remove the annotation, and nodes are the backends: %s.", remove(svc, ccm.BackendType))})
 			}
 		}
 	},

@@ -47,6 +47,9 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	for _, at := range standings(b) {
 		names = append(names, at.trace)
 		t, ok := ccm.ParseTrace(at.trace)
+		if mine := ok && t.Cluster == l.Cluster && t.String() == name(l.svc); l.svc.UID == "" && !mine && ccm.OwnsListeners(l.svc) {
+			l.replaces(b, at)
+		}
 		if !ok || t.Cluster == l.Cluster {
 			continue
 		}
@@ -61,6 +64,17 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	}
 	if b.NLB != nil {
 		l.namesakes(b, names)
+	}
+}
+
+// replaces reports a listener that a manifest with force-override-listeners takes over.
+func (l *reuseLook) replaces(b *doctor.LoadBalancer, at standing) {
+	for _, p := range l.svc.Spec.Ports {
+		if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) {
+			l.add(doctor.Warning, "replaces/"+strings.ToLower(at.key),
+				say.F("The controller takes over the listener %s of %s: the settings and backends of the Service replace those that it has.", at.key, b.ID),
+				say.F("Use another port, or leave out the annotation force-override-listeners."))
+		}
 	}
 }
 
