@@ -50,6 +50,18 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
+// TestOthers does the same for failures of nodes and of the cluster.
+func TestOthers(t *testing.T) {
+	for _, f := range Others() {
+		t.Run(f.Name, func(t *testing.T) {
+			if !f.Supported() {
+				t.Skip("the controller that there is does not fail so")
+			}
+			failAndRepair(t, cluster.Alone(t), event.NewClassifier(table.Table()), []Fixture{f})
+		})
+	}
+}
+
 func name(c Config) string {
 	n := fmt.Sprint(c.Own, c.Version)
 	if c.Terway {
