@@ -214,7 +214,7 @@ func TestOtherFailure(t *testing.T) {
 // has to say of itself.
 func TestComplete(t *testing.T) {
 	has, names := map[string]bool{}, map[string]bool{}
-	for _, f := range All() {
+	for _, f := range append(All(), Others()...) {
 		has[f.Class] = true
 		if names[f.Name] {
 			t.Errorf("two fixtures are called %s", f.Name)
@@ -225,7 +225,7 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	for _, r := range functions.All {
-		if !has[r.Class] && r.Answers("") { // the testbed keeps no routes: failures of nodes are scenarios alone
+		if !has[r.Class] && r.Answers("") { // failures of nodes and of the cluster are scenarios, and Others
 			t.Errorf("no fixture shows %s: write testdata/fixtures.yaml in its folder", r.Class)
 		}
 		delete(has, r.Class)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -231,6 +232,7 @@ func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, 
 	for token := ""; ; {
 		req := vpc.CreateDescribeRouteEntryListRequest()
 		req.RouteTableId, req.RouteEntryType, req.NextHopType, req.NextToken = id, "Custom", "Instance", token
+		req.MaxResult = requests.NewInteger(500)
 		entries := vpc.CreateDescribeRouteEntryListResponse()
 		if err := r.cloud.raw(ctx, req, entries); err != nil {
 			return nil, fmt.Errorf("table %s get route entries error ,err describe route entry list error, err %w", id, err)
