@@ -2,6 +2,8 @@ package exporter
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,4 +76,27 @@ func TestOtherObjects(t *testing.T) {
 	if f, _ := w.last(event.Unclassified, of.UID); f.Service != of || f.Reason != "SyncRouteFailed" || f.Message == "forged" {
 		t.Errorf("got %+v, want the controller's about %+v", f, of)
 	}
+}
+
+// TestListedFloodOfNodes proves that what the lane of the namespace default has no room for is read again, of Nodes, too.
+func TestListedFloodOfNodes(t *testing.T) {
+	w := newWorld(t)
+	name := "zz-" + w.ns // listed last, when there is no room
+	node, err := w.join.Client().CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.join.Client().CoreV1().Nodes().Delete(w.ctx, name, metav1.DeleteOptions{}) })
+	const many = 300
+	for i := range many {
+		gone := fmt.Sprintf("gone-%s-%d", w.ns, i)
+		w.about("Node", gone, gone, "node-controller", "SyncNodeFailed", "forged"+strings.Repeat(" long", 800))
+	}
+	w.about("Node", name, name, "route-controller", "CreateRouteFailed", "Error creating route entry in vtb-1: Message: odd")
+	e := w.budgeted(nil, 1000, 10)
+	w.run(e)
+	w.await("the failure of the node is published", func() bool {
+		_, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, event.Unclassified, string(node.UID)))
+		return err == nil && e.Stats().Strange.Load() >= many
+	})
 }
