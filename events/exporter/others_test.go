@@ -3,14 +3,17 @@ package exporter
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -99,4 +102,24 @@ func TestListedFloodOfNodes(t *testing.T) {
 		_, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, event.Unclassified, string(node.UID)))
 		return err == nil && e.Stats().Strange.Load() >= many
 	})
+}
+
+// The result of a check before an upgrade is published whether or not the check has passed: the one that has ends the case of the one that
+// has not. A tenant's Event of that name is not.
+func TestPrecheckResult(t *testing.T) {
+	s := &session{
+		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler)},
+		lanes:    newLanes(0, 0),
+	}
+	for _, failed := range []int{1, 0} {
+		ev := kube.Event{Namespace: metav1.NamespaceSystem, Name: event.Precheck, Reason: "Success", Type: corev1.EventTypeNormal,
+			Message: fmt.Sprintf(`{"State":"Success","CheckResults":[{"Name":"ccmSLB","FailedCount":%d}]}`, failed)}
+		if o, ok := s.judge(ev); !ok || o.kind != event.KindCluster || o.Reason != event.Precheck {
+			t.Errorf("with %d items: published %v, %+v", failed, ok, o)
+		}
+		ev.Namespace = "shop"
+		if _, ok := s.judge(ev); ok {
+			t.Error("a tenant's is published")
+		}
+	}
 }
