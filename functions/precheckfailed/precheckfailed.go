@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -33,7 +32,7 @@ var Remedy = &remedy.Remedy{
 
 // stillFails reports whether the newest check has found something: the controller writes each result into the same Event.
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	return remedy.Is(event.FailedPrecheck(c.Event.Message)), nil
+	return remedy.Is(c.FailedPrecheck()), nil
 }
 
 // An item is a call that the new release would make.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -123,7 +122,7 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			return remedy.Is(s.Any()), err
 		}
 		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing of the calls that the other Events are about
-		return remedy.Is(slices.ContainsFunc(r.Missing, ofNode)), err
+		return remedy.Is(r.LacksOfNodes()), err
 	}
 	if !c.Written() {
 		return remedy.Yes, nil
@@ -133,9 +132,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 
 // createRoute is the reason of Events about a route that a node lacks. If it has one, the failure is over.
 const createRoute = "CreateRouteFailed"
-
-// ofNode reports whether the controller needs the action for Nodes and their routes.
-func ofNode(action string) bool { return strings.HasPrefix(action, "vpc:") || strings.HasPrefix(action, "ecs:") }
 
 // lacks reports whether the role lacks something for the release, or the two cannot be compared.
 func lacks(ctx context.Context, c *remedy.Case, release ccm.Version) (remedy.Verdict, error) {

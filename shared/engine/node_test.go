@@ -76,7 +76,8 @@ func TestNodeUnknown(t *testing.T) {
 		t.Fatalf("at first: %s, %v", rec.Result, err)
 	}
 	r.advance(time.Hour)
-	if rec, err := engine.Run(t.Context(), r.env, r.class, ev); err != nil || rec.Result != event.Asked || rec.Ask.String() != "Check the nodes and their routes by hand." {
+	rec, err := engine.Run(t.Context(), r.env, r.class, ev)
+	if err != nil || rec.Result != event.Asked || rec.Ask.String() != "Check the nodes and their routes by hand." {
 		t.Errorf("in the end: %s, %q, %v", rec.Result, rec.Ask, err)
 	}
 }

@@ -62,7 +62,9 @@ func All() []Fixture {
 
 // Others returns each fixture of nodes and of the cluster once, as All does. Each needs a cluster of its own: Events about them
 // lie in one namespace.
-func Others() []Fixture { return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")} }
+func Others() []Fixture {
+	return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")}
+}
 
 // Of returns all fixtures of these classes.
 func Of(classes ...string) []Fixture {

@@ -49,7 +49,7 @@ func SyncRoutes(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("sync routes: %w", err)
 	}
-	r := &routes{kube: kube, cloud: newOpenAPI(o.Cloud, o.Region, o.Credentials), v: v, vpc: o.VPC, told: &teller{ctx: ctx, kube: kube}}
+	r := &routes{kube: kube, cloud: newOpenAPI(o.Cloud, o.Region, o.Credentials), v: v, vpc: o.VPC, told: &writer{ctx: ctx, kube: kube}}
 	defer r.cloud.transport.CloseIdleConnections()
 	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: o.Nodes})
 	if err != nil {
@@ -66,7 +66,7 @@ func SyncRoutes(ctx context.Context, o Options) error {
 			r.alone(ctx, n)
 		}
 	}
-	return r.told.(*teller).err
+	return r.told.(*writer).err
 }
 
 // routes are what the route controller acts on.
@@ -378,15 +378,15 @@ func (r *routes) event(ctx context.Context, about *corev1.ObjectReference, reaso
 	}
 }
 
-// A teller writes Events at once, each on its own. The first that can't be written is its error.
-type teller struct {
+// A writer writes Events at once, each on its own. The first that can't be written is its error.
+type writer struct {
 	ctx  context.Context
 	kube *kubernetes.Client
 	err  error
 }
 
 // Event writes an Event, as the recorder does: about an object without a namespace, in the namespace default.
-func (t *teller) Event(about runtime.Object, kind, reason, message string) {
+func (t *writer) Event(about runtime.Object, kind, reason, message string) {
 	now := metav1.Now()
 	of := *about.(*corev1.ObjectReference)
 	e := &corev1.Event{

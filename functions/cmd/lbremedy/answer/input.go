@@ -73,7 +73,7 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	by := event.NewClassifier(table.Table())
 	var newest *Item
 	for _, which := range of {
-		_, err = env.Kube.ListEvents(ctx, which, func(e kube.Event) error {
+		err = env.Kube.EvidenceOf(ctx, ref.Kind, which, func(e kube.Event) error {
 			it, err := fromEvent(p, by, e, ref)
 			if err != nil || it == nil {
 				return err
@@ -157,8 +157,6 @@ func Kept(m stream.Message) (Item, error) {
 func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.Service) (*Item, error) {
 	if about.Kind == event.KindCluster && e.Name == event.Precheck && event.FailedPrecheck(e.Message) {
 		e.Reason, e.Component = event.Precheck, "" // as the exporter has it
-	} else if e.Component == "" {
-		return nil, nil
 	}
 	kind, fails := event.FailureOf(e.Reason)
 	another := kind == event.KindNode && e.Object.UID != about.Name && e.Object.UID != about.UID // with the name of a node that left
