@@ -411,7 +411,7 @@ func (s *session) refill(ctx context.Context, l *lane) {
 	s.lanes.mu.Unlock()
 	var picked []occurrence // in order
 	bytes, least := 0, ""   // least: the earliest that found no room; none later than that does
-	version, err := s.c.Kube.ListEvents(ctx, kube.Selection{Namespace: l.namespace, Fields: services.Fields}, func(ev kube.Event) error {
+	see := func(ev kube.Event) error {
 		o, ok := s.judge(ev)
 		switch {
 		case !ok:
@@ -432,7 +432,13 @@ func (s *session) refill(ctx context.Context, l *lane) {
 			s.stats.Released.Add(1)
 		}
 		return ctx.Err()
-	})
+	}
+	version, err := s.c.Kube.ListEvents(ctx, kube.Selection{Namespace: l.namespace, Fields: services.Fields}, see)
+	for _, which := range others() { // what comes after that version is read once more
+		if err == nil && which.Namespace == l.namespace {
+			_, err = s.c.Kube.ListEvents(ctx, which, see)
+		}
+	}
 	if err != nil {
 		s.stats.Released.Add(int64(len(picked)))
 		s.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)

@@ -29,7 +29,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	if class := event.Probed(in, ev.Object.Name); s.c.Classifier.Knows(class) {
 		return s.occurrence(ev, class, ""), true
 	}
-	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem && event.FailedPrecheck(ev.Message) {
+	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem { // one that has passed ends the case of one that has not
 		ev.Reason, in.Reason, in.Component = event.Precheck, event.Precheck, ""
 	}
 	kind, fails := event.FailureOf(in.Reason)

@@ -2,13 +2,18 @@ package exporter
 
 import (
 	"cmp"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -73,5 +78,48 @@ func TestOtherObjects(t *testing.T) {
 	}
 	if f, _ := w.last(event.Unclassified, of.UID); f.Service != of || f.Reason != "SyncRouteFailed" || f.Message == "forged" {
 		t.Errorf("got %+v, want the controller's about %+v", f, of)
+	}
+}
+
+// TestListedFloodOfNodes proves that what the lane of the namespace default has no room for is read again, of Nodes, too.
+func TestListedFloodOfNodes(t *testing.T) {
+	w := newWorld(t)
+	name := "zz-" + w.ns // listed last, when there is no room
+	node, err := w.join.Client().CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.join.Client().CoreV1().Nodes().Delete(w.ctx, name, metav1.DeleteOptions{}) })
+	const many = 300
+	for i := range many {
+		gone := fmt.Sprintf("gone-%s-%d", w.ns, i)
+		w.about("Node", gone, gone, "node-controller", "SyncNodeFailed", "forged"+strings.Repeat(" long", 800))
+	}
+	w.about("Node", name, name, "route-controller", "CreateRouteFailed", "Error creating route entry in vtb-1: Message: odd")
+	e := w.budgeted(nil, 1000, 10)
+	w.run(e)
+	w.await("the failure of the node is published", func() bool {
+		_, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, event.Unclassified, string(node.UID)))
+		return err == nil && e.Stats().Strange.Load() >= many
+	})
+}
+
+// The result of a check before an upgrade is published whether or not the check has passed: the one that has ends the case of the one that
+// has not. A tenant's Event of that name is not.
+func TestPrecheckResult(t *testing.T) {
+	s := &session{
+		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler)},
+		lanes:    newLanes(0, 0),
+	}
+	for _, failed := range []int{1, 0} {
+		ev := kube.Event{Namespace: metav1.NamespaceSystem, Name: event.Precheck, Reason: "Success", Type: corev1.EventTypeNormal,
+			Message: fmt.Sprintf(`{"State":"Success","CheckResults":[{"Name":"ccmSLB","FailedCount":%d}]}`, failed)}
+		if o, ok := s.judge(ev); !ok || o.kind != event.KindCluster || o.Reason != event.Precheck {
+			t.Errorf("with %d items: published %v, %+v", failed, ok, o)
+		}
+		ev.Namespace = "shop"
+		if _, ok := s.judge(ev); ok {
+			t.Error("a tenant's is published")
+		}
 	}
 }

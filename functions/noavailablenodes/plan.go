@@ -34,6 +34,9 @@ func (s *state) plan(ready []ccm.Endpoint) remedy.Plan {
 		return s.allNodes(ready)
 	case len(ready) == 0:
 		finding, ask, lasts := s.WhyNoEndpoint(s.empty, s.pods)
+		if nodes := s.Unreached(s.pods); lasts && len(nodes) > 0 {
+			return s.unreached(finding, nodes)
+		}
 		if !lasts {
 			return s.wait(finding, ask)
 		}
@@ -42,6 +45,21 @@ func (s *state) plan(ready []ccm.Endpoint) remedy.Plan {
 		return s.byInterface(ready)
 	}
 	return s.byNode(ready)
+}
+
+// A Service waits this long for what the case of a node asks a person about, and looks that often: one cause is one ticket.
+const (
+	elsewhere = 24 * time.Hour
+	between   = 10 * time.Minute
+)
+
+// unreached is the plan for Pods that no node takes before the controller has created routes to these nodes.
+func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
+	plan := s.wait(finding.And("The controller has not created a route to these nodes, so no Pods are scheduled on them: %s.", say.List(nodes, 5)).
+		And("The open cases of these nodes and of the cluster say why: %s.", "lbremedy ls --open"),
+		say.F("Find out why these nodes have no route. The controller's log says it, too: %s.", s.c.LogQuery()))
+	plan.Wait, plan.Patience = between, elsewhere
+	return plan
 }
 
 // allNodes plans for a Service whose backends should be all nodes.

@@ -21,12 +21,18 @@ var doc string
 // (pkg/provider/dryrun/event.go of v2.14.0). It has at most 20 items of a kind. Its only items about NLBs are those about their
 // security groups.
 var Remedy = &remedy.Remedy{
-	Class:    "precheck-failed",
-	Doc:      doc,
-	Kinds:    []string{remedy.KindCluster},
-	Texts:    []string{`CheckResults":[{"Name":"ccm*instanceResults":{`},
-	Scope:    remedy.Cluster,
-	Diagnose: diagnose,
+	Class:      "precheck-failed",
+	Doc:        doc,
+	Kinds:      []string{remedy.KindCluster},
+	Texts:      []string{`CheckResults":[{"Name":"ccm*instanceResults":{`},
+	Scope:      remedy.Cluster,
+	Diagnose:   diagnose,
+	StillFails: stillFails,
+}
+
+// stillFails reports whether the newest check has found something: the controller writes each result into the same Event.
+func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	return remedy.Is(c.FailedPrecheck()), nil
 }
 
 // An item is a call that the new release would make.

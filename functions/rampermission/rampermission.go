@@ -118,13 +118,20 @@ func For(release ccm.Version) *remedy.Remedy {
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Event.Service.Kind != "" {
 		s, err := c.Stranded(ctx, node(c))
-		return remedy.Is(s.Any()), err
+		if err != nil || s.Any() || c.Event.Reason == createRoute {
+			return remedy.Is(s.Any()), err
+		}
+		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing of the calls that the other Events are about
+		return remedy.Is(r.LacksOfNodes()), err
 	}
 	if !c.Written() {
 		return remedy.Yes, nil
 	}
 	return lacks(ctx, c, ccm.Version{})
 }
+
+// createRoute is the reason of Events about a route that a node lacks. If it has one, the failure is over.
+const createRoute = "CreateRouteFailed"
 
 // lacks reports whether the role lacks something for the release, or the two cannot be compared.
 func lacks(ctx context.Context, c *remedy.Case, release ccm.Version) (remedy.Verdict, error) {

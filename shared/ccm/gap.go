@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -78,6 +79,13 @@ func (r Rights) Comparable() bool {
 
 // Suffice reports whether the role allows all that the release needs; false where that cannot be told.
 func (r Rights) Suffice() bool { return r.Comparable() && len(r.Missing) == 0 }
+
+// LacksOfNodes reports whether the role lacks an action that the release needs for Nodes and their routes.
+func (r Rights) LacksOfNodes() bool {
+	return slices.ContainsFunc(r.Missing, func(action string) bool {
+		return strings.HasPrefix(action, "vpc:") || strings.HasPrefix(action, "ecs:")
+	})
+}
 
 // OtherHolders returns who has a custom policy of the role, too: other roles, users and groups. It needs ListEntitiesForPolicy.
 func (c *View) OtherHolders(ctx context.Context, role, policy string) ([]string, error) {

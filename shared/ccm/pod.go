@@ -54,6 +54,28 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 		say.F("Make the Pods ready. Find out why one is not: kubectl -n %s describe pod %s.", svc.Namespace, worst), lasts
 }
 
+// Unreached returns the nodes to which the controller has not created a route, if a Pod of the Service waits for that: such a node has
+// the condition with this reason until then (pkg/controller/node/manager.go and pkg/controller/route/route_controller.go), and a taint.
+func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
+	selector := labels.SelectorFromSet(s.Service.Spec.Selector)
+	waits := func(p corev1.Pod) bool {
+		return selector.Matches(labels.Set(p.Labels)) && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, corev1.TaintNodeNetworkUnavailable)
+		})
+	}
+	if selector.Empty() || !slices.ContainsFunc(pods, waits) {
+		return nil
+	}
+	for _, n := range s.Nodes {
+		if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionTrue && c.Reason == "NoRouteCreated"
+		}) {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	return nodes
+}
+
 // otherFamily says that ready Pods only have addresses which the controller does not use; nothing if
 // there are no such Pods.
 func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,5 +56,28 @@ func TestNode(t *testing.T) {
 	r.must(nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	if rec, err := engine.Look(t.Context(), r.env, r.class, ev); err != nil || rec.Result != event.Gone || rec.Finding.String() != "The node no longer exists." {
 		t.Errorf("of a node that is gone: %s, %s, %v", rec.Result, rec.Finding, err)
+	}
+}
+
+// Where it stays unknown whether a Node still fails, a person is asked to look at the Node, and at no Service.
+func TestNodeUnknown(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	nodes, name := r.kube.Client().CoreV1().Nodes(), "n-"+r.svc.Namespace
+	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	r.must(err)
+	t.Cleanup(func() { _ = nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}) })
+	ev := r.event
+	ev.Failure.Service = event.Service{Kind: event.KindNode, Name: name, UID: string(node.UID)}
+	ev.Failure.Reason = "CreateRouteFailed"
+	r.class.Kinds = []string{event.KindNode}
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+	if rec, err := engine.Run(t.Context(), r.env, r.class, ev); err != nil || rec.Result != event.Waiting {
+		t.Fatalf("at first: %s, %v", rec.Result, err)
+	}
+	r.advance(time.Hour)
+	rec, err := engine.Run(t.Context(), r.env, r.class, ev)
+	if err != nil || rec.Result != event.Asked || rec.Ask.String() != "Check the nodes and their routes by hand." {
+		t.Errorf("in the end: %s, %q, %v", rec.Result, rec.Ask, err)
 	}
 }

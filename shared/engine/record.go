@@ -286,6 +286,9 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 		rec.Ask = rec.Ask.Then(say.F("Find out why it lasts."))
 	case machine.ForUnknown:
 		rec.Ask = say.F("Check the Service and its load balancer by hand.")
+		if rec.Service.Kind != "" {
+			rec.Ask = say.F("Check the nodes and their routes by hand.")
+		}
 	case machine.ForPlace:
 		if x.held != nil {
 			rec.Rule = x.held.rule

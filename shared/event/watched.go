@@ -109,6 +109,11 @@ func (w Warning) writes(component string) bool {
 	return slices.Contains(w.Components, component)
 }
 
+// Writes reports whether a component of the controller writes Warnings about objects of this kind, empty for Services.
+func Writes(component, kind string) bool {
+	return slices.ContainsFunc(Warnings, func(w Warning) bool { return w.Kind == kind && w.writes(component) })
+}
+
 // FailureOf returns the kind of object whose failures Events with this reason tell of, empty for a Service; false if they tell of none.
 func FailureOf(reason string) (kind string, ok bool) {
 	w, _ := warningOf(reason)

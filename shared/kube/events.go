@@ -105,6 +105,19 @@ func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event)
 	return err
 }
 
+// EvidenceOf is Evidence about a Node or the cluster: of its Events those that the controller's components for these wrote, and the result
+// of its check before an upgrade, which names none.
+func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, see func(Event) error) error {
+	_, err := c.ListEvents(ctx, which, func(e Event) error {
+		precheck := kind == event.KindCluster && e.Namespace == "kube-system" && e.Name == event.Precheck
+		if !precheck && !event.Writes(e.Component, kind) {
+			return nil
+		}
+		return see(e)
+	})
+	return err
+}
+
 // Successes returns when, by its Events, the controller has synced a Service with this UID, in no order. It needs
 // grant.ListEvents.
 func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) ([]time.Time, error) {

@@ -2,6 +2,7 @@ package remedy
 
 import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -33,3 +34,6 @@ func (c *Case) Heard(p Plan) Plan {
 
 // hearsayCause keeps what an Event alone says apart from the incidents that were seen.
 const hearsayCause = "an Event alone"
+
+// FailedPrecheck reports whether the failure is the result of a check before an upgrade that has found something.
+func (c *Case) FailedPrecheck() bool { return event.FailedPrecheck(c.Event.Message) }

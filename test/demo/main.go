@@ -296,7 +296,7 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 		if err != nil {
 			return err
 		}
-		if err := s.guide(dir, g.fixtures[0].Service, address, tb, server.URL(), token); err != nil {
+		if err := s.guide(dir, tb.About(g.fixtures[0]), address, tb, server.URL(), token); err != nil {
 			return err
 		}
 		<-ctx.Done()

@@ -46,7 +46,10 @@ func newProgress(s *screen, tb *testbed.Testbed, fixtures []testbed.Fixture) *pr
 
 // of returns what is known of the Service, nil if the fixtures have none of that name.
 func (p *progress) of(svc event.Service) *service {
-	i := slices.IndexFunc(p.services, func(t *service) bool { return svc.Namespace == p.testbed.Namespace && svc.Name == t.Service })
+	i := slices.IndexFunc(p.services, func(t *service) bool {
+		about := p.testbed.About(t.Fixture)
+		return svc.Kind == about.Kind && svc.Namespace == about.Namespace && svc.Name == about.Name
+	})
 	if i < 0 {
 		return nil
 	}

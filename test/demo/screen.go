@@ -206,7 +206,7 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 }
 
 // guide says how to look around in what is left running.
-func (s *screen) guide(dir, service, console string, tb *testbed.Testbed, url, token string) error {
+func (s *screen) guide(dir string, about event.Service, console string, tb *testbed.Testbed, url, token string) error {
 	file := filepath.Join(dir, "env")
 	var exports strings.Builder
 	for _, v := range append(tb.Environ(url, token), "KUBECONFIG="+tb.Cluster.Kubeconfig) {
@@ -219,16 +219,23 @@ func (s *screen) guide(dir, service, console string, tb *testbed.Testbed, url, t
 	s.section("All of it goes on until Ctrl-C. To look around in a browser, with lbremedy's console:")
 	s.say("  " + console)
 	s.section("To look around in another terminal, in this folder:")
+	object, named := "-n "+about.Namespace+" describe service "+about.Name, about.String()
+	switch about.Kind {
+	case event.KindNode:
+		object, named = "describe node "+about.Name, about.Kind+"/"+about.Name
+	case event.KindCluster:
+		object, named = "describe nodes", about.Kind
+	}
 	s.say(fmt.Sprintf(`  . %s
 
   kubectl -n %[2]s get services
-  kubectl -n %[2]s describe service %[3]s
+  kubectl %[3]s
   go run ./functions/cmd/lbremedy ls
-  go run ./functions/cmd/lbremedy show %[2]s/%[3]s
+  go run ./functions/cmd/lbremedy show %[4]s
   go run ./functions/cmd/lbremedy ls --watch
 
 The first line sets:
-`, file, tb.Namespace, service))
+`, file, tb.Namespace, object, named))
 	for line := range strings.Lines(exports.String()) {
 		s.say("  " + strings.TrimSpace(strings.TrimPrefix(line, "export ")))
 	}

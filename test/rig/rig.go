@@ -127,8 +127,8 @@ func New(t *testing.T, on testbed.Config, rules string) *Rig {
 		t.Fatal(err)
 	}
 	share := cluster.Join
-	if bin, _ := controller.Real(); bin != "" {
-		share = cluster.Alone // it syncs all Services
+	if bin, _ := controller.Real(); bin != "" || on.Routes {
+		share = cluster.Alone // it syncs all Services, or keeps routes to all nodes
 	}
 	c := share(t)
 	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits

@@ -59,6 +59,80 @@ func TestForged(t *testing.T) {
 	}
 }
 
+// Whoever may create Events in the namespaces default and kube-system can say in the controller's name that a Node fails, or the cluster. About
+// those that are healthy, no class writes or plans a write for that, and none that looks at the cause advises anything: not under any
+// reason, for any of its texts, and for any message of the corpus.
+func TestForgedOthers(t *testing.T) {
+	files, err := filepath.Glob("testdata/healthy_others/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no healthy world in testdata: %v", err)
+	}
+	said := messages(t)
+	lawful := lawful()
+	lawful.Kinds = []string{event.KindNode, event.KindCluster}
+	on := newGround(t, lawful.Class)
+	if err := identity.Admit(t.Context(), on.cluster); err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string][]string{}
+	for _, warning := range event.Warnings {
+		if warning.Failure {
+			reasons[warning.Kind] = append(reasons[warning.Kind], warning.Reason)
+		}
+	}
+	told := map[string]bool{}
+	for _, file := range files {
+		t.Run(script{file: file}.name(), func(t *testing.T) {
+			w := build(t, on, lawful, read(t, file))
+			kind, journal := w.event.Failure.Service.Kind, nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
+			for _, r := range functions.All {
+				if !r.Answers(kind) {
+					continue
+				}
+				told[r.Class] = true
+				before := w.snapshot(t)
+				texts := forgeries(r, said[r.Class], w.namesIn())
+				if testing.Short() {
+					texts = texts[:1]
+				}
+				nats.Empty(t, on.url, "engine", "engine")
+				w.as(t, on, r, journal)
+				for i, text := range texts {
+					under := reasons[kind]
+					if i > 0 { // of the others each under one
+						under = under[i%len(under):][:1]
+					}
+					for _, reason := range under {
+						w.forgeOther(t, r, reason, text, i == 0)
+					}
+				}
+				if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+					t.Fatalf("%s wrote (-before +after):\n%s", r.Class, diff)
+				}
+			}
+		})
+	}
+	for _, r := range functions.All {
+		if (r.Answers(event.KindNode) || r.Answers(event.KindCluster)) && !told[r.Class] {
+			t.Errorf("no forged Event was told to %s", r.Class)
+		}
+	}
+}
+
+// forgeOther hands the class a forged failure of a Node or of the cluster: run says whether it may act on it.
+func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, run bool) {
+	t.Helper()
+	w.event.Failure.Class, w.event.Failure.Reason, w.event.Failure.Message = r.Class, reason, text
+	answer := engine.Look
+	if run {
+		answer = engine.Run
+	}
+	rec, err := answer(t.Context(), w.env, r, w.event)
+	if err != nil || len(rec.Steps) > 0 || rec.Digest != "" || len(rec.Ask) > 0 && len(r.Reads) > 0 {
+		t.Errorf("%s: %s %q: the run ended as %s, %v: %s Steps: %v. Ask: %s", r.Class, reason, text, rec.Result, err, rec.Finding, rec.Steps, rec.Ask)
+	}
+}
+
 // lack takes each of its rights from each class in turn. What it can't read it says.
 func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
@@ -100,7 +174,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	// NATS one connection does for all.
 	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
 	for _, r := range functions.All {
-		if !r.Answers("") { // its failures are not about Services, and its own scenarios forge those of nodes
+		if !r.Answers("") { // its failures are not about Services, see TestForgedOthers
 			continue
 		}
 		before := w.snapshot(t)

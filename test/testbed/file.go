@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -60,6 +62,7 @@ var operations = map[string]func(arg []byte) (operation, error){
 	"answer":       readAnswer,
 	"accept":       readNothing(accepted),
 	"ignore":       readIgnore,
+	"groups":       readGroups,
 }
 
 // UnmarshalJSON reads a map with one key, the name of an operation.
@@ -126,6 +129,22 @@ func readRefuse(arg []byte) (operation, error) {
 		return nil, err
 	}
 	return refused(of.Action, of.Code, of.Message), nil
+}
+
+// readGroups reads how many security groups get the tag by which the controller finds that of the Service.
+func readGroups(arg []byte) (operation, error) {
+	var n int
+	err := json.Unmarshal(arg, &n)
+	return func(_ context.Context, tb *Testbed, service string) error {
+		name := ccm.DefaultName(tb.watch.service(service))
+		tb.Cloud.Edit(func(st *sim.State) {
+			for i := range n {
+				id := fmt.Sprintf("sg-%s-%d", service, i+1)
+				st.SecurityGroups[id] = &sim.SecurityGroup{ID: id, Name: id, VPC: vpc, Tags: map[string]string{nameTag: name}}
+			}
+		})
+		return nil
+	}, err
 }
 
 // readIgnore reads what makes an action of CLB that the controller calls succeed and change nothing, until accept.

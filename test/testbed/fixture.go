@@ -9,13 +9,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Fixture is a Service in a testbed with the failure that it gets.
+// A Fixture is a Service in a testbed with the failure that it gets, or a node, or the cluster.
 //
 // What it says of lbremedy supposes fix mode with a policy that allows low risk,
 // high risk for tag-missing and medium for ram-permission, vswitch-not-found and zone-shortage.
 type Fixture struct {
 	Name    string       // of the failure, in short
 	Service string       // empty in what a function such as [Gone] returns: As names it
+	Kind    string       // of what fails, as event has them; empty: a Service. What stands as Service is then a short name of it
 	Class   string       // of the failure
 	Story   string       // what went wrong, as a sentence
 	Says    string       // stands in the controller's event
@@ -46,8 +47,8 @@ func (f Fixture) Supported() bool {
 	return bin == "" || released && f.Config.Speed == 0 && !f.picks && (f.until == "" || !controller.Since(version, f.until))
 }
 
-// All returns each fixture once, with its name for the Service: at least one of
-// each class.
+// All returns each fixture of a Service once, with its name for the Service: at least one of
+// each class that answers for Services.
 func All() []Fixture {
 	all := slices.Concat(
 		vswitchFixtures(), identityFixtures(), reuseFixtures(), backendFixtures(), nodeFixtures(), accountFixtures(), permissionFixtures(),
@@ -59,9 +60,15 @@ func All() []Fixture {
 	return all
 }
 
+// Others returns each fixture of nodes and of the cluster once, as All does. Each needs a cluster of its own: Events about them
+// lie in one namespace.
+func Others() []Fixture {
+	return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")}
+}
+
 // Of returns all fixtures of these classes.
 func Of(classes ...string) []Fixture {
-	return slices.DeleteFunc(All(), func(f Fixture) bool { return !slices.Contains(classes, f.Class) })
+	return slices.DeleteFunc(append(All(), Others()...), func(f Fixture) bool { return !slices.Contains(classes, f.Class) })
 }
 
 // ByConfig groups fixtures by the testbed that they need, in the order in which the

@@ -100,6 +100,12 @@ func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) erro
 		Spec:       corev1.NodeSpec{ProviderID: region + "." + instance},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}},
 	}
+	if tb.opts.Routes {
+		tb.mu.Lock()
+		node.Spec.PodCIDR = fmt.Sprintf("172.20.%d.0/24", len(tb.joined)+1) // a part of allPods
+		tb.mu.Unlock()
+		node.Spec.PodCIDRs = []string{node.Spec.PodCIDR}
+	}
 	switch k {
 	case master:
 		node.Labels[masterLabel] = ""

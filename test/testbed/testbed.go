@@ -46,6 +46,7 @@ type Config struct {
 	Upgrade  string  `json:"upgrade"`  // version of a controller that replaces the first in Inject; empty: the same
 	Terway   bool    `json:"terway"`   // the Pods have addresses of the VPC, and are the backends
 	NoPublic bool    `json:"noPublic"` // the controller refuses to make load balancers with public addresses
+	Routes   bool    `json:"routes"`   // each node has a block of Pods, and the controller keeps a route to it. It needs a cluster of its own
 	Speed    float64 `json:"speed"`    // of the controller's clock; zero: 1
 	Own      string  `json:"own"`      // what the fixtures do to all that is in the testbed, which keeps others away; empty: nothing
 }
@@ -90,6 +91,7 @@ type Testbed struct {
 	was       map[string]string
 	says      map[string]string // what Services are to fail with
 	faults    map[string]func() // end what the cloud refuses because of a Service
+	kinds     map[string]string // of what fixtures are about that are about no Service
 	pods      map[string][]pod
 	addresses int      // that Pods were given so far
 	touches   int      // of Services so far
@@ -111,6 +113,7 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	tb := &Testbed{
 		opts: o, Cluster: o.Cluster, Namespace: o.Namespace, ID: o.ID, version: o.Version,
 		was: map[string]string{}, says: map[string]string{}, faults: map[string]func(){}, pods: map[string][]pod{},
+		kinds: map[string]string{},
 	}
 	defer func() {
 		if err != nil {
@@ -215,6 +218,9 @@ func (tb *Testbed) startController(ctx context.Context) {
 	if tb.opts.Terway {
 		o.Backends = "eni"
 	}
+	if tb.opts.Routes {
+		o.Routes = allPods
+	}
 	o.Credentials = tb.key
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -304,6 +310,9 @@ func (tb *Testbed) Inject(ctx context.Context, fixtures ...Fixture) error {
 	tb.mu.Lock()
 	for _, f := range fixtures {
 		tb.says[f.Service] = f.Says
+		if f.Kind != "" {
+			tb.kinds[f.Service] = f.Kind
+		}
 	}
 	tb.mu.Unlock()
 	if slices.ContainsFunc(fixtures, func(f Fixture) bool { return f.restarts }) {
@@ -321,9 +330,9 @@ func (tb *Testbed) Inject(ctx context.Context, fixtures ...Fixture) error {
 		return err
 	}
 	return tb.each(fixtures, func(f Fixture) error {
-		err := tb.watch.until(ctx, func() bool { return tb.watch.hasFailed(f.Service, f.Says) })
+		err := tb.watch.until(ctx, func() bool { return tb.watch.hasFailed(tb.keyOf(f.Service), f.Says) })
 		if err != nil {
-			return fmt.Errorf("wait for Service %s/%s to fail with %q: %w%s", tb.Namespace, f.Service, f.Says, err, tb.watch.said(f.Service))
+			return fmt.Errorf("wait for %s to fail with %q: %w%s", tb.About(f), f.Says, err, tb.watch.said(tb.keyOf(f.Service)))
 		}
 		return nil
 	})
@@ -353,7 +362,11 @@ func (tb *Testbed) Repair(ctx context.Context, fixtures ...Fixture) error {
 	return tb.each(fixtures, func(f Fixture) error {
 		// The controller would find out by itself, some time within five minutes.
 		// One that was to go may be gone before.
-		if err := inOrder(f.repair, touched)(ctx, tb, f.Service); err != nil && !apierrors.IsNotFound(err) {
+		repair := inOrder(f.repair, touched)
+		if f.Kind != "" {
+			repair = f.repair
+		}
+		if err := repair(ctx, tb, f.Service); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("repair Service %s/%s: %w", tb.Namespace, f.Service, err)
 		}
 		if err := tb.watch.until(ctx, func() bool { return tb.Healed(f.Service) }); err != nil {
@@ -400,18 +413,23 @@ func (tb *Testbed) failure(service string) (failure, bool) {
 	tb.mu.Lock()
 	says := tb.says[service]
 	tb.mu.Unlock()
-	return tb.watch.failure(service, says)
+	return tb.watch.failure(tb.keyOf(service), says)
 }
 
 // Healed reports whether a Service works: it is synced to the letter of the
 // cloud, has a backend behind each port, and by a sync that came after what
 // Prepare left. A full sync leaves another hash label. One of backends alone, such as the
 // controller's retry after a Pod has started, does not. One that was to go works when it has gone.
+// A node is healed when it has its route, and the cluster when all nodes have theirs.
 func (tb *Testbed) Healed(service string) bool {
 	svc := tb.watch.service(service)
 	tb.mu.Lock()
 	was, known := tb.was[service]
+	kind := tb.kinds[service]
 	tb.mu.Unlock()
+	if kind != "" {
+		return tb.routed(tb.About(Fixture{Service: service, Kind: kind}))
+	}
 	if svc == nil {
 		return known
 	}

@@ -50,6 +50,15 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
+// TestOthers does the same for failures of nodes and of the cluster.
+func TestOthers(t *testing.T) {
+	for _, f := range slices.DeleteFunc(Others(), func(f Fixture) bool { return !f.Supported() }) {
+		t.Run(f.Name, func(t *testing.T) {
+			failAndRepair(t, cluster.Alone(t), event.NewClassifier(table.Table()), []Fixture{f})
+		})
+	}
+}
+
 func name(c Config) string {
 	n := fmt.Sprint(c.Own, c.Version)
 	if c.Terway {
@@ -202,7 +211,7 @@ func TestOtherFailure(t *testing.T) {
 // has to say of itself.
 func TestComplete(t *testing.T) {
 	has, names := map[string]bool{}, map[string]bool{}
-	for _, f := range All() {
+	for _, f := range append(All(), Others()...) {
 		has[f.Class] = true
 		if names[f.Name] {
 			t.Errorf("two fixtures are called %s", f.Name)
@@ -213,7 +222,7 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	for _, r := range functions.All {
-		if !has[r.Class] && r.Answers("") { // the testbed keeps no routes: failures of nodes are scenarios alone
+		if !has[r.Class] && r.Answers("") { // failures of nodes and of the cluster are scenarios, and Others
 			t.Errorf("no fixture shows %s: write testdata/fixtures.yaml in its folder", r.Class)
 		}
 		delete(has, r.Class)

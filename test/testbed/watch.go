@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -24,17 +26,19 @@ const (
 // A watch is a view of a testbed's Services and of the controller's events. It
 // tells the testbed of Pods that go.
 type watch struct {
-	end func()
+	end     func()
+	cluster event.Service // failures of it
 
 	mu       sync.Mutex
 	seen     sync.Cond
 	services map[string]*corev1.Service
-	failures map[string][]failure // of each Service, in the order in which they were seen
-	last     map[string]last      // of each Service
-	events   int                  // that were seen so far
-	tally    int                  // syncs of the controller that have succeeded
-	changes  int                  // so far, so that none is missed
-	err      error                // of the controller
+	nodes    map[string]*corev1.Node // of a testbed with routes
+	failures map[string][]failure    // of each Service, in the order in which they were seen; of a node and the cluster, by Testbed.keyOf
+	last     map[string]last         // of each Service
+	events   int                     // that were seen so far
+	tally    int                     // syncs of the controller that have succeeded
+	changes  int                     // so far, so that none is missed
+	err      error                   // of the controller
 }
 
 // A failure is the first sight of an event that says that a sync failed, or left
@@ -59,8 +63,8 @@ var reasons = []string{
 
 // newWatch returns a watch that has seen what is there.
 func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
-	w := &watch{services: map[string]*corev1.Service{}, failures: map[string][]failure{}, last: map[string]last{}}
-	w.seen.L = &w.mu
+	w := &watch{services: map[string]*corev1.Service{}, nodes: map[string]*corev1.Node{}, failures: map[string][]failure{}, last: map[string]last{}}
+	w.seen.L, w.cluster = &w.mu, event.Thing(tb.ID, event.KindCluster, tb.ID)
 	namespace := tb.Namespace
 	f := tb.kube.Informers(namespace, "")
 	handler := cache.ResourceEventHandlerFuncs{
@@ -69,7 +73,12 @@ func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 		DeleteFunc: w.forget,
 	}
 	var synced []cache.InformerSynced
-	for _, i := range []cache.SharedIndexInformer{f.Services(), f.Events()} {
+	informers := []cache.SharedIndexInformer{f.Services(), f.Events()}
+	beside, wide := tb.kube.Informers(metav1.NamespaceDefault, ""), tb.kube.Informers("", NodesOf(namespace))
+	if tb.opts.Routes {
+		informers = append(informers, beside.Events(), wide.Nodes())
+	}
+	for _, i := range informers {
 		h, err := i.AddEventHandler(handler)
 		if err != nil {
 			return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
@@ -88,8 +97,10 @@ func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 		cancel()
 		return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
 	}
-	w.end = func() { cancel(); f.Wait() }
+	w.end = func() { cancel(); f.Wait(); beside.Wait(); wide.Wait() }
 	f.Start(running)
+	beside.Start(running)
+	wide.Start(running)
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		w.end()
 		return nil, ctx.Err()
@@ -105,15 +116,23 @@ func (w *watch) note(o any) {
 	switch o := o.(type) {
 	case *corev1.Service:
 		w.services[o.Name] = o
+	case *corev1.Node:
+		w.nodes[o.Name] = o
 	case *corev1.Event:
 		w.events++
 		name := o.InvolvedObject.Name
 		in := event.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
-		if o.InvolvedObject.Kind != "Service" {
-			break
+		switch kind, _ := event.FailureOf(o.Reason); {
+		case kind == event.KindNode:
+			name = event.Service{Kind: kind, Name: name}.String()
+		case kind == event.KindCluster:
+			name = w.cluster.String()
+		case o.InvolvedObject.Kind != "Service":
+			w.changed()
+			return
 		}
-		switch fails := slices.Contains(reasons, o.Reason); {
-		case fails:
+		switch kind, failed := event.FailureOf(o.Reason); {
+		case slices.Contains(reasons, o.Reason), failed && kind != "":
 			known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })
 			if !known {
 				w.failures[name] = append(w.failures[name], failure{in, time.Now()})
@@ -138,8 +157,11 @@ func ended(e *corev1.Event) time.Time {
 func (w *watch) forget(o any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if svc, ok := o.(*corev1.Service); ok {
-		delete(w.services, svc.Name)
+	switch o := o.(type) {
+	case *corev1.Service:
+		delete(w.services, o.Name)
+	case *corev1.Node:
+		delete(w.nodes, o.Name)
 	}
 	w.changed()
 }
@@ -213,6 +235,13 @@ func (w *watch) service(name string) *corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.services[name]
+}
+
+// allNodes returns the nodes as they were seen last.
+func (w *watch) allNodes() []*corev1.Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.nodes))
 }
 
 // failure returns the first failure of a Service that says this, or else its

@@ -19,7 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/shell"
@@ -229,6 +232,55 @@ func TestTicket(t *testing.T) {
 	r.Ends("three", event.Fixed)
 	r.Advance(time.Minute)
 	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
+}
+
+// A node without a route is one ticket: a Service whose Pods no node takes for that waits, says so, and points to the node's case.
+func TestOneCause(t *testing.T) {
+	t.Parallel()
+	f := testbed.NoRoute().As("lonely")
+	r := rig.New(t, f.Config, rig.Careful).Start()
+	d := newReceiver(r, time.Time{})
+	r.Policy(rig.Careful + "tell:\n" + d.tells("ops"))
+	r.Tell()
+	r.Must(r.Testbed.Fail(r.Ctx, f))
+	opened := d.hears("the node has no route", func(t notification) bool { return t.Type == ticket.TypeOpened })
+	node := r.Testbed.About(f).Name
+	if lead := opened.Data.Lead.Service; lead.Kind != event.KindNode || lead.Name != node {
+		t.Errorf("the ticket is about %s", lead)
+	}
+
+	pods := r.Testbed.Cluster.Client().CoreV1().Pods(r.Testbed.Namespace)
+	pod, err := pods.Create(r.Ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "x"}}},
+	}, metav1.CreateOptions{})
+	r.Must(err)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "0/3 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/network-unavailable: }, 2 Insufficient cpu."}}
+	_, err = pods.UpdateStatus(r.Ctx, pod, metav1.UpdateOptions{})
+	r.Must(err)
+	r.Create("web", func(svc *corev1.Service) {
+		svc.Annotations = nil
+		svc.Spec.Selector, svc.Spec.ExternalTrafficPolicy = map[string]string{"app": "web"}, corev1.ServiceExternalTrafficPolicyLocal
+	})
+	points := func(rec event.Record) bool {
+		said := rec.Finding.String()
+		return rec.Result == event.Waiting && strings.Contains(said, "not created a route to these nodes") && strings.Contains(said, node) &&
+			strings.Contains(said, "lbremedy ls --open")
+	}
+	rec := r.Until("web", "waiting for the node", points)
+	r.Advance(time.Hour) // any other Service without a backend asks within a quarter of one
+	m, err := r.Stream.Last(r.Ctx, stream.Failed, event.FailedSubject(testbed.ClusterID, rec.Class, rec.Service.UID))
+	r.Must(err)
+	failure, err := event.DecodeNATS(m.Header, m.Data)
+	r.Must(err)
+	if reply := (&host.Host{Env: r.Env.Env, Remedies: functions.All}).Handle(r.Ctx, failure); reply.Err != nil || !points(reply.Record) {
+		t.Errorf("after an hour, the Service is %s: %s %s %v", reply.Record.Result, reply.Record.Finding, reply.Record.Ask, reply.Err)
+	}
+
+	if keys := d.keys(); len(keys) != 1 {
+		t.Errorf("there are the tickets %v, and there is one cause", keys)
+	}
 }
 
 // event waits until there is this Event about a Service: what "kubectl describe service"

@@ -25,7 +25,9 @@
 //
 // Beside the controller there is [GitOps], an actor that puts changes back.
 //
-// Not played: the feature gate by which a Service's annotation chooses its kind
+// With [Options].Routes it keeps routes to the nodes, too (route.go).
+//
+// Not played: routes of nodes that leave; the feature gate by which a Service's annotation chooses its kind
 // of load balancer; Endpoints, which releases before v2.9.1 read where later ones
 // read EndpointSlices; the edge load balancers of v2.7 and v2.8; and the resource
 // group of the cluster for new load balancers.
@@ -83,6 +85,7 @@ type Options struct {
 	Backends  string          // backend type of Services that do not say: ecs if empty, or eni
 	NoPublic  bool            // refuse load balancers with a public address
 	DualStack bool            // the feature gate that IPv6 backends need
+	Routes    string          // block of all Pods; each node with a part of it gets a route. Empty: the controller keeps no routes
 	Namespace string          // of the Services that are synced; empty: all, as the real one
 	Nodes     string          // label selector of the nodes that are seen; empty: all, as the real one
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
@@ -247,6 +250,17 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}
 	}
+	var keeper *routeLoop
+	if o.Routes != "" {
+		broadcaster := record.NewBroadcaster(record.WithContext(background), record.WithCorrelatorOptions(c.correlation()))
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+		broadcasters = append(broadcasters, broadcaster)
+		keeper = c.newRouteLoop(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: routeController}))
+		if _, err := nodes.AddEventHandler(keeper.handler()); err != nil {
+			end()
+			return fmt.Errorf("run simulated controller: %w", err)
+		}
+	}
 	namespaced.Start(background)
 	wide.Start(background)
 	defer func() {
@@ -274,6 +288,9 @@ func Run(ctx context.Context, o Options) error {
 	var running sync.WaitGroup
 	for _, l := range loops {
 		running.Go(func() { l.run(ctx, o.Workers) })
+	}
+	if keeper != nil {
+		running.Go(func() { keeper.run(ctx) })
 	}
 	running.Wait()
 	if c.cloud.dry == nil || told.Err() != nil {

@@ -332,8 +332,7 @@ func (o *Options) environment() []string {
 
 // flags writes the files that the controller reads into dir, and returns its
 // flags. What is left out has the default that is wanted: --network, which
-// decides about endpoints that nobody names; no feature gate; --cluster-cidr,
-// which goes with routes.
+// decides about endpoints that nobody names, and no feature gate.
 func (o *Options) flags(dir string) ([]string, error) {
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "cloud-config")
 	if err := writeKubeconfig(kubeconfig, o.Kube); err != nil {
@@ -352,6 +351,11 @@ func (o *Options) flags(dir string) ([]string, error) {
 		"--metrics-bind-addr=0", "--health-probe-bind-addr=0", "--pprof-bind-addr=0",
 		"--kube-api-qps=1000", "--kube-api-burst=1000",
 		fmt.Sprintf("--concurrent-service-syncs=%d", o.Workers),
+	}
+	if o.Routes != "" {
+		args[2], args[3] = "--controllers=service,nlb,route", "--configure-cloud-routes=true"
+		// Those of the controller itself are a second, and five minutes.
+		args = append(args, "--cluster-cidr="+o.Routes, "--node-event-aggregation-wait-seconds=0", "--route-reconciliation-period=1m")
 	}
 	if o.DryRun {
 		args = append(args, "--dry-run")

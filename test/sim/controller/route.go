@@ -2,15 +2,24 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
@@ -19,12 +28,14 @@ import (
 const (
 	routeController    = "route-controller"
 	reasonRouteFailed  = "CreateRouteFailed"
+	reasonRouteUnread  = "DescriberRouteFailed"
 	reasonRoutesFailed = "SyncRouteFailed"
 	batched            = "v2.11.2" // from then on, the routes of a table are created by one call
 	duplicateRoute     = "VPC_ROUTE_ENTRY_CIDR_BLOCK_DUPLICATE"
 	unfinishedRoute    = "VPC_ROUTE_ENTRY_STATUS_ERROR"
-	conditionRouteMade = "RouteCreated"
-	messageRouteMade   = "RouteController created a route"
+
+	routePeriod = 5 * time.Minute // between two turns of all nodes
+	routeBatch  = 50              // nodes that have their turn together
 )
 
 // SyncRoutes plays one pass of the route controller over all nodes: it creates the routes that they lack, and leaves on them, and in
@@ -38,41 +49,141 @@ func SyncRoutes(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("sync routes: %w", err)
 	}
-	r := &routes{kube: kube, cloud: newOpenAPI(o.Cloud, o.Region, o.Credentials), v: v}
+	r := &routes{kube: kube, cloud: newOpenAPI(o.Cloud, o.Region, o.Credentials), v: v, vpc: o.VPC, told: &writer{ctx: ctx, kube: kube}}
 	defer r.cloud.transport.CloseIdleConnections()
-	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: o.Nodes})
+	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: o.Nodes})
 	if err != nil {
 		return fmt.Errorf("sync routes: list nodes: %w", err)
 	}
-	table, have, err := r.table(ctx, o.VPC)
-	if err != nil {
-		return r.event(ctx, routesObject, reasonRoutesFailed, "Reconciling route error: "+err.Error())
+	var nodes []*corev1.Node
+	for i := range list.Items {
+		nodes = append(nodes, &list.Items[i])
 	}
-	var lack []*corev1.Node
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		if needsRoute(n) && !have[podBlock(n)+" "+instanceID(n)] {
-			lack = append(lack, n)
+	if v.since(batched) {
+		r.together(ctx, nodes)
+	} else {
+		for _, n := range nodes {
+			r.alone(ctx, n)
 		}
 	}
-	switch {
-	case len(lack) == 0:
-		return nil
-	case v.since(batched):
-		return r.createAll(ctx, table, lack)
-	}
-	for _, n := range lack {
-		if err := r.create(ctx, table, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.told.(*writer).err
 }
 
+// routes are what the route controller acts on.
 type routes struct {
 	kube  *kubernetes.Client
 	cloud *openapi
 	v     version
+	vpc   string
+	told  interface {
+		Event(about runtime.Object, kind, reason, message string)
+	}
+	pause func(time.Duration) // between tries of one call; nil: each is tried once
+}
+
+// A routeLoop is the route controller while it runs.
+type routeLoop struct {
+	*controller
+	routes
+	queue workqueue.TypedRateLimitingInterface[string]
+}
+
+func (c *controller) newRouteLoop(events record.EventRecorder) *routeLoop {
+	return &routeLoop{
+		controller: c, routes: routes{kube: c.kube, cloud: c.cloud, v: c.version, vpc: c.VPC, told: events},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](c.pause(c.BackoffBase), c.pause(c.BackoffMax))),
+	}
+}
+
+// handler gives a node its turn when it joins, and when it gets its block of Pods.
+func (l *routeLoop) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if n := o.(*corev1.Node); n.Spec.PodCIDR != "" {
+				l.queue.Add(n.Name)
+			}
+		},
+		UpdateFunc: func(was, is any) {
+			if was, is := was.(*corev1.Node), is.(*corev1.Node); was.UID != is.UID || was.Spec.PodCIDR != is.Spec.PodCIDR {
+				l.queue.Add(is.Name)
+			}
+		},
+	}
+}
+
+// run keeps routes until ctx ends. Beside the turns of single nodes all of them have one every five minutes, and before the release that
+// creates routes together also at the beginning.
+func (l *routeLoop) run(ctx context.Context) {
+	l.routes.pause = func(d time.Duration) { _ = l.wait(ctx, d) }
+	defer context.AfterFunc(ctx, l.queue.ShutDown)()
+	var running sync.WaitGroup
+	defer running.Wait()
+	var one sync.Mutex // the cloud creates one route at a time
+	running.Go(func() {
+		for first := true; ; first = false {
+			if !first || !l.v.since(batched) {
+				one.Lock()
+				l.periodic(ctx, l.all())
+				one.Unlock()
+			}
+			if l.wait(ctx, routePeriod) != nil {
+				return
+			}
+		}
+	})
+	for {
+		name, shutdown := l.queue.Get()
+		if shutdown {
+			return
+		}
+		names := []string{name}
+		for l.queue.Len() > 0 && len(names) < routeBatch && l.v.since(batched) {
+			name, shutdown = l.queue.Get()
+			if shutdown {
+				return
+			}
+			names = append(names, name)
+		}
+		var nodes []*corev1.Node
+		for _, name := range names {
+			if n, err := l.nodes.Get(name); err == nil {
+				nodes = append(nodes, n)
+			}
+			l.queue.Done(name)
+		}
+		one.Lock()
+		l.turn(ctx, nodes)
+		one.Unlock()
+	}
+}
+
+// all returns the nodes in the order of their names.
+func (l *routeLoop) all() []*corev1.Node {
+	nodes, _ := l.nodes.List(labels.Everything())
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// turn plays the turn of some nodes. Before the release that creates routes together, a failure waits for the next turn of all.
+func (l *routeLoop) turn(ctx context.Context, nodes []*corev1.Node) {
+	if ctx.Err() != nil {
+		return
+	}
+	if !l.v.since(batched) {
+		for _, n := range nodes {
+			l.alone(ctx, n)
+		}
+		return
+	}
+	again := l.together(ctx, nodes)
+	for _, n := range nodes {
+		for range again[n.Name] {
+			l.queue.AddRateLimited(n.Name)
+		}
+		if again[n.Name] == 0 {
+			l.queue.Forget(n.Name)
+		}
+	}
 }
 
 // routesObject is what Events about routes as a whole are about: an Event with a name and nothing else.
@@ -97,28 +208,34 @@ func needsRoute(n *corev1.Node) bool {
 	return instanceID(n) != "" && podBlock(n) != "" && !ignored && !ignoredOld && !silent && n.DeletionTimestamp == nil
 }
 
-// table returns the one route table of the VPC, and its entries that lead to instances, as "block instance".
-func (r *routes) table(ctx context.Context, vpcID string) (id string, have map[string]bool, err error) {
-	list := vpc.CreateDescribeRouteTableListRequest()
+// table returns the one route table of the VPC.
+func (r *routes) table(ctx context.Context) (id string, err error) {
+	list, vpcID := vpc.CreateDescribeRouteTableListRequest(), r.vpc
 	list.VpcId = vpcID
 	tables := vpc.CreateDescribeRouteTableListResponse()
 	if err := r.cloud.raw(ctx, list, tables); err != nil {
-		return "", nil, fmt.Errorf("can not found route table by id[%s], error: error describe vpc: %s route tables, error: %w", vpcID, vpcID, err)
+		return "", fmt.Errorf("can not found route table by id[%s], error: error describe vpc: %s route tables, error: %w", vpcID, vpcID, err)
 	}
 	all := tables.RouterTableList.RouterTableListType
 	switch {
 	case len(all) > 1:
-		return "", nil, fmt.Errorf("multiple route tables found by vpc id[%s], length(tables)=%d", vpcID, len(all))
+		return "", fmt.Errorf("multiple route tables found by vpc id[%s], length(tables)=%d", vpcID, len(all))
 	case len(all) == 0:
-		return "", nil, fmt.Errorf("no route tables found by vpc id[%s]", vpcID)
+		return "", fmt.Errorf("no route tables found by vpc id[%s]", vpcID)
 	}
-	id, have = all[0].RouteTableId, map[string]bool{}
+	return all[0].RouteTableId, nil
+}
+
+// entries returns the entries of a table that lead to instances, as "block instance".
+func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, err error) {
+	have = map[string]bool{}
 	for token := ""; ; {
 		req := vpc.CreateDescribeRouteEntryListRequest()
 		req.RouteTableId, req.RouteEntryType, req.NextHopType, req.NextToken = id, "Custom", "Instance", token
+		req.MaxResult = requests.NewInteger(500)
 		entries := vpc.CreateDescribeRouteEntryListResponse()
 		if err := r.cloud.raw(ctx, req, entries); err != nil {
-			return "", nil, fmt.Errorf("table %s get route entries error ,err describe route entry list error, err %w", id, err)
+			return nil, fmt.Errorf("table %s get route entries error ,err describe route entry list error, err %w", id, err)
 		}
 		for _, e := range entries.RouteEntrys.RouteEntry {
 			if len(e.NextHops.NextHop) == 1 {
@@ -126,13 +243,39 @@ func (r *routes) table(ctx context.Context, vpcID string) (id string, have map[s
 			}
 		}
 		if token = entries.NextToken; token == "" {
-			return id, have, nil
+			return have, nil
 		}
 	}
 }
 
-// createAll creates routes by one call.
-func (r *routes) createAll(ctx context.Context, table string, nodes []*corev1.Node) error {
+// together creates the routes that nodes lack by one call. It returns how often each node is to be tried again: after a call that
+// failed, the real one counts each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so that its pauses grow
+// by four.
+func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[string]int) {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !needsRoute(n) })
+	again = map[string]int{}
+	if len(nodes) == 0 {
+		return again
+	}
+	failed := func(err error, times int) map[string]int {
+		for _, n := range nodes {
+			again[n.Name] = times
+		}
+		r.event(ctx, &routesObject, reasonRoutesFailed, "Reconciling route error: "+err.Error())
+		return again
+	}
+	table, err := r.table(ctx)
+	if err != nil {
+		return failed(err, 1)
+	}
+	have, err := r.entries(ctx, table)
+	if err != nil {
+		return failed(err, 1)
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *corev1.Node) bool { return have[podBlock(n)+" "+instanceID(n)] })
+	if len(nodes) == 0 {
+		return again
+	}
 	var want []vpc.CreateRouteEntriesRouteEntries
 	for _, n := range nodes {
 		want = append(want, vpc.CreateRouteEntriesRouteEntries{
@@ -143,65 +286,134 @@ func (r *routes) createAll(ctx context.Context, table string, nodes []*corev1.No
 	req.RouteEntries = &want
 	said := vpc.CreateCreateRouteEntriesResponse()
 	if err := r.cloud.raw(ctx, req, said); err != nil {
-		return r.event(ctx, routesObject, reasonRoutesFailed, "Reconciling route error: "+err.Error())
+		return failed(err, 2)
 	}
 	for _, n := range nodes {
 		i := slices.IndexFunc(said.FailedRouteEntries, func(f vpc.FailedRouteEntriesItem) bool { return f.NextHop == instanceID(n) })
 		// What is there already, and what is being made, counts as made, whatever the entry leads to.
 		if i < 0 || said.FailedRouteEntries[i].FailedCode == duplicateRoute || said.FailedRouteEntries[i].FailedCode == unfinishedRoute {
-			if err := r.available(ctx, n); err != nil {
-				return err
-			}
+			r.condition(ctx, n, true)
 			continue
 		}
-		about := corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: n.UID}
-		if err := r.event(ctx, about, reasonRouteFailed,
-			fmt.Sprintf("Error creating route entry in %s: %s", table, said.FailedRouteEntries[i].FailedMessage)); err != nil {
-			return err
-		}
+		again[n.Name] = 1
+		about := &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: n.UID}
+		r.event(ctx, about, reasonRouteFailed, fmt.Sprintf("Error creating route entry in %s: %s", table, said.FailedRouteEntries[i].FailedMessage))
 	}
-	return nil
+	return again
 }
 
-// create creates a route by a call of its own. Of a Node, its Event has the name in place of the UID.
-func (r *routes) create(ctx context.Context, table string, n *corev1.Node) error {
+// alone creates the route of one node, if it lacks it, as releases before batched do when a node joins.
+func (r *routes) alone(ctx context.Context, n *corev1.Node) {
+	if !needsRoute(n) {
+		return
+	}
+	table, err := r.table(ctx)
+	if err == nil {
+		err = r.create(ctx, table, n, nil)
+		r.condition(ctx, n, err == nil)
+	}
+	if err != nil {
+		r.event(ctx, named(n), reasonRoutesFailed, "sync cloud route failed")
+	}
+}
+
+// periodic creates the routes that nodes lack one after the other, as all releases do from time to time.
+func (r *routes) periodic(ctx context.Context, nodes []*corev1.Node) {
+	table, err := r.table(ctx)
+	if err != nil {
+		r.event(ctx, &routesObject, reasonRoutesFailed, "Reconciling route error: "+err.Error())
+		return
+	}
+	have, err := r.entries(ctx, table)
+	if err != nil {
+		r.event(ctx, &routesObject, reasonRoutesFailed, fmt.Sprintf("Error reconciling route, reconcile table [%s] failed", table))
+		return
+	}
+	for _, n := range nodes {
+		if needsRoute(n) && r.create(ctx, table, n, have) == nil {
+			r.condition(ctx, n, true)
+		}
+	}
+}
+
+// named returns a reference that has a node's name in the place of its UID.
+func named(n *corev1.Node) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: types.UID(n.Name)}
+}
+
+// create creates a route by a call of its own, of three tries, unless it exists. It reads the entries itself unless there are some.
+func (r *routes) create(ctx context.Context, table string, n *corev1.Node, have map[string]bool) (err error) {
+	if len(have) == 0 {
+		have, err = r.entries(ctx, table)
+	}
+	if err != nil {
+		r.event(ctx, named(n), reasonRouteUnread, fmt.Sprintf("Describe Route Failed for %s reason: %s", table, r.v.reduce(err)))
+		return nil // as the real one
+	}
+	if have[podBlock(n)+" "+instanceID(n)] {
+		return nil
+	}
 	req := vpc.CreateCreateRouteEntryRequest()
 	req.RouteTableId, req.DestinationCidrBlock, req.NextHopType, req.NextHopId = table, podBlock(n), "Instance", instanceID(n)
-	err := r.cloud.raw(ctx, req, vpc.CreateCreateRouteEntryResponse())
-	if err == nil {
-		return r.available(ctx, n)
+	for wait := 5 * time.Second; ; wait *= 2 {
+		err = r.cloud.raw(ctx, req, vpc.CreateCreateRouteEntryResponse())
+		if err == nil {
+			return nil
+		}
+		if r.pause == nil || wait > 10*time.Second || strings.Contains(err.Error(), "InvalidCIDRBlock.Duplicate") {
+			break
+		}
+		r.pause(wait)
 	}
 	id := n.Spec.ProviderID
 	err = fmt.Errorf("error create route for node %s, err: error create route entry for %s, %s, error: %w", id, id, podBlock(n), err)
-	about := corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: types.UID(n.Name)}
-	return r.event(ctx, about, reasonRouteFailed, fmt.Sprintf("Error creating route entry in %s: %s", table, r.v.reduce(err)))
+	r.event(ctx, named(n), reasonRouteFailed, fmt.Sprintf("Error creating route entry in %s: %s", table, r.v.reduce(err)))
+	return err
 }
 
-// event writes a Warning, as the recorder does: about an object without a namespace, in the namespace default.
-func (r *routes) event(ctx context.Context, about corev1.ObjectReference, reason, message string) error {
+// event writes a Warning, unless the controller is told to end: calls that are cut short then have not failed.
+func (r *routes) event(ctx context.Context, about *corev1.ObjectReference, reason, message string) {
+	if ctx.Err() == nil {
+		r.told.Event(about, corev1.EventTypeWarning, reason, message)
+	}
+}
+
+// A writer writes Events at once, each on its own. The first that can't be written is its error.
+type writer struct {
+	ctx  context.Context
+	kube *kubernetes.Client
+	err  error
+}
+
+// Event writes an Event, as the recorder does: about an object without a namespace, in the namespace default.
+func (t *writer) Event(about runtime.Object, kind, reason, message string) {
 	now := metav1.Now()
+	of := *about.(*corev1.ObjectReference)
 	e := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{GenerateName: about.Name + ".", Namespace: metav1.NamespaceDefault},
-		InvolvedObject: about, Reason: reason, Message: message, Type: corev1.EventTypeWarning,
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: of.Name + ".", Namespace: metav1.NamespaceDefault},
+		InvolvedObject: of, Reason: reason, Message: message, Type: kind,
 		Source: corev1.EventSource{Component: routeController}, ReportingController: routeController,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	if _, err := r.kube.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("sync routes: write an event: %w", err)
+	if _, err := t.kube.CoreV1().Events(e.Namespace).Create(t.ctx, e, metav1.CreateOptions{}); err != nil && t.err == nil {
+		t.err = fmt.Errorf("sync routes: write an event: %w", err)
 	}
-	return nil
 }
 
-// available sets the condition of a Node that has its route.
-func (r *routes) available(ctx context.Context, n *corev1.Node) error {
-	n = n.DeepCopy()
-	n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeNetworkUnavailable })
-	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
-		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: conditionRouteMade, Message: messageRouteMade,
+// condition says on a node whether it has its route. What can't be written waits for the next turn.
+func (r *routes) condition(ctx context.Context, n *corev1.Node, made bool) {
+	c := corev1.NodeCondition{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "RouteCreated", Message: "RouteController created a route",
 		LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
-	})
-	if _, err := r.kube.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("sync routes: write the condition of %s: %w", n.Name, err)
 	}
-	return nil
+	if !made {
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "NoRouteCreated", "RouteController failed to create a route"
+	}
+	if slices.ContainsFunc(n.Status.Conditions, func(o corev1.NodeCondition) bool { return o.Type == c.Type && o.Status == c.Status }) {
+		return
+	}
+	data, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{Conditions: []corev1.NodeCondition{c}}})
+	if err == nil {
+		_, _ = r.kube.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	}
 }

@@ -195,7 +195,8 @@ func describeRouteEntryList(q *request) (any, *core.Failure) {
 			!core.Is(p["DestinationCidrBlock"], e["DestinationCidrBlock"].(string)) ||
 			!core.Is(p["NextHopId"], e["InstanceId"].(string)) || !core.Is(p["NextHopType"], e["NextHopType"].(string))
 	})
-	part, next, bad := core.Chunk(core.Params{"MaxResults": p["MaxResult"], "NextToken": p["NextToken"]}, list, 50, 100) // this action says MaxResult
+	// This action says MaxResult. The controller asks for 500 (RouteMaxQueryRouteEntry in pkg/model/route.go).
+	part, next, bad := core.Chunk(core.Params{"MaxResults": p["MaxResult"], "NextToken": p["NextToken"]}, list, 50, 500)
 	if bad != nil {
 		return nil, core.Invalid("MaxResult")
 	}

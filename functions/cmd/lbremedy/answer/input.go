@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -24,31 +26,32 @@ type Item struct {
 	was    *verdictThen // replay: what was said of it
 }
 
-// readItems returns the newest failures of the Services that arguments name.
+// readItems returns the newest failures of the Services, nodes and the cluster that arguments name.
 func readItems(ctx context.Context, p *cli.Program, args []string, connect func() (*host.Connection, error)) ([]Item, *host.Connection, error) {
 	if err := p.Host().Validate(); err != nil {
 		return nil, nil, command.Mistake{Err: err}
 	}
-	var services []event.Service
-	for _, arg := range args {
-		ref, err := cli.ServiceArg(arg)
-		if err != nil {
+	for _, arg := range args { // a mistake before anybody is asked; which cluster it is may be known only then
+		if _, err := p.Object(arg); err != nil {
 			return nil, nil, err
 		}
-		services = append(services, ref)
 	}
 	env, err := connect()
 	if err != nil {
 		return nil, nil, err
 	}
 	var list []Item
-	for _, ref := range services {
+	for _, arg := range args {
+		ref, err := p.Object(arg)
+		if err != nil {
+			return nil, env, err
+		}
 		it, err := newest(ctx, p, env, ref)
 		if err != nil {
 			return nil, env, err
 		}
 		if it == nil {
-			p.Note("%s: no failed sync is known from the cluster's Events of the last hour or from the stream; there is nothing to do.", ref)
+			p.Note("%s: no failure is known from the cluster's Events of the last hour or from the stream; there is nothing to do.", ref)
 			continue
 		}
 		list = append(list, *it)
@@ -56,35 +59,36 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 	return list, env, nil
 }
 
-// newest returns the newest failure of a Service: from its Events, else from the
+// newest returns the newest failure of a Service, a node or the cluster: from its Events, else from the
 // stream, which keeps them longer; nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
-	svc, err := cli.Service(ctx, env, ref)
-	switch {
-	case err != nil:
+	uid, of, err := told(ctx, env, ref)
+	if err != nil {
 		return nil, err
-	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer):
-		return nil, command.Wrong("the Service %s is of type %s: only one of type LoadBalancer has a load balancer that can fail", ref, svc.Spec.Type)
 	}
-	ref.UID = string(svc.UID)
+	ref.UID = uid
 	if err := event.ValidUID(ref.UID); err != nil {
 		return nil, err
 	}
 	by := event.NewClassifier(table.Table())
 	var newest *Item
-	of := kube.Selection{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + ref.UID}
-	err = env.Kube.Evidence(ctx, of, func(e kube.Event) error {
-		it, err := fromEvent(p, by, e)
-		if err != nil || it == nil {
-			return err
+	for _, which := range of {
+		err = env.Kube.EvidenceOf(ctx, ref.Kind, which, func(e kube.Event) error {
+			it, err := fromEvent(p, by, e, ref)
+			if err != nil || it == nil {
+				return err
+			}
+			if newest == nil || later(it.Event.Failure, newest.Event.Failure) {
+				newest = it
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		if newest == nil || later(it.Event.Failure, newest.Event.Failure) {
-			newest = it
-		}
-		return nil
-	})
-	if err != nil || newest != nil || env.Stream == nil {
-		return newest, err
+	}
+	if newest != nil || env.Stream == nil {
+		return newest, nil
 	}
 	m, err := env.Stream.Last(ctx, stream.Failed, "lbremedy.failed."+env.Cluster+".*."+ref.UID)
 	if errors.Is(err, stream.ErrNotFound) {
@@ -95,6 +99,35 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	}
 	it, err := Kept(m)
 	return &it, err
+}
+
+// told returns the UID of what a reference names, and which Events may tell of its failures.
+func told(ctx context.Context, env *host.Connection, ref event.Service) (uid string, of []kube.Selection, err error) {
+	switch ref.Kind {
+	case event.KindCluster:
+		return ref.UID, []kube.Selection{
+			{Namespace: metav1.NamespaceDefault, Fields: "involvedObject.name=" + event.RouteObject},
+			{Namespace: metav1.NamespaceSystem, Fields: "metadata.name=" + event.Precheck},
+		}, nil
+	case event.KindNode:
+		node, err := env.Kube.Node(ctx, ref.Name)
+		if errors.Is(err, kube.ErrNotFound) {
+			return "", nil, command.Wrong("there is no node %s in the cluster: correct the name, or --context and --kubeconfig", ref.Name)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		return string(node.UID), []kube.Selection{{Namespace: metav1.NamespaceDefault, Fields: "involvedObject.kind=Node,involvedObject.name=" + ref.Name}}, nil
+	}
+	svc, err := cli.Service(ctx, env, ref)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer):
+		return "", nil, command.Wrong("the Service %s is of type %s: only one of type LoadBalancer has a load balancer that can fail", ref, svc.Spec.Type)
+	}
+	uid = string(svc.UID)
+	return uid, []kube.Selection{{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + uid}}, nil
 }
 
 // later reports whether failure a is newer than b.
@@ -120,9 +153,14 @@ func Kept(m stream.Message) (Item, error) {
 	return it, err
 }
 
-// fromEvent returns the failure that an Event reports; nil if it reports none.
-func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event) (*Item, error) {
-	if !event.Watched(e.Reason) || event.DryRun(e.Message) {
+// fromEvent returns the failure of an object that an Event reports; nil if it reports none.
+func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.Service) (*Item, error) {
+	if about.Kind == event.KindCluster && e.Name == event.Precheck && event.FailedPrecheck(e.Message) {
+		e.Reason, e.Component = event.Precheck, "" // as the exporter has it
+	}
+	kind, fails := event.FailureOf(e.Reason)
+	another := kind == event.KindNode && e.Object.UID != about.Name && e.Object.UID != about.UID // with the name of a node that left
+	if !fails || kind != about.Kind || another || event.DryRun(e.Message) {
 		return nil, nil
 	}
 	m := by.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
@@ -132,7 +170,7 @@ func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event) (*Item, error
 	name := e.Namespace + "/" + e.Name
 	ce, err := event.NewFailed(event.Failure{
 		Cluster: p.Cluster, Class: m.Class, Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message,
-		Service: event.Service{Namespace: e.Object.Namespace, Name: e.Object.Name, UID: e.Object.UID},
+		Service: about,
 		Event:   event.Reference{Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion},
 		Count:   e.Count, First: e.First, Last: e.Last,
 	})

@@ -12,23 +12,23 @@ import (
 
 func planCommand(p *cli.Program) *cobra.Command {
 	return new(Flags).command(p, &cobra.Command{
-		Use:   "plan NAMESPACE/SERVICE...",
+		Use:   "plan " + cli.ObjectArg + "...",
 		Short: "Diagnose a failure now, and show what would be done",
-		Long: `Diagnose the newest failure of a Service with your own credentials for the cluster and
+		Long: `Diagnose the newest failure of a Service, a node or the cluster with your own credentials for the cluster and
 the cloud, and show what would be done. Nothing is written, and no NATS is needed. Where
 one is known, the plan is judged by the policy in force and the journal; without it and
 without --policy, for observe mode.`,
-		Example: "  lbremedy plan shop/web",
+		Example: "  lbremedy plan shop/web\n  lbremedy plan node/cn-hangzhou.10.0.0.7\n  lbremedy plan cluster",
 	})
 }
 
 func runCommand(p *cli.Program) *cobra.Command {
 	a := &Flags{}
 	cmd := a.command(p, &cobra.Command{
-		Use:   "run NAMESPACE/SERVICE...",
+		Use:   "run " + cli.ObjectArg + "...",
 		Short: "Handle a failure now, under the journal; writes with --apply",
-		Long: `Handle the newest failure of Services now and with your own credentials. It uses the
-journal, so no other run works on the same Service at the same time. The policy in force
+		Long: `Handle the newest failure of Services, of nodes or of the cluster now and with your own
+credentials. It uses the journal, so no other run works on the same object at the same time. The policy in force
 decides what is done, or that of --policy.
 
 Without --apply it only shows what would be done, as plan does. With it a waiting case is
@@ -48,7 +48,8 @@ run alone; it needs no Approvals in the cluster.`,
 
 // command has a command answer the failures that its arguments mean.
 func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
-	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME")
+	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a node as node/NAME, or cluster")
+	cmd.ValidArgsFunction = p.CompleteObjects
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.answer(cmd.Context(), p, args, a.Apply, func(_ *host.Connection, items []Item) ([]Item, error) { return items, nil })
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -45,6 +46,26 @@ func (p *Program) CompleteServices(cmd *cobra.Command, args []string, _ string) 
 		}
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteObjects completes the names of Services, of nodes, and the cluster.
+func (p *Program) CompleteObjects(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all, directive := p.CompleteServices(cmd, args, typed)
+	others := []string{event.KindCluster}
+	if c, err := p.Kube(); err == nil {
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+		defer cancel()
+		nodes, _ := c.Nodes(ctx)
+		for _, name := range ccm.NodeNames(nodes) {
+			others = append(others, nodePrefix+name)
+		}
+	}
+	for _, name := range others {
+		if !slices.Contains(args, name) {
+			all = append(all, name)
+		}
+	}
+	return all, directive
 }
 
 // OnlyFirst completes the first argument and no other.

@@ -23,6 +23,29 @@ func ServiceArg(arg string) (event.Service, error) {
 	return event.Service{Namespace: ns, Name: name}, nil
 }
 
+// nodePrefix begins an argument that names a node, as kubectl has it.
+const nodePrefix = event.KindNode + "/"
+
+// isOther reports whether an argument names a node or the cluster. A Service in a namespace called node is named with -n.
+func isOther(arg string) bool {
+	return arg == event.KindCluster || strings.HasPrefix(arg, nodePrefix)
+}
+
+// Object returns what an argument names: a Service, a node, or the cluster.
+func (p *Program) Object(arg string) (event.Service, error) {
+	if !isOther(arg) {
+		return ServiceArg(arg)
+	}
+	if arg == event.KindCluster {
+		return event.Thing(p.Cluster, event.KindCluster, p.Cluster), nil
+	}
+	name := strings.TrimPrefix(arg, nodePrefix)
+	if !kube.ValidName(name) {
+		return event.Service{}, command.Wrong("%q is not a node: name one as node/NAME", arg)
+	}
+	return event.Service{Kind: event.KindNode, Name: name}, nil
+}
+
 // A Scope is a namespace or a Service that flags name. The zero scope is all.
 type Scope struct {
 	Namespace string

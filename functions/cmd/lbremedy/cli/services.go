@@ -20,6 +20,7 @@ const serviceArg = "NAMESPACE/SERVICE"
 const (
 	caseArg     = "CASE|"
 	BalancerArg = "LOAD-BALANCER" // its ID
+	ObjectArg   = serviceArg + "|node/NODE|cluster"
 )
 
 // NameServices lets all commands below root that take Services take their names with -n, as
@@ -52,6 +53,9 @@ func (p *Program) NameServices(root *cobra.Command) {
 
 // named returns an argument with the namespace of the Service that it names, or as it is.
 func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
+	if strings.Contains(cmd.Use, ObjectArg) && isOther(arg) {
+		return arg, nil
+	}
 	kind, name, ok := strings.Cut(arg, "/")
 	namespace, file := cmd.Flag("namespace").Value.String(), cmd.Flag("file")
 	elsewhere := strings.Contains(cmd.Use, caseArg) || file != nil && file.Changed // the cluster does not tell which Services are meant

@@ -1,6 +1,7 @@
 package root_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -74,6 +76,43 @@ func measures(t *testing.T, address string) {
 		case <-end:
 			t.Fatalf("the metrics lack %q:\n%s", missing, text)
 		}
+	}
+}
+
+// A person diagnoses a node, which is named as kubectl has it, and the cluster.
+func TestPlanOthers(t *testing.T) {
+	t.Parallel()
+	sc := operator.NewTestbed(t)
+	name := "n-" + sc.Namespace
+	nodes, events := sc.Kube.Client().CoreV1().Nodes(), sc.Kube.Client().CoreV1().Events(metav1.NamespaceDefault)
+	if _, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-cli", PodCIDR: "172.20.7.0/24", PodCIDRs: []string{"172.20.7.0/24"}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}) }()
+	sc.Wants(t, 0, "", "node "+name+": no failure is known", "plan", "node/"+name)
+	says := func(component, uid, message string) {
+		t.Helper()
+		now := metav1.Now()
+		if _, err := events.Create(t.Context(), &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{GenerateName: name + ".", Namespace: metav1.NamespaceDefault},
+			InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(uid)}, Reason: "CreateRouteFailed", Message: message,
+			Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: component}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const message = "Error creating route entry in vtb-1: Message: Specified CIDR block is already exists."
+	says("kubelet", name, message)
+	says("route-controller", "11111111-1111-4111-8111-111111111111", message)
+	sc.Wants(t, 0, "", "node "+name+": no failure is known", "plan", "node/"+name)
+	says("route-controller", name, message)
+	sc.Wants(t, cli.CodeOpen, "No route leads to the Pods of the node "+name, "", "plan", "node/"+name)
+	sc.Wants(t, 0, "", "cluster c-cli: no failure is known", "plan", "cluster")
+	sc.Wants(t, command.CodeWrong, "", "there is no node nope", "run", "node/nope")
+	sc.Wants(t, command.CodeWrong, "", `"node/No" is not a node`, "plan", "node/No")
+	for _, want := range []string{"node/" + name, "cluster", sc.Namespace + "/web"} {
+		sc.Wants(t, 0, want, "", "__complete", "plan", "")
 	}
 }
 
