@@ -22,7 +22,7 @@ func NoRoute() Fixture {
 		Name: "denied-route", Class: permission, Kind: event.KindNode, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
 		Config: Config{Version: "v2.10.0", Speed: 60, Routes: true, Own: "policy without a right to routes"},
 		Story:  "It joins, and the controller's RAM role has lost the right to create a route.",
-		inject: inOrder(loses("vpc:CreateRouteEntry", "vpc:DeleteRouteEntry"), nodeJoins),
+		inject: inOrder(routesMade, loses("vpc:CreateRouteEntry", "vpc:DeleteRouteEntry"), nodeJoins),
 		repair: allowed(),
 	}
 }
@@ -34,7 +34,7 @@ func NoRoutes() Fixture {
 		Name: "denied-routes", Class: permission, Kind: event.KindCluster, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
 		Config: Config{Routes: true, Own: "policy without a right to several routes"},
 		Story:  "A node joins, and the controller's RAM role lacks the right to create several routes at once, which came with v2.11.2.",
-		inject: inOrder(loses("vpc:CreateRouteEntries", "vpc:DeleteRouteEntries"), nodeJoins),
+		inject: inOrder(routesMade, loses("vpc:CreateRouteEntries", "vpc:DeleteRouteEntries"), nodeJoins),
 		repair: allowed(),
 	}
 }
@@ -50,6 +50,11 @@ func loses(actions ...string) operation {
 		}
 		impoverish(st)
 	})
+}
+
+// routesMade is done once all nodes have their routes.
+func routesMade(ctx context.Context, tb *Testbed, _ string) error {
+	return tb.Until(ctx, func() bool { return tb.routed(event.Service{}) })
 }
 
 // nodeJoins is done once the fixture's node is one of the cluster's.
