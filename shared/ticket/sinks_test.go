@@ -557,6 +557,20 @@ func TestHugeTexts(t *testing.T) {
 	q.empty()
 }
 
+// A ticket about a node speaks of no Service.
+func TestTextOfNode(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
+	q.put(w.write(w.record(1, "route-conflict", event.Asked, func(r *event.Record) {
+		r.Service = event.Service{Kind: event.KindNode, Name: "node-1", UID: r.Service.UID}
+	})))
+	_, n := h.take()[0].notice(t)
+	if !strings.Contains(n.Text, "Failing since ") || !strings.Contains(n.Text, "1 node.") || strings.Contains(n.Text, "Services:") {
+		t.Errorf("it says %s", n.Text)
+	}
+}
+
 // What a ticket says, whole.
 func TestText(t *testing.T) {
 	w := newWorld(t)

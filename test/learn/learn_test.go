@@ -134,7 +134,7 @@ func TestDifferences(t *testing.T) {
 			want:    []string{"text +no zone %s cannot be changed", "text -Error syncing load balancer []: the zone a cannot be changed"},
 			verdict: "{text: {+no zone *: x, -*: x}}"},
 		"text of a Node's warning": {old: `"it failed"`, instead: `"it broke"`, want: []string{"text +it broke"}, verdict: "{text: {+it broke: x}}"},
-		"text of a wrapped error": {old: "create: ", instead: "make: "},
+		"text of a wrapped error":  {old: "create: ", instead: "make: "},
 		"action": {old: "_ = req.Get(notes.Protection)", instead: "_ = req.Get(notes.Protection); r.cloud.Remove()",
 			want: []string{"action +clb+node slb:DeleteLoadBalancer"}, verdict: "{action: {+clb+node slb:Delete*: x}}"},
 		"action that is not called": {table: func(o Tables) { o.add(actions, "nlb nlb:StopListener", "our table") },
