@@ -20,7 +20,7 @@ var combinations = &doctor.Check{
 	ID:       "combinations",
 	Doc:      combinationsDoc,
 	Needs:    []doctor.Part{doctor.Services},
-	Uses:     []doctor.Part{doctor.Detail},
+	Uses:     []doctor.Part{doctor.Controller, doctor.Detail},
 	Manifest: true,
 	Find: func(s *doctor.Snapshot, r *doctor.Report) {
 		for _, svc := range s.OfType() {
@@ -29,18 +29,33 @@ var combinations = &doctor.Check{
 					r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Text: text, Do: do})
 				})
 			}
-			if svc.Annotations[ccm.BackendType] != "eni" {
-				continue
-			}
-			if err := s.Err(doctor.Detail); err != nil {
-				r.Unknown(about(svc), say.Errorf("whether the network plug-in of the cluster gives Pods network interfaces: %w", err))
-			} else if s.Detail.Network == "flannel" {
-				r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: ccm.BackendType,
-					Text: say.F("Pods are to be the backends, and the cluster has Flannel, whose Pods have no network interfaces: the sync fails."),
-					Do:   say.F("Remove the annotation, and nodes are the backends: %s.", remove(svc, ccm.BackendType))})
+			if svc.Annotations[ccm.BackendType] == "eni" {
+				podBackends(s, r, svc)
 			}
 		}
 	},
+}
+
+// podBackends looks for what keeps Pods from being the backends.
+func podBackends(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
+	if err := s.Err(doctor.Detail); err != nil {
+		r.Unknown(about(svc), say.Errorf("whether the network plug-in of the cluster gives Pods network interfaces: %w", err))
+	} else if s.Detail.Network == "flannel" {
+		r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: ccm.BackendType,
+			Text: say.F("Pods are to be the backends, and the cluster has Flannel, whose Pods have no network interfaces: the sync fails."),
+			Do:   say.F("Remove the annotation, and nodes are the backends: %s.", remove(svc, ccm.BackendType))})
+		return
+	}
+	if len(ccm.NamedPorts(svc)) == 0 {
+		return
+	}
+	if v, err := versionOf(s); err != nil {
+		r.Unknown(about(svc), say.Errorf("whether the controller resolves the names of target ports: %w", err))
+	} else if v.Before(ccm.FirstNamedPorts()) {
+		r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "targetPort",
+			Text: say.F("Pods are to be the backends, a target port is a name, and CCM %s sends the number 0 for it: the sync fails.", v),
+			Do:   say.F("Use the number of the port, or upgrade the controller to %s or newer.", ccm.FirstNamedPorts())})
+	}
 }
 
 // A combination is a rule about settings that are wrong together.
