@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// An Unused is an annotation that does nothing beside what else the Service says.
+// An Unused is an annotation that has no effect together with the rest of the Service.
 type Unused struct {
 	Name      string   // short
 	Protocols []string // of listeners that have the setting, none of which the Service has; nil: With is the reason

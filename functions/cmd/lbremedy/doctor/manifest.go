@@ -305,7 +305,7 @@ func (d document) object(data []byte, kind string, at func(path ...string) int) 
 				Template struct{ Metadata metav1.ObjectMeta }
 			}
 		}
-		_ = json.Unmarshal(data, &other) // of what is no object, nothing is known
+		_ = json.Unmarshal(data, &other) // an object of another form has no annotations that count
 		all := maps.Clone(other.Metadata.Annotations)
 		if all == nil {
 			all = map[string]string{}

@@ -103,7 +103,7 @@ func (r *Reader) value(data []byte) error {
 		return r.values(all)
 	}
 	keys := map[string]json.RawMessage{}
-	_ = json.Unmarshal(data, &keys) // a value that is no object has no keys
+	_ = json.Unmarshal(data, &keys) // only an object has keys
 	text := func(names ...string) string { return textIn(keys, names...) }
 	var v value
 	_ = json.Unmarshal(data, &v) // of a field with another form there is nothing to know
@@ -178,7 +178,7 @@ var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 // objectOf returns the name of what an Event of this name is about.
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
-// wrapped returns the Event under a key, or what holds it at most so many levels below, also where they are texts; nil if there is none.
+// wrapped returns the value of a key if it is an Event or holds one within so many levels, as an object or as text; else nil.
 func wrapped(data json.RawMessage, levels int) json.RawMessage {
 	var s string
 	if json.Unmarshal(data, &s) == nil {

@@ -110,14 +110,14 @@ var (
 	rowKind   = regex.New(`\s([A-Z][A-Za-z]+)\s`)
 )
 
-// narrowest is how many characters a line has at least that a terminal or a mail has broken: what stands before the message takes more.
+// narrowest is the fewest characters of a line that a terminal or a mail has broken: the columns before the message alone take more.
 const narrowest = 60
 
-// begins is how a line begins that does not go on with the one before.
+// begins matches a line that does not continue the one before.
 var begins = regex.New(`^\s*(?:$|[{\[<>#$%]|[IWEF]\d{4} |-{2,}|apiVersion: |---)|^[\w@.~:/-]+[$#>%] |` +
 	`^[A-Z][\w ()-]*:(?:\s|$)|Error (?:syncing|deleting) load balancer`)
 
-// breaks returns what tells which lines go on with a row about a failure whose message is broken into lines; nil if the line is no such row.
+// breaks returns a function that tells which lines continue a row about a failure; nil if the line is not such a row.
 func breaks(line string) func(string) (more, last bool) {
 	m := rowLine().FindStringSubmatch(line)
 	wide := utf8.RuneCountInString(line)
@@ -136,7 +136,7 @@ func breaks(line string) func(string) (more, last bool) {
 	}
 }
 
-// broken takes a row with the lines that go on with it.
+// broken takes a row with the lines that continue it.
 func (r *Reader) broken(text string) error {
 	lines := strings.Split(text, "\n")
 	if len(lines) == 1 {
