@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"maps"
@@ -76,7 +77,7 @@ func (e edit) find() {
 	switch {
 	case e.now.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		if id == "" && value(e.becomes, ccm.Preserve) == "" {
-			e.add(doctor.Critical, "spec.type", say.F("The type changes from LoadBalancer to %s.", say.Or(string(e.now.Spec.Type), "ClusterIP")).
+			e.add(doctor.Critical, "spec.type", say.F("The type changes from LoadBalancer to %s.", cmp.Or(e.now.Spec.Type, corev1.ServiceTypeClusterIP)).
 				Then(guard.TypeChange.Effect), guard.TypeChange.Instead)
 		}
 		return

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	_ "embed"
 	"slices"
 	"strings"
@@ -51,19 +52,18 @@ func (l kindLook) add(severity doctor.Severity, key string, text, do say.Text) {
 
 func (l kindLook) find() {
 	svc := l.svc
-	var ours []string // annotations of the controller
+	var ours, names []string // the annotations of the controller, and how people call them
+	known := ccm.Known()
 	for _, key := range sorted(svc.Annotations) {
-		if strings.HasPrefix(key, ccm.Prefix) || strings.HasPrefix(key, ccm.LegacyPrefix) {
-			ours = append(ours, key)
+		if short, _ := known.Short(key); short != "" {
+			ours, names = append(ours, key), append(names, short)
 		}
 	}
 	class := svc.Spec.LoadBalancerClass
 	switch {
 	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		if len(ours) > 0 && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer) {
-			l.add(doctor.Warning, "type", say.F("The Service has the type %s, so the annotations of the controller have no effect: %s.",
-				say.Or(string(svc.Spec.Type), "ClusterIP"), say.List(ours, shown)),
-				say.F("For a load balancer, set spec.type to LoadBalancer. Else remove the annotations."))
+			l.unread(ours, names)
 		}
 		return
 	case class != nil && !ccm.NLB(svc):
@@ -87,6 +87,19 @@ func (l kindLook) find() {
 		return
 	}
 	l.id()
+}
+
+// unread reports annotations for a load balancer on a Service that gets none.
+func (l kindLook) unread(keys, names []string) {
+	svc, typ := l.svc, cmp.Or(l.svc.Spec.Type, corev1.ServiceTypeClusterIP)
+	typed := say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`,
+		svc.Namespace, svc.Name)
+	if svc.UID == "" {
+		typed = say.F("If the Service should have a load balancer, set spec.type to LoadBalancer in the manifest.")
+	}
+	l.add(doctor.Warning, "type",
+		say.F("The Service is of type %s, but has %s for a load balancer: %s.", typ, say.Count(len(names), "annotation"), say.List(names, shown)).
+			And("They have no effect: only Services of type LoadBalancer get listeners."), typed.And("If not: %s.", remove(svc, keys...)))
 }
 
 // id compares the kind of the load balancer that the Service names with the one that the controller looks for.

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,7 +33,7 @@ var nodePorts = &doctor.Check{
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
-	known, local := ccm.Known(), s.Policy.Doctor.Local()
+	local := s.Policy.Doctor.Local()
 	err := s.Err(doctor.Policy)
 	assumed := errors.Is(err, doctor.ErrNoCluster) // the nodes of most clusters have the default
 	if err != nil {
@@ -55,7 +54,6 @@ func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 		if svc.Spec.Type != corev1.ServiceTypeNodePort {
 			continue
 		}
-		unread(r, svc, known)
 		if svc.UID != "" {
 			reach(s, r, svc)
 		}
@@ -105,29 +103,6 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports, assum
 		f.Do = do.And("Or name the cluster with --cluster: the policy file can say which range its nodes use (doctor.localPorts).")
 	}
 	r.Add(f)
-}
-
-// unread reports annotations for a load balancer on a Service that gets none.
-func unread(r *doctor.Report, svc *corev1.Service, known ccm.Names) {
-	var found, keys []string
-	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
-		if short, _ := known.Short(key); short != "" {
-			found, keys = append(found, short), append(keys, key)
-		}
-	}
-	if len(found) == 0 {
-		return
-	}
-	typed := say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`,
-		svc.Namespace, svc.Name)
-	if svc.UID == "" {
-		typed = say.F("If the Service should have a load balancer, set spec.type to LoadBalancer in the manifest.")
-	}
-	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "annotations",
-		Evidence: map[string]string{"type": string(svc.Spec.Type), "annotations": strings.Join(found, ", ")},
-		Text: say.F("The Service is of type NodePort, but has %s for a load balancer: %s.", say.Count(len(found), "annotation"), say.List(found, shown)).
-			And("They have no effect: only Services of type LoadBalancer get listeners."),
-		Do: typed.And("If not: %s.", remove(svc, keys...))})
 }
 
 // reach reports through which nodes the node ports of a Service lead to its Pods, and from where.

@@ -204,7 +204,11 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "on-nodes", pods: []int{1}, changes: []change{onNode(30001), local, with("bandwidth", "20")},
-			finds: []string{"warning node-ports on-nodes annotations", "warning node-ports on-nodes local", "warning node-ports on-nodes local-ports"},
+			finds: []string{"warning kind on-nodes type", "warning node-ports on-nodes local", "warning node-ports on-nodes local-ports"},
+		},
+		{
+			service: "open", pods: everywhere, waits: "sync", changes: []change{with("acl-id", "acl-1")},
+			finds: []string{"warning combinations open acl-id"},
 		},
 		{
 			service: "uneven", pods: []int{1, 1, 1, 1, 2, 3}, waits: "sync", changes: []change{local, with("scheduler", "rr")},
