@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
@@ -126,6 +127,9 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	},
 	"Evidence": func(ctx context.Context, c *kube.Cluster) (any, error) {
 		return nil, c.Evidence(ctx, kube.Selection{}, func(kube.Event) error { return nil })
+	},
+	"EvidenceOf": func(ctx context.Context, c *kube.Cluster) (any, error) {
+		return nil, c.EvidenceOf(ctx, event.KindNode, kube.Selection{}, func(kube.Event) error { return nil })
 	},
 	"Successes":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Successes(ctx, "shop", "u") },
 	"Pods":           func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Pods(ctx, "shop", nil) },
