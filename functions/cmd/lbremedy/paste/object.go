@@ -63,7 +63,7 @@ func (r *Reader) object(text string) error {
 // each takes the lines of a text as they come.
 func (r *Reader) each(text string) error {
 	q := NewReader(r.yield)
-	q.flat = true
+	q.flat, q.level = true, r.level
 	for line := range strings.Lines(text) {
 		if err := q.Line(strings.TrimSuffix(line, "\n")); err != nil {
 			return err
@@ -95,8 +95,16 @@ type reference struct{ Kind, Namespace, Name string }
 // SLS, Kafka and EventBridge (its v1.2.7), eventrouter, OpenTelemetry's collector.
 var wraps = []string{"eventId", "_source", "EventValue", "event", "object", "body", "data"}
 
+// deepest is how many values of JSON are read one within another. Each level reads all that is within it again.
+const deepest = 16
+
 // value takes one value in JSON.
 func (r *Reader) value(data []byte) error {
+	if r.level == deepest {
+		return r.found(Text{Kind: Fields, Why: "The JSON is nested too deep to be read."})
+	}
+	r.level++
+	defer func() { r.level-- }()
 	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) {
 		var all []json.RawMessage
 		_ = json.Unmarshal(data, &all) // it is valid

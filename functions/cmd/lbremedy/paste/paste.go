@@ -76,6 +76,7 @@ type Reader struct {
 	service string                              // that is described
 	raw     string                              // the line as it came
 	flat    bool                                // no JSON of several lines, and no YAML
+	level   int                                 // how many values in JSON are around the one that is read
 }
 
 // NewReader returns a reader that gives what it finds to yield.

@@ -223,3 +223,23 @@ func FuzzReader(f *testing.F) {
 		check(r.Close())
 	})
 }
+
+// JSON in JSON costs a reading of the rest for each level, so what no tool nests so deep is not read.
+func TestDeepJSON(t *testing.T) {
+	t.Parallel()
+	const levels = 6000
+	inner := `{"message":"` + strings.Repeat("x", 20_000) + `"}`
+	for _, pair := range [][2]string{{`{"_source":`, `}`}, {`[`, `]`}, {`{"kind":"List","items":[`, `]}`}} {
+		n := 0
+		r := paste.NewReader(func(text paste.Text) error {
+			if n++; text.Why == "" || text.Input.Message != "" {
+				t.Errorf("%s: %d levels are read", pair[0], levels)
+			}
+			return nil
+		})
+		depth := levels / len(pair[1])
+		if err := r.Line(strings.Repeat(pair[0], depth) + inner + strings.Repeat(pair[1], depth)); err != nil || n != 1 {
+			t.Errorf("%s: %d texts, error %v", pair[0], n, err)
+		}
+	}
+}
