@@ -56,8 +56,8 @@ const (
 // unreached is the plan for Pods that no node takes before the controller has created routes to these nodes.
 func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
 	plan := s.wait(finding.And("The controller has not created a route to these nodes, so no Pods are scheduled on them: %s.", say.List(nodes, 5)).
-		And("The open cases of these nodes and of the cluster say why: %s.", "lbremedy ls --open"),
-		say.F("Find out why these nodes have no route. The controller's log says it, too: %s.", s.c.LogQuery()))
+		And("The open cases of these nodes and of the cluster say why."),
+		say.F("Find out why these nodes have no route: %s. The controller's log says it, too: %s.", "lbremedy ls --open", s.c.LogQuery()))
 	plan.Wait, plan.Patience = between, elsewhere
 	return plan
 }

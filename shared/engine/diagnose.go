@@ -68,7 +68,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			case len(proof) > 0:
 			case len(leaves) > 0 && x.ev.Failure.Service.Kind == "":
 				proof = say.F("The Service %s, and nothing of this failure is left to fix.", leaves)
-			case x.ev.Failure.Service.Kind == event.KindCluster:
+			case x.ev.Failure.Reason == event.Precheck:
 				proof = say.F("The cause of the failure is gone.")
 			default:
 				proof = say.F("The cause of the failure is gone. The controller retries automatically.")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -40,26 +41,24 @@ func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	mine := &change{until, func(doc any, now time.Time) (bool, error) { return do(doc.(T), now) }, make(chan error, 1)}
-	c := &s.changes[int(crc32.ChecksumIEEE([]byte(key)))%len(s.changes)]
+	c := &s.changes[crc32.ChecksumIEEE([]byte(key))%uint32(len(s.changes))]
 	c.add(key, mine)
 	defer c.drop(key, mine)
-	for turn := c.turn; ; turn = nil {
-		var err error
-		select {
-		case turn <- struct{}{}:
-			s.change(c, key, ttl, func(value []byte) any { return read(value) })
-			continue // the answer is there, unless a change before this one panicked
-		case err = <-mine.done:
-		case <-until.Done():
-			if err = ctx.Err(); err == nil {
-				err = behind(until.Err())
-			}
+	var err error
+	select {
+	case c.turn <- struct{}{}:
+		s.change(c, key, ttl, func(value []byte) any { return read(value) })
+		err = <-mine.done
+	case err = <-mine.done:
+	case <-until.Done():
+		if err = ctx.Err(); err == nil {
+			err = behind(until.Err())
 		}
-		if err != nil {
-			return fmt.Errorf("change key %s: %w", key, err)
-		}
-		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("change key %s: %w", key, err)
+	}
+	return nil
 }
 
 // A change is a call of ChangeDocument.
@@ -67,6 +66,16 @@ type change struct {
 	ctx  context.Context // where it has ended, the change is not begun
 	do   func(doc any, now time.Time) (bool, error)
 	done chan error // takes one answer
+}
+
+// try makes the change. One that panics fails alone: its caller gets an error, and the others are made.
+func (c *change) try(doc any, now time.Time) (did bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the change panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.do(doc, now)
 }
 
 // changes are those that wait, by the key of their document. Who has the turn makes all of one document.
@@ -129,7 +138,7 @@ again:
 	for i, one := range all {
 		did, err := false, one.ctx.Err()
 		if err == nil {
-			did, err = one.do(doc, now)
+			did, err = one.try(doc, now)
 		}
 		if err != nil { // it may have changed half of the document
 			one.done <- err

@@ -63,7 +63,7 @@ func TestLookingMistakes(t *testing.T) {
 
 	// Checks that can't tell for one reason are one line, and the exit code says so.
 	got := denied.Run(t.Context(), "doctor")
-	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, "annotations +25 ") ||
+	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, "annotations +28 ") ||
 		!strings.Contains(got.Err, " 0 findings, ") {
 		t.Errorf("a cluster that says no: %+v", got)
 	}
