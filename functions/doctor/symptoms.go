@@ -23,6 +23,8 @@ type words []func() *regexp.Regexp
 var (
 	fails = regex.New(`(?i)\b(?:can(?:no|')?t|cannot|unable|fail|failed|fails|not|no|won'?t|timeout|times? out|timed out|refused|unreachable|lost|missing|` +
 		`gone|disappear(?:s|ed)?|stuck|wrong|ignored)\b|不(?:通|能|了|到|上|生效|变)|无法|没有|未|失败|超时|丢失|消失|卡(?:住|在)`)
+	balancers = regex.New(`(?i)\b(?:services?|svc|load ?balancers?|slb|clb|nlb|ccm|controller|ingress|listeners?|external-ip|address|events?|ip)\b|` +
+		`负载均衡|服务|监听|控制器|地址|事件`)
 	deletes = regex.New(`(?i)\bdelet|\bremov|\breleas|删除|释放|误删`)
 )
 
@@ -33,6 +35,7 @@ var symptoms = []Symptom{
 		Check: inside.ID,
 		words: words{
 			fails,
+			balancers,
 			regex.New(`(?i)\b(?:inside|within|in-cluster|from (?:a |the |my )?(?:pods?|nodes?|containers?|cluster))\b|集群内|` +
 				`(?:Pod|节点|容器)(?:里|中|内|上)|从.{0,12}(?:Pod|节点|容器)`),
 		},
@@ -41,7 +44,7 @@ var symptoms = []Symptom{
 		Sees:  say.F("Requests fail during rollouts, scaling or node changes"),
 		Check: draining.ID,
 		words: words{
-			regex.New(`(?i)\b50[0234]\b|\b5xx\b|\bresets?\b|\b(?:requests?|connections?|calls?) (?:\w+ )?(?:errors?|fail)|` +
+			regex.New(`(?i)\b50[234]\b|\b5xx\b|\bresets?\b|\b(?:requests?|connections?|calls?) (?:\w+ )?(?:errors?|fail)|` +
 				`\bdrop|\binterrupt|\bdisconnect|中断|断开|(?:请求|访问|连接|调用)(?:\S{0,3})?(?:报错|失败|超时)|抖动`),
 			regex.New(`(?i)\broll(?:out|ing)|\bdeploy|\brestart|\bscal(?:e|ing)|\bupgrad(?:e|ing)|\brelease\b|发布|滚动|重启|扩缩?容|缩容|升级`),
 		},
@@ -76,7 +79,7 @@ var symptoms = []Symptom{
 		Check: lbGone.ID,
 		words: words{
 			regex.New(`(?i)\b(?:load ?balancer|slb|clb|nlb)\b|负载均衡|实例`),
-			regex.New(`(?i)\bdelet|\bgone\b|\breleas|\bdisappear|\bno longer exists?|误删|删除了|被(?:删|释放)|不见|不存在`),
+			regex.New(`(?i)\bdeleted\b|\bgone\b|\breleased\b|\bdisappear|\bno longer exists?|误删|删除了|被(?:删|释放)|不见|不存在`),
 		},
 	},
 	{
@@ -84,6 +87,7 @@ var symptoms = []Symptom{
 		Check: finalizers.ID,
 		words: words{
 			deletes,
+			balancers,
 			regex.New(`(?i)\bstuck\b|\bcan(?:no|')?t\b|\bhangs?\b|\bterminating\b|\bfinalizer|卡|无法|不掉|一直`),
 		},
 	},
@@ -91,6 +95,7 @@ var symptoms = []Symptom{
 		Sees:  say.F("The Service stays pending without an Event"),
 		Check: pending.ID,
 		words: words{
+			balancers,
 			regex.New(`(?i)\bpending\b|Events: +<none>|一直.{0,6}(?:等待|创建中)|没有.{0,4}(?:外部|公网)\s*(?:IP|地址)`),
 		},
 	},
@@ -161,6 +166,7 @@ var symptoms = []Symptom{
 		Sees:  say.F("Changes take minutes to arrive"),
 		Check: scale.ID,
 		words: words{
+			regex.New(`(?i)\bchanges?\b|\bsync|\bupdates?\b|变更|同步|更新|修改`),
 			regex.New(`(?i)\bslow|\bdelay|\btakes? (?:long|minutes|too)|\blag|慢|延迟|很久|几分钟`),
 		},
 	},
@@ -168,13 +174,15 @@ var symptoms = []Symptom{
 		Sees:  say.F("The controller may lack permissions after an upgrade"),
 		Check: permissions.ID,
 		words: words{
+			regex.New(`(?i)\bccm\b|\bcontroller\b|\bram\b|\bupgrad|控制器|升级`),
 			regex.New(`(?i)\bpermission|\bram\b|\bauthori[sz]|\bforbidden\b|权限|授权`),
 		},
 	},
 	{
-		Sees:  say.F("A quota or limit may be reached"),
+		Sees:  say.F("A quota or limit of load balancers may be reached"),
 		Check: room.ID,
 		words: words{
+			balancers,
 			regex.New(`(?i)\bquotas?\b|\blimits?\b|\bhow many\b|配额|上限|限额`),
 		},
 	},

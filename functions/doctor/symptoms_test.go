@@ -58,7 +58,9 @@ func TestSymptomIn(t *testing.T) {
 			t.Errorf("%s: got the check %q of %q, want %q", text, got.Check, got.Sees, want)
 		}
 	}
-	for _, text := range []string{"failed", "ok", "Scheduled", "the weather is nice", "Ensured load balancer", "Successfully assigned shop/x to node-1"} {
+	for _, text := range []string{"failed", "ok", "Scheduled", "the weather is nice", "pod stuck in Pending", "permission denied reading file",
+		"limit memory 512Mi", "the pods are slow to start", "kubectl delete pod hangs", "I cannot reach the database from the pod", "How do I delete the SLB?",
+		"deploy failed with 500 from github", "Ensured load balancer", "Successfully assigned shop/x to node-1"} {
 		if got, ok := checks.SymptomIn(text); ok {
 			t.Errorf("%s: is taken for %q", text, got.Sees)
 		}
