@@ -97,7 +97,8 @@ func tree(t *testing.T) string {
 // tool returns the file of one of the programs that make a release.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	return strings.TrimSpace(must(t, root+"/infra/images", nil, "go", "tool", "-n", name))
+	lines := strings.Split(strings.TrimSpace(must(t, root+"/infra/images", nil, "go", "tool", "-n", name)), "\n")
+	return lines[len(lines)-1] // before it go may say what it downloads
 }
 
 // newKey returns the files of a pair as cosign generates it.
