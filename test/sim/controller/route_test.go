@@ -30,7 +30,11 @@ func TestRoutes(t *testing.T) {
 		"each alone":                     {"v2.10.0", append(reads, "vpc:CreateRouteEntry"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := cluster.Join(t)
+			c := cluster.Alone(t) // exporters of other tests would publish its Events
+			defer func() {
+				_ = c.Client().CoreV1().Events(metav1.NamespaceDefault).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+					metav1.ListOptions{FieldSelector: "source=route-controller"})
+			}()
 			node, nodes := "n-"+c.Namespace(t), c.Client().CoreV1().Nodes()
 			if _, err := nodes.Create(t.Context(), &corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"rig": node}},
