@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
 // about makes a Warning about an object without a namespace, as the controller's recorder does.
@@ -39,7 +40,7 @@ func (w *world) about(kind, name, uid, component, reason, message string) {
 // A failure of a Node is published under the UID that the Node has, though the controller writes its name there; that of the routes
 // under the cluster's; and one about a Node that does not exist, or has another UID, or that a tenant writes about the cluster, under none.
 func TestOtherObjects(t *testing.T) {
-	w := newWorld(t)
+	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "n-" + w.ns
 	node, err := w.join.Client().CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
@@ -83,8 +84,8 @@ func TestOtherObjects(t *testing.T) {
 
 // TestListedFloodOfNodes proves that what the lane of the namespace default has no room for is read again, of Nodes, too.
 func TestListedFloodOfNodes(t *testing.T) {
-	w := newWorld(t)
-	name := "zz-" + w.ns // listed last, when there is no room
+	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
+	name := "zz-" + w.ns              // listed last, when there is no room
 	node, err := w.join.Client().CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
