@@ -85,7 +85,7 @@ func TestOtherObjects(t *testing.T) {
 // TestListedFloodOfNodes proves that what the lane of the namespace default has no room for is read again, of Nodes, too.
 func TestListedFloodOfNodes(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
-	name := "zz-" + w.ns              // listed last, when there is no room
+	name := "zz-" + w.ns              // listed last, after the room is used up
 	node, err := w.join.Client().CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

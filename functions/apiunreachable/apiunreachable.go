@@ -68,7 +68,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// ask asks to repair what the cause names. Who can do that depends on how the controller runs; log prints its attempts.
+// ask returns the request to repair the cause, to those who can: that depends on how the controller runs. log prints its attempts.
 func ask(why remedy.Cause, ctl ccm.Controller, log string) say.Text {
 	if ctl.DaemonSet {
 		return say.F("The controller's log has all its attempts: %s.", log).Then(why.Ask).Then(ccm.ThenRetries())

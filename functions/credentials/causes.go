@@ -78,7 +78,7 @@ var causes = []remedy.Cause{
 	},
 }
 
-// ask asks to repair what the cause names. Who can do that depends on how the controller runs.
+// ask returns the request to repair the cause, to those who can: that depends on how the controller runs.
 func ask(why remedy.Cause, ctl ccm.Controller) say.Text {
 	setup := why.Name == wrongClock || why.Name == noMetadata
 	switch {

@@ -25,7 +25,6 @@ var (
 		`gone|disappear(?:s|ed)?|stuck|wrong|ignored)\b|不(?:通|能|了|到|上|生效|变)|无法|没有|未|失败|超时|丢失|消失|卡(?:住|在)`)
 	balancers = regex.New(`(?i)\b(?:services?|svc|load ?balancers?|slb|clb|nlb|ccm|controller|ingress|listeners?|external-ip|address|events?|ip)\b|` +
 		`负载均衡|服务|监听|控制器|地址|事件`)
-	deletes = regex.New(`(?i)\bdelet|\bremov|\breleas|删除|释放|误删`)
 )
 
 // symptoms are the symptoms, the most telling first.
@@ -86,7 +85,7 @@ var symptoms = []Symptom{
 		Sees:  say.F("The Service can't be deleted"),
 		Check: finalizers.ID,
 		words: words{
-			deletes,
+			regex.New(`(?i)\bdelet|\bremov|\breleas|删除|释放|误删`),
 			balancers,
 			regex.New(`(?i)\bstuck\b|\bcan(?:no|')?t\b|\bhangs?\b|\bterminating\b|\bfinalizer|卡|无法|不掉|一直`),
 		},
@@ -100,12 +99,12 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees: say.F("A node is no backend"),
+		Sees: say.F("A node is not a backend"),
 		Means: say.F("The controller leaves out nodes that aren't ready, virtual nodes, nodes of the control plane, and those " +
 			"with a label that excludes them. To see why: lbremedy plan NAMESPACE/SERVICE"),
 		words: words{
 			regex.New(`(?i)\bnodes?\b|节点|\bECS\b`),
-			regex.New(`(?i)\bmasters?\b|\bcontrol[- ]plane\b|\bno(?:t (?:a )?)? backend|单节点|就?一台|\bnot? (?:added|in the)|控制面|管控节点|` +
+			regex.New(`(?i)\bmasters?\b|\bcontrol[- ]plane\b|\bno(?:t(?: a)?)? backend|单节点|就?一台|\bnot? (?:added|in the)|控制面|管控节点|` +
 				`(?:没有|未|不)(?:被)?(?:加入|添加|挂载)|不是后端|没有后端`),
 		},
 	},
@@ -124,7 +123,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("What was set in the console is set back"),
+		Sees:  say.F("A setting made in the console is set back"),
 		Check: drift.ID,
 		words: words{
 			regex.New(`(?i)\bconsole\b|\bby hand\b|\bmanual(?:ly)?\b|控制台|手(?:动|工)`),

@@ -316,7 +316,7 @@ on a timer, which opens and closes cases. It writes nothing to the cluster or to
 
 | program | what it does | writes | risk | RAM actions | Kubernetes |
 |---|---|---|---|---|---|
-| doctor | What will fail, or has failed without an Event | – | – | {{doctorRAM}} | {{doctorRBAC}} |
+| doctor | Problems that will fail, or have failed without an Event | – | – | {{doctorRAM}} | {{doctorRBAC}} |
 
 ### Problems without an error
 

@@ -112,7 +112,7 @@ func told(ctx context.Context, env *host.Connection, ref event.Service) (uid str
 	case event.KindNode:
 		node, err := env.Kube.Node(ctx, ref.Name)
 		if errors.Is(err, kube.ErrNotFound) {
-			return "", nil, command.Wrong("there is no node %s in the cluster: correct the name, or --context and --kubeconfig", ref.Name)
+			return "", nil, command.Wrong("the cluster has no node %s: correct the name, or --context and --kubeconfig", ref.Name)
 		}
 		if err != nil {
 			return "", nil, err

@@ -62,8 +62,8 @@ func (s *server) doctor(*http.Request) (page, error) {
 	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 }
 
-// groupsOf groups findings, the worst first, by what they are about, with the open case of each Service, by its name. What the case tells
-// better is left out.
+// groupsOf returns findings grouped by subject, the worst first, each Service with its open case. It leaves out findings that the case
+// explains better.
 func groupsOf(findings []doctor.Finding, open map[string]*past) []found {
 	var groups []found
 	for _, f := range findings {

@@ -109,7 +109,7 @@ func TestPlanOthers(t *testing.T) {
 	says("route-controller", name, message)
 	sc.Wants(t, cli.CodeOpen, "No route leads to the Pods of the node "+name, "", "plan", "node/"+name)
 	sc.Wants(t, 0, "", "cluster c-cli: no failure is known", "plan", "cluster")
-	sc.Wants(t, command.CodeWrong, "", "there is no node nope", "run", "node/nope")
+	sc.Wants(t, command.CodeWrong, "", "the cluster has no node nope", "run", "node/nope")
 	sc.Wants(t, command.CodeWrong, "", `"node/No" is not a node`, "plan", "node/No")
 	for _, want := range []string{"node/" + name, "cluster", sc.Namespace + "/web"} {
 		sc.Wants(t, 0, want, "", "__complete", "plan", "")
