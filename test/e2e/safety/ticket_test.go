@@ -266,7 +266,7 @@ func TestOneCause(t *testing.T) {
 	points := func(rec event.Record) bool {
 		said := rec.Finding.String()
 		return rec.Result == event.Waiting && strings.Contains(said, "not created a route to these nodes") && strings.Contains(said, node) &&
-			strings.Contains(said, "lbremedy ls --open")
+			strings.Contains(rec.Ask.String(), "lbremedy ls --open")
 	}
 	rec := r.Until("web", "waiting for the node", points)
 	r.Advance(time.Hour) // any other Service without a backend asks within a quarter of one
