@@ -82,7 +82,7 @@ func copied(tr *tree) []string {
 	return out
 }
 
-var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|platform engineers)\b|面向`)
+var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|(?:platform )?engineers)\b|面向`)
 
 // readers checks that a page says in its first paragraph for whom it is. The pages of
 // classes and checks are for who has met one, and begin with that.
