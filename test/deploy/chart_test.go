@@ -1302,3 +1302,59 @@ func TestChat(t *testing.T) {
 		}
 	}
 }
+
+// Two releases of the chart can live in one cluster: what the cluster has once has the name of the release, or is left to the first one.
+func TestTwoReleases(t *testing.T) {
+	values := func() map[string]any { return readValues(t, "testdata/up-shared.yaml") }
+	wide := func(namespace string, values map[string]any) (out []string) {
+		for _, o := range objects(t, values, namespace) {
+			if o.GetNamespace() != namespace {
+				out = append(out, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
+			}
+		}
+		return out
+	}
+	second := values()
+	maps.Copy(second, map[string]any{"fullnameOverride": "staging", "guard": "off"})
+	second["rbac"] = map[string]any{"namespaces": second["rbac"].(map[string]any)["namespaces"], "approvals": false, "admission": false}
+	first, other := wide("lbremedy", values()), wide("staging", second)
+	if len(other) < 3 {
+		t.Fatalf("the second release has %q", other)
+	}
+	for _, o := range other {
+		if slices.Contains(first, o) {
+			t.Errorf("both releases have %s", o)
+		}
+	}
+}
+
+// Each object has the labels by which tools find what belongs together, and values reach each Pod.
+func TestLabels(t *testing.T) {
+	for _, file := range []string{"up", "up-console", "up-shared", "knative", "fc"} {
+		values := readValues(t, "testdata/"+file+".yaml")
+		maps.Copy(values, map[string]any{
+			"nameOverride": "healer", "podLabels": map[string]any{"team": "network"}, "podAnnotations": map[string]any{"example.com/a": "b"},
+		})
+		for _, o := range objects(t, values, "lbremedy") {
+			what := file + ": " + o.GetKind() + " " + o.GetName()
+			if labels := o.GetLabels(); !strings.Contains(what, "ValidatingAdmissionPolicy") && o.GetKind() != "CustomResourceDefinition" && o.GetName() != "lbremedy-approver" {
+				for key, want := range map[string]string{"name": "healer", "instance": "lbremedy", "managed-by": "Helm", "part-of": "lbremedy"} {
+					if got := labels["app.kubernetes.io/"+key]; got != want {
+						t.Errorf("%s has the label %s=%q, want %q", what, key, got, want)
+					}
+				}
+			}
+			if _, isPod := podOf(o); !isPod {
+				continue
+			}
+			meta, _, err := unstructured.NestedMap(o.Object, "spec", "template", "metadata")
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := unstructured.Unstructured{Object: map[string]any{"metadata": meta}}
+			if pod.GetLabels()["team"] != "network" || pod.GetAnnotations()["example.com/a"] != "b" || pod.GetLabels()["app.kubernetes.io/name"] != "healer" {
+				t.Errorf("%s: its Pods have the labels %v and the annotations %v", what, pod.GetLabels(), pod.GetAnnotations())
+			}
+		}
+	}
+}

@@ -4,16 +4,41 @@
 {{- with index $.Values.image.digests $name }}{{ $registry }}/{{ $name }}@{{ . }}{{ else }}{{ $registry }}/{{ $name }}:{{ required "image.tag: name the version of the images, or add -f bin/images/digests.yaml" $.Values.image.tag }}{{ end }}
 {{- end }}
 
-{{- /* The labels of a program: (list $ name). The first three select its Pods, and never change. */}}
-{{- define "lbremedy.selector" -}}
-app.kubernetes.io/part-of: lbremedy
-app.kubernetes.io/component: {{ index . 1 }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+{{- /* The prefix of cluster-scoped names, so that two releases can live in one cluster. Inside a namespace names are fixed: the
+admission policies know the ServiceAccounts by theirs. */}}
+{{- define "lbremedy.fullname" -}}
+{{- .Values.fullnameOverride | default (ternary .Release.Name (printf "%s-lbremedy" .Release.Name) (contains "lbremedy" .Release.Name)) | trunc 40 | trimSuffix "-" }}
 {{- end }}
+{{- define "lbremedy.scoped" -}}
+{{- include "lbremedy.fullname" (index . 0) }}{{ trimPrefix "lbremedy" (index . 1) }}
+{{- end }}
+
+{{- /* The labels that select the Pods of the release, and of a program: (list $ name). They never change. */}}
+{{- define "lbremedy.release" -}}
+app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+{{- define "lbremedy.selector" -}}
+{{ include "lbremedy.release" (index . 0) }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- /* The labels of an object: (list $ name). */}}
 {{- define "lbremedy.labels" -}}
 {{ include "lbremedy.selector" . }}
+app.kubernetes.io/part-of: lbremedy
+{{- with (index . 0).Chart.AppVersion }}
+app.kubernetes.io/version: {{ . | quote }}
+{{- end }}
 app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
-helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
+helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* A ClusterRole of a file, under the name of this release: (list $ role). */}}
+{{- define "lbremedy.role" -}}
+{{- $ := index . 0 }}{{ $role := deepCopy (index . 1) }}
+{{- $_ := set $role "metadata" (dict "name" (include "lbremedy.scoped" (list $ $role.metadata.name)) "labels" (include "lbremedy.labels" (list $ "rbac") | fromYaml)) }}
+{{- toYaml $role }}
 {{- end }}
 
 {{- /* What the values say of where Pods run, and of their images. */}}
