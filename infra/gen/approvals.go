@@ -23,20 +23,29 @@ import (
 // where the admission policy is in force.
 func approvals() ([]byte, error) {
 	type object = map[string]any
-	text := func(pattern string, most int) object {
-		return object{"type": "string", "minLength": 1, "maxLength": most, "pattern": pattern}
+	text := func(description, pattern string, most int) object {
+		out := object{"type": "string", "description": description, "minLength": 1, "maxLength": most}
+		if pattern != "" {
+			out["pattern"] = pattern
+		}
+		return out
 	}
 	column := func(name, path string) object { return object{"name": name, "type": "string", "jsonPath": path} }
+	wide := func(name, path string) object {
+		return object{"name": name, "type": "string", "jsonPath": path, "priority": 1} // shown with -o wide
+	}
 	kind := object{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": object{"name": approval.Kind, "annotations": object{"helm.sh/resource-policy": "keep"}},
 		"spec": object{
 			"group": "lbremedy.io", "scope": "Namespaced",
-			"names": object{"kind": "Approval", "listKind": "ApprovalList", "plural": "approvals", "singular": "approval"},
+			"names": object{"kind": "Approval", "listKind": "ApprovalList", "plural": "approvals", "singular": "approval",
+				"shortNames": []string{"lba"}, "categories": []string{"lbremedy"}},
 			"versions": []object{{
-				"name": "v1", "served": true, "storage": true,
+				"name": kube.ApprovalVersion, "served": true, "storage": true,
 				"additionalPrinterColumns": []object{
-					column("Case", ".spec.case"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"),
+					column("Service", ".spec.service"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"),
+					wide("Case", ".spec.case"), wide("Plan", ".spec.plan"), wide("Comment", ".spec.comment"),
 					{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 				},
 				"schema": object{"openAPIV3Schema": object{
@@ -44,29 +53,35 @@ func approvals() ([]byte, error) {
 					"description": "A person's answer to one plan of lbremedy, about a Service of the same namespace.",
 					"properties": object{
 						"spec": object{
-							"type": "object", "required": []string{"service", "case", "plan", "attempt", "verdict", "user"},
+							"description": "The answer. It cannot be changed.",
+							"type":        "object", "required": []string{"service", "case", "plan", "attempt", "verdict", "user"},
 							"x-kubernetes-validations": []object{{"rule": "self == oldSelf", "message": "an Approval cannot be changed: create another one"}},
 							"properties": object{
-								"cluster": text("^[A-Za-z0-9_-]+$", 64),
-								"service": text("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63),
-								"case":    text("^[0-9a-fA-F]{8}-[0-9]{8}T[0-9]{6}$", 64),
-								"plan":    text("^[0-9a-f]{32}$", 32),
-								"attempt": object{"type": "integer", "minimum": 1},
-								"verdict": object{"type": "string", "enum": []string{string(kube.Approve), string(kube.Reject)}},
-								"user":    object{"type": "string", "minLength": 1, "maxLength": 1024},
+								"cluster": text("ID of the cluster; default: the cluster that the object is in.", "^[A-Za-z0-9_-]+$", 64),
+								"service": text("Name of the Service, in this namespace.", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63),
+								"case":    text("ID of the case that the plan belongs to, as \"lbremedy ls\" prints it.", "^[0-9a-fA-F]{8}-[0-9]{8}T[0-9]{6}$", 64),
+								"plan":    text("Digest of the plan. A plan that has changed has another one.", "^[0-9a-f]{32}$", 32),
+								"attempt": object{"type": "integer", "minimum": 1,
+									"description": "Number of the attempt to write that this answer is for. The first is 1."},
+								"verdict": object{"type": "string", "enum": []string{string(kube.Approve), string(kube.Reject)},
+									"description": "The answer. A rejected plan stays rejected for 30 days, unless the same user approves it."},
+								"user": text("The user who answers: the one who creates the object, or whose click the notifier relays.", "", 1024),
 								"groups": object{"type": "array", "maxItems": 256, "x-kubernetes-list-type": "set",
-									"items": object{"type": "string", "minLength": 1, "maxLength": 1024}},
+									"description": "Groups of the user that the answer counts for, where the policy asks for a group.",
+									"items":       object{"type": "string", "minLength": 1, "maxLength": 1024}},
 								"chat": object{
 									"type": "object", "required": []string{"sink", "kind", "user", "click"},
-									"description": "Where the user said so. Only the notifier may set it, and create the Approval in that user's name.",
+									"description": "The click in a chat that the answer comes from. Only the notifier may set it, and create the Approval in that user's name.",
 									"properties": object{
-										"sink": text("^[a-z0-9-]+$", 32), "kind": text("^[a-z-]+$", 32),
-										"user":  object{"type": "string", "minLength": 1, "maxLength": 256},
-										"click": object{"type": "string", "minLength": 1, "maxLength": 256},
+										"sink":  text("Name of the sink in the policy.", "^[a-z0-9-]+$", 32),
+										"kind":  text("Kind of the sink, which names the platform.", "^[a-z-]+$", 32),
+										"user":  text("ID of the user on the platform.", "", 256),
+										"click": text("The platform's ID of the click.", "", 256),
 									},
 								},
-								"comment":           object{"type": "string", "maxLength": 1024},
-								"expirationSeconds": object{"type": "integer", "format": "int64", "minimum": 60, "maximum": 30 * 24 * 3600, "default": 24 * 3600},
+								"comment": object{"type": "string", "maxLength": 1024, "description": "The reason, for the journal and the ticket."},
+								"expirationSeconds": object{"type": "integer", "format": "int64", "minimum": 60, "maximum": 30 * 24 * 3600, "default": 24 * 3600,
+									"description": "How long the answer counts from its creation, in seconds."},
 							},
 						},
 					},
@@ -82,7 +97,7 @@ func approvals() ([]byte, error) {
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{"v1"}, Resources: []string{"approvals"}},
+					Rule:       admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals"}},
 				},
 			}}},
 		},

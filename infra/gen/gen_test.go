@@ -297,3 +297,42 @@ func TestManifests(t *testing.T) {
 		}
 	}
 }
+
+// Every field of an Approval is described, for "kubectl explain".
+func TestApprovalFields(t *testing.T) {
+	text, err := approvals()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kind apiextensions
+	if err := yaml.Unmarshal(text, &kind); err != nil {
+		t.Fatal(err)
+	}
+	fields := 0
+	var walk func(path string, f field)
+	walk = func(path string, f field) {
+		for name, f := range f.Properties {
+			if fields++; !strings.HasSuffix(f.Description, ".") {
+				t.Errorf("%s.%s is described by %q, want a sentence", path, name, f.Description)
+			}
+			walk(path+"."+name, f)
+		}
+	}
+	walk("Approval", kind.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	if fields < 15 {
+		t.Errorf("%d fields, want all", fields)
+	}
+}
+
+type apiextensions struct {
+	Spec struct {
+		Versions []struct {
+			Schema struct{ OpenAPIV3Schema field }
+		}
+	}
+}
+
+type field struct {
+	Description string
+	Properties  map[string]field
+}

@@ -277,7 +277,7 @@ func TestApprovals(t *testing.T) {
 
 	// Nobody changes one afterwards, an administrator included.
 	client := c.Client().CoreV1().RESTClient()
-	path := "/apis/lbremedy.io/v1/namespaces/" + s.namespace + "/approvals/"
+	path := "/apis/lbremedy.io/v1beta1/namespaces/" + s.namespace + "/approvals/"
 	for _, patch := range []string{`{"spec":{"user":"eve"}}`, `{"spec":{"plan":"` + strings.Repeat("1", 32) + `"}}`} {
 		if err := client.Patch(types.MergePatchType).AbsPath(path + "again").Body([]byte(patch)).Do(ctx).Error(); err == nil ||
 			!strings.Contains(err.Error(), "cannot be changed") {

@@ -669,7 +669,7 @@ func TestConsent(t *testing.T) {
 		}
 		r.must(r.again(rec, "bob", nil)) // whatever the command says
 		// Whoever may delete the object takes nothing back either.
-		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1/namespaces/" + no.Namespace + "/approvals/" + no.Name).
+		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1beta1/namespaces/" + no.Namespace + "/approvals/" + no.Name).
 			Do(t.Context()).Error())
 		if again := r.ends(event.Planned); again.Status() != event.Rejected || again.Rejected.By != "ann" {
 			t.Errorf("it is %s", again.Status())
@@ -725,7 +725,7 @@ func TestConsent(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t, remedy.ApprovalRule{})
 		yes := r.approve(rec, "ann")
-		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1/namespaces/" + yes.Namespace + "/approvals/" + yes.Name).
+		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1beta1/namespaces/" + yes.Namespace + "/approvals/" + yes.Name).
 			Do(t.Context()).Error())
 		r.ends(event.Asked)
 		r.wrote(0)

@@ -55,14 +55,14 @@ const (
 	Reject  Verdict = "Reject"
 )
 
-const (
-	approvalGroup   = "/apis/lbremedy.io/v1"
-	approvalVersion = "lbremedy.io/v1"
-)
+// ApprovalVersion is the version of the API in which Approvals are stored and served.
+const ApprovalVersion = "v1beta1"
+
+const approvalGroup = "/apis/lbremedy.io/" + ApprovalVersion
 
 // Manifest returns an Approval with the kind that a manifest names.
 func (a Approval) Manifest() Approval {
-	a.APIVersion, a.Kind = approvalVersion, "Approval"
+	a.APIVersion, a.Kind = "lbremedy.io/"+ApprovalVersion, "Approval"
 	return a
 }
 

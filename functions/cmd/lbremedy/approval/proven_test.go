@@ -154,7 +154,7 @@ func TestPrinted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return client.CoreV1().RESTClient().Post().AbsPath("/apis/lbremedy.io/v1/namespaces/"+sc.Namespace+"/approvals").
+		return client.CoreV1().RESTClient().Post().AbsPath("/apis/lbremedy.io/v1beta1/namespaces/"+sc.Namespace+"/approvals").
 			Param("fieldValidation", "Strict").SetHeader("Content-Type", "application/json").Body(data).Do(ctx).Error()
 	}
 	if no, _ := printed("reject", sc.Namespace+"/web", "--user", "ann"); no.Spec.Verdict != kube.Reject || no.Spec.Plan != asked.Digest {
