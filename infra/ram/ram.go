@@ -13,11 +13,11 @@
 package ram
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -138,23 +138,14 @@ func Policy(grants []grant.Grant) (Document, error) {
 }
 
 // JSON returns the document as RAM takes it, with a line feed at its end.
-func (d Document) JSON() []byte {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(d); err != nil {
-		panic(err) // a document is made of strings
-	}
-	return out.Bytes()
-}
+func (d Document) JSON() []byte { return written(d) }
 
 // Files returns the policies and trust policies of lbremedy by name, below a folder
 // of their own: class/<class>.json of each class that has RAM actions; trust/fc.json
 // and trust/rrsa.json of who may take the roles, kubeconfig.json for functions that
 // fetch their kubeconfig from the container service, invoke.json for an engine that calls
 // functions of Function Compute, and runtime.json for accounts where Function Compute has
-// no service-linked role. grants gives the classes' grants.
+// no service-linked role; and all of these as a module of Terraform and as a template of ROS. grants gives the classes' grants.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"trust/fc.json":   []byte(trustFC),
@@ -176,6 +167,14 @@ func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 		return nil, fmt.Errorf("write the RAM policy of the kubeconfig: %w", err)
 	}
 	out["kubeconfig.json"] = d.JSON()
+	policies := map[string]string{}
+	for file, text := range out {
+		if name := strings.TrimSuffix(path.Base(file), ".json"); path.Dir(file) != "trust" {
+			policies[name] = string(text)
+		}
+	}
+	out["terraform/main.tf.json"] = terraform(policies)
+	out["ros.json"] = ros(slices.Sorted(maps.Keys(grants)), policies)
 	return out, nil
 }
 

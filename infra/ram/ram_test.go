@@ -107,7 +107,7 @@ func TestNothingElse(t *testing.T) {
 	for _, e := range tops {
 		got = append(got, e.Name())
 	}
-	want := []string{"generated", "ram.go", "ram_test.go", "roles.sh", "roles_test.go"}
+	want := []string{"generated", "ram.go", "ram_test.go", "roles.sh", "roles_test.go", "templates.go"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("infra/ram (-want +got):\n%s", d)
 	}

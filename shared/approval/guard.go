@@ -116,6 +116,6 @@ func judges(j kube.Judged) bool {
 		return slices.Contains(list, word) || slices.Contains(list, "*")
 	}
 	group, resource := "lbremedy.io", strings.TrimSuffix(Kind, ".lbremedy.io")
-	return has(j.Groups, group) && has(j.Versions, kube.ApprovalVersion) && has(j.Resources, resource) && has(j.Operations, "CREATE") && has(j.Operations, "UPDATE") &&
-		len(j.Names) == 0
+	return has(j.Groups, group) && has(j.Versions, kube.ApprovalVersion) && has(j.Resources, resource) &&
+		has(j.Operations, "CREATE") && has(j.Operations, "UPDATE") && len(j.Names) == 0
 }
