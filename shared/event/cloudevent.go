@@ -266,6 +266,11 @@ func MessageID(e event.Event) string {
 	return id[:first] + id[last:]
 }
 
+// schemas are the IDs of the JSON Schemas of the data, by type. Package schema generates them.
+var schemas = map[string]string{
+	TypeFailed: "urn:lbremedy:schema:failed.v1.json", TypeIntent: "urn:lbremedy:schema:record.v1.json", TypeSettled: "urn:lbremedy:schema:record.v1.json",
+}
+
 // newEvent returns an event about a Service with data in JSON of at most limit bytes.
 func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit int) (event.Event, error) {
 	payload, err := json.Marshal(data)
@@ -284,6 +289,7 @@ func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit
 		e.SetTime(at)
 	}
 	e.SetDataContentType(event.ApplicationJSON)
+	e.SetDataSchema(schemas[kind])
 	e.DataEncoded = payload
 	e.SetExtension(ExtCluster, cluster)
 	e.SetExtension(ExtServiceUID, s.UID)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -82,6 +83,21 @@ var at = time.Date(2026, 11, 20, 8, 9, 10, 11, time.UTC)
 
 var service = event.Service{Namespace: "shop", Name: "web", UID: "b32ada40-f984-4606-a1e9-9e67a58ba421"}
 
+// named checks that an event names the schema of its data.
+func named(t *testing.T, e cloudevents.Event, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		ID string `json:"$id"`
+	}
+	if err := json.Unmarshal(text, &schema); err != nil || e.DataSchema() != schema.ID {
+		t.Errorf("%s has the dataschema %q, want %q, %v", e.Type(), e.DataSchema(), schema.ID, err)
+	}
+}
+
 func TestFailedValidates(t *testing.T) {
 	s := compiled(t, Failed)
 	e, err := event.NewFailed(event.Failure{
@@ -92,6 +108,7 @@ func TestFailedValidates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	named(t, e, Failed)
 	for _, tt := range []struct {
 		name   string
 		change func(map[string]any)
@@ -152,6 +169,7 @@ func TestRecordValidates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		named(t, e, Record)
 		if err := validate(t, s, e.Data(), tt.change); (err == nil) != tt.good {
 			t.Errorf("%s: got %v", tt.name, err)
 		}

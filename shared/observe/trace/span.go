@@ -78,6 +78,7 @@ type making struct {
 //	  ├ resume, diagnose, decide
 //	  ├ apply
 //	  │ └ step <kind>     one for each step that this run applied or failed at
+//	  │   └ <action>      one for each call of the step
 //	  └ verify
 //
 // The event is the root of its trace where the exporter named that, and a child of
@@ -170,12 +171,46 @@ func (m making) steps(ctx context.Context, in phase) {
 		ctx, end := m.span(ctx, id, "step "+s.Kind, s.Began, otel.WithAttributes(
 			str("lbremedy.step.kind", s.Kind), str("lbremedy.step.target", s.Target), str("lbremedy.step.risk", s.Risk), str("lbremedy.step.text", s.Text.String()),
 		))
+		m.calls(ctx, s)
 		to := s.Ended
 		if to.IsZero() {
 			to = in.to
 			otel.SpanFromContext(ctx).SetStatus(codes.Error, clip(m.r.Error))
 		}
 		end(to)
+	}
+}
+
+// calls makes the client spans of the calls of a step. A record says when a call was answered; it began no earlier than the answer
+// before it.
+func (m making) calls(ctx context.Context, s event.StepRecord) {
+	from := s.Began
+	for i, call := range s.Calls {
+		if call.At.Before(from) {
+			continue // another run made it
+		}
+		attrs := []attribute.KeyValue{semconv.RPCMethod(clip(call.Action)), str("lbremedy.call.resource", call.Resource)}
+		if call.Request != "" {
+			attrs = append(attrs, semconv.CloudProviderAlibabaCloud, str("aliyun.request_id", call.Request))
+		}
+		if call.Error != "" {
+			attrs = append(attrs, semconv.ErrorTypeKey.String(clip(call.Error)))
+		}
+		id := digest(m.r.Cluster, m.r.Case, m.r.Class, strconv.Itoa(i), strconv.FormatInt(call.At.UnixNano(), 10), "call")
+		ctx, end := m.span(ctx, id, call.Action, from, otel.WithSpanKind(otel.SpanKindClient), otel.WithAttributes(attrs...))
+		if call.Error != "" {
+			otel.SpanFromContext(ctx).SetStatus(codes.Error, clip(call.Error))
+		}
+		end(call.At)
+		from = call.At
+	}
+}
+
+// message returns what OpenTelemetry says of a message, for an operation on it.
+func (m making) message(operation string, kind attribute.KeyValue) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		semconv.MessagingSystemKey.String("nats"), semconv.MessagingDestinationName(event.FailedSubject(m.r.Cluster, m.r.Class, m.r.Service.UID)), semconv.MessagingMessageID(clip(m.r.Event)),
+		semconv.MessagingOperationName(operation), kind,
 	}
 }
 
@@ -187,14 +222,14 @@ func (m making) service() []attribute.KeyValue {
 }
 
 func (m making) event() []attribute.KeyValue {
-	return append(m.service(),
+	return append(append(m.service(), m.message("publish", semconv.MessagingOperationTypeSend)...),
 		semconv.CloudEventsEventID(clip(m.r.Event)), semconv.CloudEventsEventSource("/clusters/"+clip(m.r.Cluster)),
 		semconv.CloudEventsEventType(event.TypeFailed), str("lbremedy.message", m.r.Message),
 	)
 }
 
 func (m making) run() []attribute.KeyValue {
-	attrs := append(m.service(), str("lbremedy.outcome", string(m.r.Status())), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
+	attrs := append(append(m.service(), m.message("process", semconv.MessagingOperationTypeProcess)...), str("lbremedy.outcome", string(m.r.Status())), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
 	for _, a := range []attribute.KeyValue{
 		str("lbremedy.mode", m.r.Mode), str("lbremedy.impact", string(m.r.Impact)), str("lbremedy.held", string(m.r.Held)), str("lbremedy.risk", m.r.Risk),
 		str("lbremedy.rule", m.r.Rule.String()), str("lbremedy.finding", m.r.Finding.String()), str("lbremedy.ask", m.r.Ask.String()),

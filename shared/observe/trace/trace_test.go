@@ -127,7 +127,11 @@ func record(changes ...func(*event.Record)) event.Record {
 		Run:      event.Run{Began: at(800), At: at(9000), Phase: event.Settled, Result: event.Fixed, Who: "worker", Attempt: 1},
 		Decision: event.Decision{Mode: "fix"},
 		Plan: event.Plan{Steps: []event.StepRecord{
-			{Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600)},
+			{Kind: "annotate", Text: say.Literal("annotate a=b"), Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600),
+				Calls: []event.Call{
+					{At: at(1550), Action: "slb:TagResources", Resource: "lb-1", Request: "R-1"},
+					{At: at(1590), Action: "patch services", Resource: "shop/web", Error: "Conflict"},
+				}},
 			{Kind: "touch", Text: say.Literal("trigger a resync"), Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
 		}},
 		Progress: event.Progress{Next: 2},
@@ -142,6 +146,9 @@ func record(changes ...func(*event.Record)) event.Record {
 	}
 	return r
 }
+
+// ofRun is how many spans the run of record has.
+const ofRun = 12
 
 // tree shows spans as they hang together, with their times in ms after noon.
 func tree(spans []*trace.Span) []string {
@@ -214,6 +221,8 @@ func TestSeen(t *testing.T) {
 		"    decide 1250-1350",
 		"    apply 1400-2000",
 		"      step annotate 1500-1600",
+		"        slb:TagResources 1500-1550",
+		"        patch services 1550-1590 error: Conflict",
 		"      step touch 1700-2000",
 		"    verify 2000-9000",
 		"  queue 9000-10000",
@@ -241,10 +250,19 @@ func TestSeen(t *testing.T) {
 	}
 	run := attributes(spans[slices.IndexFunc(spans, func(s *trace.Span) bool { return s.Name == "run busy" })].Attributes)
 	if diff := cmp.Diff(map[string]string{
+		"messaging.system": "nats", "messaging.destination.name": event.FailedSubject("c1", "busy", r.Service.UID), "messaging.message.id": r.Event,
+		"messaging.operation.name": "process", "messaging.operation.type": "process",
 		"lbremedy.class": "busy", "lbremedy.case": r.Case, "lbremedy.outcome": "fixed", "lbremedy.who": "worker", "lbremedy.attempt": "1", "lbremedy.mode": "fix",
 		"k8s.namespace.name": "shop", "k8s.service.name": "web", "k8s.service.uid": r.Service.UID,
 	}, run); diff != "" {
 		t.Errorf("attributes of the run (-want +got):\n%s", diff)
+	}
+	tag := spans[slices.IndexFunc(spans, func(s *trace.Span) bool { return s.Name == "slb:TagResources" })]
+	if diff := cmp.Diff(map[string]string{
+		"rpc.method": "slb:TagResources", "cloud.provider": "alibaba_cloud", "aliyun.request_id": "R-1", "lbremedy.call.resource": "lb-1",
+		"lbremedy.class": "busy", "lbremedy.case": r.Case,
+	}, attributes(tag.Attributes)); diff != "" || tag.Kind != trace.Span_SPAN_KIND_CLIENT {
+		t.Errorf("attributes of a call, of kind %v (-want +got):\n%s", tag.Kind, diff)
 	}
 	resource := attributes(c.seen[0].Resource.Attributes)
 	for k, v := range map[string]string{"service.name": "lbremedy", "service.version": "v1", "k8s.cluster.name": "c1", "deployment.environment.name": "test"} {
@@ -301,7 +319,7 @@ func TestParents(t *testing.T) {
 				t.Fatal(err)
 			}
 			spans := c.spans()
-			if len(spans) != 10 {
+			if len(spans) != ofRun {
 				t.Fatalf("got %d spans", len(spans))
 			}
 			for _, span := range spans {
@@ -403,7 +421,7 @@ func TestRefusal(t *testing.T) {
 		s.make(t.Context(), next(i)) // as run does, in turn
 		s.send(t.Context(), s.made.take())
 	}
-	if got := s.Stats(); got.Dropped != 3*10 || got.Sent != 0 {
+	if got := s.Stats(); got.Dropped != 3*ofRun || got.Sent != 0 {
 		t.Errorf("got %+v", got)
 	}
 	if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "500") || strings.Contains(said, "abcdefgh") {
@@ -414,7 +432,7 @@ func TestRefusal(t *testing.T) {
 	c.mu.Unlock()
 	s.make(t.Context(), next(0)) // the one that was dropped comes again
 	s.send(t.Context(), s.made.take())
-	if got := s.Stats(); got.Sent != 10 || len(c.spans()) != 10 || !strings.Contains(log.String(), "get through again") {
+	if got := s.Stats(); got.Sent != ofRun || len(c.spans()) != ofRun || !strings.Contains(log.String(), "get through again") {
 		t.Errorf("got %+v and %d spans; it said %s", got, len(c.spans()), log)
 	}
 }
@@ -454,7 +472,7 @@ func TestHanging(t *testing.T) {
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", away.URL)
 	s, log = start(t)
 	s.Seen(record())
-	if err := end(s, time.Minute); err != nil || s.Stats().Dropped != 10 || !strings.Contains(log.String(), "don't get through") {
+	if err := end(s, time.Minute); err != nil || s.Stats().Dropped != ofRun || !strings.Contains(log.String(), "don't get through") {
 		t.Errorf("got %v, %+v; it said %s", err, s.Stats(), log)
 	}
 }
