@@ -209,7 +209,8 @@ func (m making) calls(ctx context.Context, s event.StepRecord) {
 // message returns what OpenTelemetry says of a message, for an operation on it.
 func (m making) message(operation string, kind attribute.KeyValue) []attribute.KeyValue {
 	return []attribute.KeyValue{
-		semconv.MessagingSystemKey.String("nats"), semconv.MessagingDestinationName(event.FailedSubject(m.r.Cluster, m.r.Class, m.r.Service.UID)), semconv.MessagingMessageID(clip(m.r.Event)),
+		semconv.MessagingSystemKey.String("nats"),
+		semconv.MessagingDestinationName(event.FailedSubject(m.r.Cluster, m.r.Class, m.r.Service.UID)), semconv.MessagingMessageID(clip(m.r.Event)),
 		semconv.MessagingOperationName(operation), kind,
 	}
 }
@@ -229,7 +230,8 @@ func (m making) event() []attribute.KeyValue {
 }
 
 func (m making) run() []attribute.KeyValue {
-	attrs := append(append(m.service(), m.message("process", semconv.MessagingOperationTypeProcess)...), str("lbremedy.outcome", string(m.r.Status())), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
+	attrs := append(m.service(), m.message("process", semconv.MessagingOperationTypeProcess)...)
+	attrs = append(attrs, str("lbremedy.outcome", string(m.r.Status())), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
 	for _, a := range []attribute.KeyValue{
 		str("lbremedy.mode", m.r.Mode), str("lbremedy.impact", string(m.r.Impact)), str("lbremedy.held", string(m.r.Held)), str("lbremedy.risk", m.r.Risk),
 		str("lbremedy.rule", m.r.Rule.String()), str("lbremedy.finding", m.r.Finding.String()), str("lbremedy.ask", m.r.Ask.String()),
