@@ -62,7 +62,7 @@ func (r *redacted) Unwrap() error { return r.error }
 // redactFrom returns s[begin:] redacted. A secret that reaches into it from
 // before is recognised by what announces it there.
 func redactFrom(s string, begin int) string {
-	hits := secrets().find([]byte(s), nil)
+	hits := secrets().find([]byte(s))
 	if len(hits) == 0 {
 		return s[begin:]
 	}
