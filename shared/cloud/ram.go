@@ -23,19 +23,15 @@ const CustomPolicy = "Custom"
 
 // A PolicyRef names a policy that is attached to a role.
 type PolicyRef struct {
-	Name           string
-	Type           string // CustomPolicy or "System"
-	DefaultVersion string // such as "v3"
+	Name string
+	Type string // CustomPolicy or "System"
 }
 
 // A Policy is a policy with its version that is in force.
 type Policy struct {
-	Name           string
-	Type           string // CustomPolicy or "System"
-	DefaultVersion string // such as "v3"
-	Document       string // of the default version: JSON
-	// Created is when the default version was made; zero if the answer does not say.
-	Created time.Time
+	Name     string
+	Type     string // CustomPolicy or "System"
+	Document string // of the default version: JSON
 }
 
 // A PolicyVersion is one version of a policy. A policy has five at most.
@@ -74,7 +70,7 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 	if role == "" {
 		return nil, absent("ram", "ListPoliciesForRole", "role name")
 	}
-	type wirePolicy struct{ PolicyName, PolicyType, DefaultVersion text }
+	type wirePolicy struct{ PolicyName, PolicyType text }
 	type answer struct {
 		truncated
 		Policies *struct{ Policy []wirePolicy }
@@ -105,7 +101,7 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 	}
 	var out []PolicyRef
 	for _, p := range list {
-		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType), string(p.DefaultVersion)})
+		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType)})
 	}
 	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
 }
@@ -127,7 +123,7 @@ func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	}
 	type answer struct {
 		Policy               struct{ PolicyName, PolicyType, DefaultVersion text }
-		DefaultPolicyVersion struct{ VersionID, PolicyDocument, CreateDate text }
+		DefaultPolicyVersion struct{ VersionID, PolicyDocument text }
 	}
 	a, err := read(ctx, r.c, call[answer]{
 		request: func() requests.AcsRequest {
@@ -151,10 +147,7 @@ func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	return Policy{
-		Name: name, Type: typ, DefaultVersion: string(a.Policy.DefaultVersion),
-		Document: string(a.DefaultPolicyVersion.PolicyDocument), Created: when(a.DefaultPolicyVersion.CreateDate),
-	}, nil
+	return Policy{Name: name, Type: typ, Document: string(a.DefaultPolicyVersion.PolicyDocument)}, nil
 }
 
 type wireVersion struct {
@@ -268,36 +261,22 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 	return out, nil
 }
 
-// CreatePolicyVersion adds a version to the custom policy of this name, makes it
-// the default one and returns its ID. No other version goes: a policy that has
+// CreatePolicyVersion adds a version to the custom policy of this name and makes it
+// the default one. No other version goes: a policy that has
 // five is ErrConflict. The document may have 6144 bytes. The error is ErrNotFound
 // if there is no such policy.
 //
 // Making it twice makes two versions: after an error read PolicyVersions first.
 //
 // It needs grant.CreatePolicyVersion.
-func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) (versionID string, err error) {
+func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) error {
 	if name == "" || document == "" {
-		return "", absent("ram", "CreatePolicyVersion", "name or the document of the policy")
+		return absent("ram", "CreatePolicyVersion", "name or the document of the policy")
 	}
-	type answer struct{ PolicyVersion wireVersion }
-	a, err := write(ctx, w.c, call[answer]{
-		request: func() requests.AcsRequest {
-			q := ram.CreateCreatePolicyVersionRequest()
-			q.PolicyName, q.PolicyDocument = name, document
-			q.SetAsDefault = requests.NewBoolean(true)
-			return q
-		},
-		check: func(a answer) error {
-			if a.PolicyVersion.VersionID == "" {
-				return lack("the ID of the version that was made")
-			}
-			return nil
-		},
-		gone:  []string{"EntityNotExist.Policy"},
-		about: "policy/" + name,
-	})
-	return string(a.PolicyVersion.VersionID), err
+	q := ram.CreateCreatePolicyVersionRequest()
+	q.PolicyName, q.PolicyDocument = name, document
+	q.SetAsDefault = requests.NewBoolean(true)
+	return w.c.change(ctx, "policy/"+name, policyGone, q)
 }
 
 // DeletePolicyVersion deletes a version of the custom policy of this name. The
@@ -309,16 +288,9 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			q := ram.CreateDeletePolicyVersionRequest()
-			q.PolicyName, q.VersionId = name, version
-			return q
-		},
-		gone:  []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
-		about: "policy/" + name + "/" + version,
-	})
-	return err
+	q := ram.CreateDeletePolicyVersionRequest()
+	q.PolicyName, q.VersionId = name, version
+	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
 // SetDefaultPolicyVersion puts a version of the custom policy of this name in
@@ -330,14 +302,10 @@ func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version st
 	if name == "" || version == "" {
 		return absent("ram", "SetDefaultPolicyVersion", "name or the version of the policy")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			q := ram.CreateSetDefaultPolicyVersionRequest()
-			q.PolicyName, q.VersionId = name, version
-			return q
-		},
-		gone:  []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
-		about: "policy/" + name + "/" + version,
-	})
-	return err
+	q := ram.CreateSetDefaultPolicyVersionRequest()
+	q.PolicyName, q.VersionId = name, version
+	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
+
+// policyGone are the codes of a policy, or a version of it, that does not exist.
+var policyGone = []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}

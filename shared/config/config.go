@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -32,32 +31,24 @@ type Document struct {
 	broken map[string]bool // fields that hold no value of their type
 	errs   []error
 	seen   map[string]bool
-	more   []Field
 	said   bool // the text holds a value
 }
 
 // Empty reports whether the text holds nothing but blanks and comments.
 func (d *Document) Empty() bool { return !d.said }
 
-// A Field is one at the top of a file, beside those of the struct that the file is read into.
-type Field struct {
-	Name string
-	Into any // a pointer
-}
-
 // A texter reads itself from the text in a file, and says what is wrong with that. An empty
 // text leaves the value as it is.
 type texter interface{ ReadText(text string) error }
 
-// Decode reads YAML, or JSON which is YAML too, into a struct or a map by its json names, and
-// into more fields beside those of a struct. A value with a method ReadText reads itself.
-// An empty file leaves it as it is. An error means that the text can't be read at all;
-// what is wrong with single fields is in the document, to which the caller can add.
-func Decode(text []byte, into any, more ...Field) (*Document, error) {
+// Decode reads YAML, or JSON which is YAML too, into a struct or a map by its json names.
+// A value with a method ReadText reads itself. An empty file leaves it as it is. An error means
+// that the text can't be read at all; what is wrong with single fields is in the document, to which the caller can add.
+func Decode(text []byte, into any) (*Document, error) {
 	if len(text) > most {
 		return nil, fmt.Errorf("the file has more than %d bytes", most)
 	}
-	d := &Document{lines: map[string]int{}, broken: map[string]bool{}, more: more}
+	d := &Document{lines: map[string]int{}, broken: map[string]bool{}, seen: map[string]bool{}}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
@@ -114,9 +105,6 @@ func (d *Document) Fail(at, format string, args ...any) {
 	}
 	text += fmt.Sprintf(format, args...)
 	if !d.seen[text] {
-		if d.seen == nil {
-			d.seen = map[string]bool{}
-		}
 		d.seen[text] = true
 		d.errs = append(d.errs, errors.New(text))
 	}
@@ -163,17 +151,7 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 					return
 				}
 			}
-			names := fields(to.Type())
-			if at == "" {
-				for _, f := range d.more {
-					if f.Name == key {
-						d.value(inner, value, reflect.ValueOf(f.Into).Elem())
-						return
-					}
-					names = append(names, f.Name)
-				}
-			}
-			d.Fail(inner, "there is no such field; there are %s", strings.Join(names, ", "))
+			d.Fail(inner, "there is no such field; there are %s", strings.Join(fields(to.Type()), ", "))
 		})
 	case reflect.Map:
 		to.Set(reflect.MakeMap(to.Type()))
@@ -239,20 +217,12 @@ func (d *Document) pairs(at string, n *yaml.Node, each func(key, inner string, v
 	}
 }
 
-// A kind is what a scalar can be read as.
-type kind struct {
-	what string   // what it must be
-	tags []string // what YAML calls it
-}
-
-// kinds are the kinds of scalars. Any stands for a text, or true or false.
-var kinds = map[reflect.Kind]kind{
-	reflect.String:    {"a text", []string{"!!str"}},
-	reflect.Bool:      {"true or false", []string{"!!bool"}},
-	reflect.Int:       {"a whole number", []string{"!!int"}},
-	reflect.Int64:     {"a whole number", []string{"!!int"}},
-	reflect.Float64:   {"a number", []string{"!!int", "!!float"}},
-	reflect.Interface: {"a text, or true or false", []string{"!!str", "!!bool"}},
+// kinds are what scalars can be read as: what each must be, and what YAML calls it.
+var kinds = map[reflect.Kind]struct{ what, tag string }{
+	reflect.String: {"a text", "!!str"},
+	reflect.Bool:   {"true or false", "!!bool"},
+	reflect.Int:    {"a whole number", "!!int"},
+	reflect.Int64:  {"a whole number", "!!int"},
 }
 
 // scalar reads a text, a number, or true or false. Numbers are good as texts only in
@@ -265,10 +235,10 @@ func (d *Document) scalar(at string, n *yaml.Node, to reflect.Value) {
 	case tag == "!!timestamp" && to.Kind() == reflect.String:
 		to.SetString(n.Value)
 		return
-	case slices.Contains(k.tags, tag) && n.Decode(to.Addr().Interface()) == nil:
+	case k.tag == tag && n.Decode(to.Addr().Interface()) == nil:
 		return
-	case (to.Kind() == reflect.String || to.Kind() == reflect.Interface) && (tag == "!!int" || tag == "!!float"):
-		d.misfit(at, "it must be %s: put it in quotes", k.what)
+	case to.Kind() == reflect.String && (tag == "!!int" || tag == "!!float"):
+		d.misfit(at, "it must be a text: put it in quotes")
 		return
 	}
 	d.misfit(at, "it must be %s", k.what)

@@ -12,12 +12,10 @@ type file struct {
 	Mode  string           `json:"mode,omitempty"`
 	On    bool             `json:"on,omitempty"`
 	Most  int              `json:"most,omitempty"`
-	Rate  float64          `json:"rate,omitempty"`
 	Keep  *int64           `json:"keep,omitempty"`
 	Names []string         `json:"names,omitempty"`
 	Rules []rule           `json:"rules,omitempty"`
 	By    map[string]*rule `json:"by,omitempty"`
-	Any   map[string]any   `json:"any,omitempty"`
 }
 
 type rule struct {
@@ -38,8 +36,8 @@ func TestDecode(t *testing.T) {
 		"mode: !!str 12":   {Mode: "12"},
 		"names: []":        {Names: []string{}},
 		"---\nmode: fix\n": {Mode: "fix"},
-		"mode: fix\non: true\nmost: 3\nrate: 2\nkeep: 0\nnames: [a, '1']\nany: {a: b, c: false}": {
-			Mode: "fix", On: true, Most: 3, Rate: 2, Keep: &keep, Names: []string{"a", "1"}, Any: map[string]any{"a": "b", "c": false}},
+		"mode: fix\non: true\nmost: 3\nkeep: 0\nnames: [a, '1']": {
+			Mode: "fix", On: true, Most: 3, Keep: &keep, Names: []string{"a", "1"}},
 		"rules:\n- from: 2026-01-02T00:00:00+08:00\n- {from: '09:00', labels: {a/b.c: d}}\nby: {x.y: {from: z}}": {
 			Rules: []rule{{From: "2026-01-02T00:00:00+08:00"}, {From: "09:00", Labels: map[string]string{"a/b.c": "d"}}}, By: map[string]*rule{"x.y": {From: "z"}}},
 	} {
@@ -68,7 +66,7 @@ func (l *level) ReadText(text string) error {
 	return nil
 }
 
-// What reads itself says what is wrong with its text, and may stand beside the struct.
+// What reads itself says what is wrong with its text.
 func TestDecodeText(t *testing.T) {
 	t.Parallel()
 	type levels struct {
@@ -79,18 +77,16 @@ func TestDecodeText(t *testing.T) {
 	high := level(9)
 	for text, want := range map[string]struct {
 		levels
-		beside level
-		says   string
+		says string
 	}{
-		"first: high\nsecond: high\nall: [high]\nbeside: high": {levels{9, &high, []level{9}}, 9, ""},
-		"first: ''\nsecond: ''\nbeside: ''":                    {levels{First: 1}, 1, ""},
-		"\nsecond: low":                                        {says: `line 2: second: "low" is no level`},
-		"all: [high, 5]":                                       {says: "line 1: all[1]: it must be a text: put it in quotes"},
-		"first: high\nbeside: low":                             {says: `line 2: beside: "low" is no level`},
-		"besides: low":                                         {says: "line 1: besides: there is no such field; there are first, second, all, beside"},
+		"first: high\nsecond: high\nall: [high]": {levels{9, &high, []level{9}}, ""},
+		"first: ''\nsecond: ''":                  {levels{First: 1}, ""},
+		"\nsecond: low":                          {says: `line 2: second: "low" is no level`},
+		"all: [high, 5]":                         {says: "line 1: all[1]: it must be a text: put it in quotes"},
+		"firsts: low":                            {says: "line 1: firsts: there is no such field; there are first, second, all"},
 	} {
-		got, beside := levels{First: 1}, level(1)
-		d, err := Decode([]byte(text), &got, Field{"beside", &beside})
+		got := levels{First: 1}
+		d, err := Decode([]byte(text), &got)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,8 +96,8 @@ func TestDecodeText(t *testing.T) {
 			}
 			continue
 		}
-		if diff := cmp.Diff(want.levels, got); d.Err() != nil || diff != "" || beside != want.beside {
-			t.Errorf("%q: %v, beside %d: -want +got:\n%s", text, d.Err(), beside, diff)
+		if diff := cmp.Diff(want.levels, got); d.Err() != nil || diff != "" {
+			t.Errorf("%q: %v: -want +got:\n%s", text, d.Err(), diff)
 		}
 	}
 }
@@ -110,7 +106,7 @@ func TestDecodeText(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"mode: fix\nmod: a":                   "line 2: mod: there is no such field; there are mode, on, most, rate, keep, names, rules, by, any",
+		"mode: fix\nmod: a":                   "line 2: mod: there is no such field; there are mode, on, most, keep, names, rules, by",
 		"Mode: fix":                           "line 1: Mode: there is no such field",
 		"rules:\n- from: a\n- fro: b":         "line 3: rules[1].fro: there is no such field; there are from, labels",
 		"mode: a\non: true\nmode: b":          "line 3: mode: it is there twice",
@@ -127,20 +123,17 @@ func TestDecodeRefuses(t *testing.T) {
 		"most: 1.5":                           "line 1: most: it must be a whole number",
 		"most: many":                          "line 1: most: it must be a whole number",
 		"most: 99999999999999999999":          "line 1: most: it must be a whole number",
-		"rate: quick":                         "line 1: rate: it must be a number",
 		"\n\nkeep: x":                         "line 3: keep: it must be a whole number",
 		"names: a":                            "line 1: names: it must be a list",
 		"names:\n- a\n- 5":                    "line 3: names[1]: it must be a text: put it in quotes",
 		"rules: {}":                           "line 1: rules: it must be a list",
 		"rules:\n- a":                         "line 2: rules[0]: it must be a list of fields",
 		"by:":                                 "line 1: by: it must be a list of fields",
-		"any: {a: 5}":                         "line 1: any.a: it must be a text, or true or false: put it in quotes",
-		"any:\n  a: [b]":                      "line 2: any.a: it must be a text, or true or false",
 		"- a":                                 "line 1: it must be a list of fields",
 		"\ntext":                              "line 2: it must be a list of fields",
 		"mode: &a fix":                        "line 1: mode: anchors are not read: write it out",
 		"rules:\n- &a {from: x}\n- *a":        "line 2: rules[0]: anchors are not read: write it out\nline 3: rules[1]: anchors are not read: write it out",
-		"any:\n  <<: {a: b}":                  "line 2: any.<<: anchors are not read: write it out",
+		"by:\n  <<: {a: b}":                   "line 2: by.<<: anchors are not read: write it out",
 		"? &a mode\n: fix":                    "line 1: mode: anchors are not read: write it out",
 		"mode: fix\n---\nmode: observe":       "line 2: a second document begins here: leave one",
 		"mode: fix\n---\nmode: [":             "line 3: ",

@@ -102,8 +102,8 @@ func (a *automaton) link() {
 // A hit is a pattern that was found, and where: text[start:end].
 type hit struct{ pattern, start, end int32 }
 
-// find appends the hits in the text to hits, ordered by their ends.
-func (a *automaton) find(text []byte, hits []hit) []hit {
+// find returns the hits in the text, ordered by their ends.
+func (a *automaton) find(text []byte) (hits []hit) {
 	next, report := a.next, a.stride-1
 	var row int32
 	for i, b := range text {

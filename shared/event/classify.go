@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // A Row names the texts and error codes that one class is known by.
@@ -121,7 +120,6 @@ type Classifier struct {
 	gaps     int     // number of texts with a "*"
 	classes  map[string]bool
 	others   map[string]*Classifier // of the objects that are no Services, by kind
-	scans    sync.Pool              // of *scan
 }
 
 // A family is all the codes that begin in one way.
@@ -218,7 +216,6 @@ func classifierOf(rows []Row, kind string) *Classifier {
 	slices.SortStableFunc(c.families, func(a, b family) int { return len(b.prefix) - len(a.prefix) })
 	c.find = newAutomaton(looked)
 	c.foresee(looked)
-	c.scans.New = func() any { return &scan{c: c, gaps: make([]progress, c.gaps)} }
 	return c
 }
 
@@ -276,7 +273,7 @@ const Ensured = "EnsuredLoadBalancer"
 // DryRun reports whether the message is of the controller's check before an
 // upgrade: such an Event is reported and never acted on.
 func DryRun(message string) bool {
-	text := fold(nil, message[:min(len(message), 256)])
+	text := fold(message[:min(len(message), 256)])
 	return bytes.Contains(text[:start(text)], []byte(prefixDryRun))
 }
 
@@ -312,8 +309,7 @@ func (c *Classifier) Classify(in Input) Match {
 
 // verdict names the class by the texts and codes of the table.
 func (c *Classifier) verdict(in Input) Match {
-	s := c.scans.Get().(*scan)
-	defer c.scans.Put(s)
+	s := &scan{c: c, gaps: make([]progress, c.gaps), best: none, second: none, called: -1}
 	s.read(in.Message)
 	return s.verdict(in)
 }

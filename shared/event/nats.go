@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/cloudevents/sdk-go/v2/types"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Names in the NATS protocol binding of CloudEvents, and JetStream's own.
@@ -240,76 +243,33 @@ func attribute(value any) string {
 // percentEncode encodes an attribute for a header: space, quote, percent and
 // all but the printable ASCII characters.
 func percentEncode(s string) string {
-	const digits = "0123456789ABCDEF"
-	plain := func(b byte) bool { return b > ' ' && b <= '~' && b != '"' && b != '%' }
-	count := 0
+	var out strings.Builder
 	for i := range len(s) {
-		if !plain(s[i]) {
-			count++
-		}
-	}
-	if count == 0 {
-		return s
-	}
-	out := make([]byte, 0, len(s)+2*count)
-	for i := range len(s) {
-		if b := s[i]; plain(b) {
-			out = append(out, b)
+		if b := s[i]; b > ' ' && b <= '~' && b != '"' && b != '%' {
+			out.WriteByte(b)
 		} else {
-			out = append(out, '%', digits[b>>4], digits[b&15])
+			fmt.Fprintf(&out, "%%%02X", b)
 		}
 	}
-	return string(out)
+	return out.String()
 }
+
+var (
+	quotedPair = regex.New(`\\(.)`)
+	encoded    = regex.New(`%[0-9A-Fa-f]{2}`)
+)
 
 // percentDecode is the inverse of percentEncode. It also takes values in
 // double quotes, and values that were never encoded.
 func percentDecode(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
-		s = unquote(s[1 : len(s)-1])
+		s = quotedPair().ReplaceAllString(s[1:len(s)-1], "$1")
 	}
-	if !strings.Contains(s, "%") {
-		return wellFormed(s)
-	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			high, low := hexDigit(s[i+1]), hexDigit(s[i+2])
-			if high >= 0 && low >= 0 {
-				out = append(out, byte(high<<4|low))
-				i += 2
-				continue
-			}
-		}
-		out = append(out, s[i])
-	}
-	return wellFormed(string(out))
-}
-
-// unquote takes the backslashes out of a quoted string.
-func unquote(s string) string {
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) {
-			i++
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
-}
-
-func wellFormed(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }
-
-func hexDigit(b byte) int {
-	switch {
-	case b >= '0' && b <= '9':
-		return int(b - '0')
-	case b >= 'a' && b <= 'f':
-		return int(b-'a') + 10
-	case b >= 'A' && b <= 'F':
-		return int(b-'A') + 10
-	}
-	return -1
+	s = encoded().ReplaceAllStringFunc(s, func(code string) string {
+		b, _ := hex.DecodeString(code[1:]) // two hex digits
+		return string(b)
+	})
+	return strings.ToValidUTF8(s, string(utf8.RuneError))
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

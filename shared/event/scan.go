@@ -2,11 +2,10 @@ package event
 
 import "bytes"
 
-// A scan reads one message. It is used again, so that reading allocates nothing.
+// A scan reads one message.
 type scan struct {
 	c    *Classifier
 	text []byte // folded
-	hits []hit
 	gaps []progress
 
 	begin      int32 // where the message begins, without what Kubernetes put before it
@@ -103,13 +102,10 @@ func (s *scan) offer(x candidate) {
 
 // read finds what the message says.
 func (s *scan) read(message string) {
-	*s = scan{c: s.c, text: s.text[:0], hits: s.hits[:0], gaps: s.gaps, best: none, second: none, called: -1}
-	clear(s.gaps)
-	s.text = fold(s.text, Cut(message))
+	s.text = fold(Cut(message))
 	s.begin = start(s.text)
 	s.body = s.begin
-	s.hits = s.c.find.find(s.text, s.hits)
-	for _, h := range s.hits {
+	for _, h := range s.c.find.find(s.text) {
 		p := &s.c.patterns[h.pattern]
 		switch p.mark { // in an address, too
 		case markAPI:

@@ -12,14 +12,14 @@ import (
 // A Review asks whether somebody may do something. The fields are those of a
 // SubjectAccessReview.
 type Review struct {
-	User        string
-	Groups      []string
-	Namespace   string
-	Group       string // API group of the resource
-	Resource    string
-	Subresource string
-	Verb        string
-	Name        string // of the one object; empty: of all
+	User        string   `json:"-"`
+	Groups      []string `json:"-"`
+	Namespace   string   `json:"namespace,omitempty"`
+	Group       string   `json:"group"` // API group of the resource
+	Resource    string   `json:"resource"`
+	Subresource string   `json:"subresource,omitempty"`
+	Verb        string   `json:"verb"`
+	Name        string   `json:"name,omitempty"` // of the one object; empty: of all
 }
 
 // Allowed asks the API server whether the user may do it: its own authorizers decide, and
@@ -36,24 +36,11 @@ func (c *Cluster) MayI(ctx context.Context, r Review) (bool, error) {
 }
 
 func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (bool, error) {
-	type attributes struct {
-		Namespace   string `json:"namespace,omitempty"`
-		Verb        string `json:"verb"`
-		Group       string `json:"group"`
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource,omitempty"`
-		Name        string `json:"name,omitempty"`
+	spec := map[string]any{"resourceAttributes": r}
+	if r.User != "" {
+		spec["user"], spec["groups"] = r.User, r.Groups
 	}
-	type spec struct {
-		User       string     `json:"user,omitempty"`
-		Groups     []string   `json:"groups,omitempty"`
-		Attributes attributes `json:"resourceAttributes"`
-	}
-	body, err := json.Marshal(struct {
-		Kind    string `json:"kind"`
-		Version string `json:"apiVersion"`
-		Spec    spec   `json:"spec"`
-	}{kind, "authorization.k8s.io/v1", spec{r.User, r.Groups, attributes{r.Namespace, r.Verb, r.Group, r.Resource, r.Subresource, r.Name}}})
+	body, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": "authorization.k8s.io/v1", "spec": spec})
 	if err != nil {
 		return false, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}

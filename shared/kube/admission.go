@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,37 +17,10 @@ type Binding struct {
 }
 
 // BoundPolicy returns how the binding of this name puts the ValidatingAdmissionPolicy of
-// the same name in force; ErrNotFound if either is not there, as on an API server that
-// knows none. It needs grant.GetAdmissionPolicies and grant.GetAdmissionBindings.
-//
-// The types of the API's package would make each function program larger.
+// the same name in force, and errs as Guard does.
 func (c *Cluster) BoundPolicy(ctx context.Context, name string) (Binding, error) {
-	const path = "/apis/admissionregistration.k8s.io/v1/"
-	if !ValidName(name) {
-		return Binding{}, noName("get admission policy", "name", name)
-	}
-	var policy struct{}
-	missing := c.call(ctx, "get admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicies/" + name}, &policy)
-	if missing != nil && !errors.Is(missing, ErrNotFound) {
-		return Binding{}, missing
-	}
-	var binding struct {
-		Spec struct {
-			PolicyName        string    `json:"policyName"`
-			ValidationActions []string  `json:"validationActions"`
-			MatchResources    *struct{} `json:"matchResources"`
-		} `json:"spec"`
-	}
-	err := c.call(ctx, "get binding of admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicybindings/" + name}, &binding)
-	switch {
-	case err != nil:
-		return Binding{}, err
-	case missing != nil:
-		return Binding{}, missing
-	case binding.Spec.PolicyName != name:
-		return Binding{}, nil
-	}
-	return Binding{Actions: binding.Spec.ValidationActions, Limited: binding.Spec.MatchResources != nil}, nil
+	g, err := c.Guard(ctx, name)
+	return g.Binding, err
 }
 
 // A Webhook is an admission webhook that a configuration registers.
@@ -122,14 +96,15 @@ type selector struct {
 func (s *selector) all() bool { return s == nil || len(s.Labels) == 0 && len(s.Expressions) == 0 }
 
 // Guard returns what the ValidatingAdmissionPolicy of this name and the binding of the same
-// name hold; ErrNotFound if either is not there. It needs grant.GetAdmissionPolicies and
-// grant.GetAdmissionBindings.
+// name hold; ErrNotFound if either is not there, as on an API server that knows none. It needs
+// grant.GetAdmissionPolicies and grant.GetAdmissionBindings.
+//
+// The types of the API's package would make each function program larger.
 func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
-	bound, err := c.BoundPolicy(ctx, name)
-	if err != nil {
-		return Guard{}, err
-	}
 	const path = "/apis/admissionregistration.k8s.io/v1/"
+	if !ValidName(name) {
+		return Guard{}, noName("get admission policy", "name", name)
+	}
 	var policy struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 		Spec     struct {
@@ -147,20 +122,28 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 			} `json:"validations"`
 		} `json:"spec"`
 	}
-	err = c.call(ctx, "get admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicies/" + name}, &policy)
-	if err != nil {
-		return Guard{}, err
+	missing := c.call(ctx, "get admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicies/" + name}, &policy)
+	if missing != nil && !errors.Is(missing, ErrNotFound) {
+		return Guard{}, missing
 	}
 	var binding struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			PolicyName        string    `json:"policyName"`
+			ValidationActions []string  `json:"validationActions"`
+			MatchResources    *struct{} `json:"matchResources"`
+		} `json:"spec"`
 	}
-	err = c.call(ctx, "get binding of admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicybindings/" + name}, &binding)
-	if err != nil {
+	err := c.call(ctx, "get binding of admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicybindings/" + name}, &binding)
+	if err = cmp.Or(err, missing); err != nil {
 		return Guard{}, err
 	}
 	match := policy.Spec.MatchConstraints
-	g := Guard{Binding: bound, Judges: match.Rules, Strict: policy.Spec.FailurePolicy == "Fail" && len(policy.Spec.MatchConditions) == 0 &&
+	g := Guard{Judges: match.Rules, Strict: policy.Spec.FailurePolicy == "Fail" && len(policy.Spec.MatchConditions) == 0 &&
 		policy.Spec.ParamKind == nil && match.Namespaces.all() && match.Objects.all() && len(match.Exclude) == 0}
+	if of := binding.Spec; of.PolicyName == name {
+		g.Binding = Binding{Actions: of.ValidationActions, Limited: of.MatchResources != nil}
+	}
 	for _, v := range policy.Spec.Validations {
 		g.Rules = append(g.Rules, v.Expression)
 	}

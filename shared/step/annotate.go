@@ -81,7 +81,7 @@ func (a Annotate) Differs(c *remedy.Case) string {
 
 // Apply patches the version of the Service that the case holds.
 func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	return annotate(ctx, c, w, a.change())
+	return annotate(ctx, c, w, a.change(), nil)
 }
 
 // Undo puts back what Was holds and removes what it doesn't.
@@ -189,7 +189,7 @@ func (r RemoveAnnotation) Differs(c *remedy.Case) string {
 
 // Apply patches the version of the Service that the case holds.
 func (r RemoveAnnotation) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	return annotate(ctx, c, w, r.change())
+	return annotate(ctx, c, w, r.change(), nil)
 }
 
 // Undo sets the annotations to what they were.
@@ -241,11 +241,11 @@ func invert(change map[string]*string, was map[string]string) remedy.Step {
 	return back
 }
 
-// annotate applies the change and our resync annotation in one patch, on the
-// version of the Service that the case holds.
-func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string) error {
+// annotate applies the change, a merge patch of the spec and our resync annotation in one
+// patch, on the version of the Service that the case holds.
+func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string, spec json.RawMessage) error {
 	mark := c.Mark()
-	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}}
+	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}, Spec: spec}
 	maps.Copy(patch.Annotations, change)
 	svc, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, patch)
 	if err != nil {
@@ -256,9 +256,5 @@ func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map
 }
 
 func mergePatch(change map[string]*string) []byte {
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
-	if err != nil {
-		panic(fmt.Sprintf("step: a patch does not encode: %v", err)) // strings only
-	}
-	return data
+	return encoded(map[string]any{"metadata": map[string]any{"annotations": change}})
 }

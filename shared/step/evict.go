@@ -56,14 +56,12 @@ func (e Evict) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) 
 
 // Apply evicts the Pod if it is the one that was read.
 func (e Evict) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	state, err := e.Check(ctx, c)
-	if err != nil || state == remedy.Done {
-		return err
-	}
-	if err := w.Kube.Evict(ctx, e.Namespace, e.Pod, e.UID); err != nil && !errors.Is(err, kube.ErrNotFound) {
-		return fmt.Errorf("evict Pod %s/%s: %w", e.Namespace, e.Pod, err)
-	}
-	return nil
+	return once(ctx, c, e, func() error {
+		if err := w.Kube.Evict(ctx, e.Namespace, e.Pod, e.UID); err != nil && !errors.Is(err, kube.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
 }
 
 // Undo is nothing: the Pod is gone.

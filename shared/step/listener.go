@@ -188,7 +188,7 @@ func (n CreateListener) runs() bool { return n.Listener.Status == "running" }
 // Undo deletes it again.
 func (n CreateListener) Undo() (remedy.Step, bool) { return DeleteListener(n), true }
 
-// once makes a write on a load balancer where the step is still to be done.
+// once makes a write where the step is still to be done.
 func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error) error {
 	state, err := s.Check(ctx, c)
 	if err != nil || state == remedy.Done {

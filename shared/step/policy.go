@@ -110,40 +110,26 @@ func (p PolicyVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State,
 // Apply makes room if it must and creates the version. RAM has no condition for
 // it: the versions are read again right before, under the policy's lock.
 func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	state, err := p.Check(ctx, c)
-	if err != nil || state == remedy.Done {
-		return err
-	}
-	if state == remedy.Conflict {
-		return fmt.Errorf("policy %s: %w", p.Policy, remedy.ErrMoved)
-	}
-	if p.Drop != "" {
-		versions, err := c.Cloud.RAM.PolicyVersions(ctx, p.Policy, Custom)
-		if err != nil {
-			return fmt.Errorf("list versions of policy %s: %w", p.Policy, err)
-		}
-		if len(versions) == len(p.Versions) {
-			// Who may not make a version must not delete one: that there is no room is told
-			// only to those who may.
-			_, err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
-			if !errors.Is(err, cloud.ErrConflict) {
-				return p.made(err)
+	return once(ctx, c, p, func() error {
+		if p.Drop != "" {
+			versions, err := c.Cloud.RAM.PolicyVersions(ctx, p.Policy, Custom)
+			if err != nil {
+				return fmt.Errorf("list versions of policy %s: %w", p.Policy, err)
 			}
-			if err := w.Cloud.RAM.DeletePolicyVersion(ctx, p.Policy, p.Drop); err != nil {
-				return fmt.Errorf("delete version %s of policy %s: %w", p.Drop, p.Policy, err)
+			if len(versions) == len(p.Versions) {
+				// Who may not make a version must not delete one: that there is no room is told
+				// only to those who may.
+				err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
+				if !errors.Is(err, cloud.ErrConflict) {
+					return err
+				}
+				if err := w.Cloud.RAM.DeletePolicyVersion(ctx, p.Policy, p.Drop); err != nil {
+					return fmt.Errorf("delete version %s: %w", p.Drop, err)
+				}
 			}
 		}
-	}
-	_, err = w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
-	return p.made(err)
-}
-
-// made returns the error of making the version, with what it is about.
-func (p PolicyVersion) made(err error) error {
-	if err != nil {
-		return fmt.Errorf("create a version of policy %s: %w", p.Policy, err)
-	}
-	return nil
+		return w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
+	})
 }
 
 // Undo makes the version before the default again.
@@ -198,17 +184,7 @@ func (d DefaultVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State
 
 // Apply chooses the default version, if the present one is still the one to replace.
 func (d DefaultVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	state, err := d.Check(ctx, c)
-	if err != nil || state == remedy.Done {
-		return err
-	}
-	if state == remedy.Conflict {
-		return fmt.Errorf("policy %s: %w", d.Policy, remedy.ErrMoved)
-	}
-	if err := w.Cloud.RAM.SetDefaultPolicyVersion(ctx, d.Policy, d.Version); err != nil {
-		return fmt.Errorf("make version %s of policy %s the default: %w", d.Version, d.Policy, err)
-	}
-	return nil
+	return once(ctx, c, d, func() error { return w.Cloud.RAM.SetDefaultPolicyVersion(ctx, d.Policy, d.Version) })
 }
 
 // Undo is nothing: the step itself takes another one back.

@@ -9,9 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -87,14 +85,7 @@ func (t TargetPorts) Check(_ context.Context, c *remedy.Case) (remedy.State, err
 // Apply patches the version of the Service that the case holds, and wakes the
 // controller with the same patch.
 func (t TargetPorts) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	mark := c.Mark()
-	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}, Spec: t.spec(c.Service.Spec.Ports)}
-	svc, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, patch)
-	if err != nil {
-		return fmt.Errorf("patch Service %s/%s: %w", c.Service.Namespace, c.Service.Name, err)
-	}
-	c.Service = svc
-	return nil
+	return annotate(ctx, c, w, nil, t.spec(c.Service.Spec.Ports))
 }
 
 // Undo puts the old target ports back.
@@ -124,7 +115,7 @@ func (t TargetPorts) spec(ports []corev1.ServicePort) json.RawMessage {
 func encoded(value any) json.RawMessage {
 	data, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("step: ports do not encode: %v", err)) // plain values
+		panic(fmt.Sprintf("step: a patch does not encode: %v", err)) // plain values
 	}
 	return data
 }

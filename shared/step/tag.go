@@ -43,21 +43,11 @@ func (t TagLB) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) 
 // Apply writes the tag, if the key is still free. The API has no condition for
 // it: it is read again right before.
 func (t TagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	state, err := t.Check(ctx, c)
-	if err != nil || state == remedy.Done {
-		return err
-	}
-	if state == remedy.Conflict {
-		return fmt.Errorf("tag %s: %w", t.LB, remedy.ErrMoved)
-	}
 	tag := w.Cloud.SLB.Tag
 	if t.Network {
 		tag = w.Cloud.NLB.Tag
 	}
-	if err := tag(ctx, t.LB, t.Key, t.Value); err != nil {
-		return fmt.Errorf("tag %s: %w", t.LB, err)
-	}
-	return nil
+	return once(ctx, c, t, func() error { return tag(ctx, t.LB, t.Key, t.Value) })
 }
 
 // Undo takes the tag away.
@@ -95,21 +85,11 @@ func (t UntagLB) Check(ctx context.Context, c *remedy.Case) (remedy.State, error
 
 // Apply removes the tag, if it still has the value.
 func (t UntagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	state, err := t.Check(ctx, c)
-	if err != nil || state == remedy.Done {
-		return err
-	}
-	if state == remedy.Conflict {
-		return fmt.Errorf("untag %s: %w", t.LB, remedy.ErrMoved)
-	}
 	untag := w.Cloud.SLB.Untag
 	if t.Network {
 		untag = w.Cloud.NLB.Untag
 	}
-	if err := untag(ctx, t.LB, t.Key); err != nil {
-		return fmt.Errorf("untag %s: %w", t.LB, err)
-	}
-	return nil
+	return once(ctx, c, t, func() error { return untag(ctx, t.LB, t.Key) })
 }
 
 // Undo puts the tag back.

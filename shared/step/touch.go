@@ -61,7 +61,7 @@ func (Touch) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
 
 // Apply writes the resync annotation on the version that the case holds.
 func (Touch) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	return annotate(ctx, c, w, nil)
+	return annotate(ctx, c, w, nil, nil)
 }
 
 // Undo is nothing: the annotation means nothing to anybody else, and taking it

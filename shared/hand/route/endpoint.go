@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -120,8 +119,8 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of the function: %s: %w", why(ctx, err), hand.ErrUnsure)
 	}
-	if fault, ok := faultOf(resp.Header, body); ok {
-		return nil, fmt.Errorf("the function ended with an error: %s: %w", line(fault.Text), hand.ErrUnsure)
+	if text, ok := faultOf(resp.Header, body); ok {
+		return nil, fmt.Errorf("the function ended with an error: %s: %w", line(text), hand.ErrUnsure)
 	}
 	if json := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")); !json || refused(body) {
 		return nil, fmt.Errorf("%s answers %d: %s: %w", r.URL.Host, resp.StatusCode, line(string(body)), answered(resp.StatusCode, body))
@@ -175,10 +174,4 @@ func why(ctx context.Context, err error) string {
 }
 
 // line returns an answer that is not the function's as one line.
-func line(text string) string {
-	text = strings.Join(strings.Fields(event.Redact(strings.ToValidUTF8(text[:min(len(text), 4<<10)], "?"))), " ")
-	if len(text) > 500 {
-		text = strings.ToValidUTF8(text[:500], "") + "…"
-	}
-	return text
-}
+func line(text string) string { return event.Line(text[:min(len(text), 4<<10)], 500) }
