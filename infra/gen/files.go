@@ -214,7 +214,6 @@ func printed() []schema.Property {
 		{Name: "lastSeen", Doc: "when the failure was last seen", Value: new(time.Time)},
 		{Name: "seen", Doc: "how often runs in a row have ended so; absent: once", Value: new(journal.Repeats)},
 		{Name: "nextStep", Doc: "what a person does next", Value: new(string)},
-		{Name: "undoneBy", Doc: "ID of the case whose undo has taken away the fix of this one", Value: new(string)},
 		{Name: "waitMs", Doc: "milliseconds until the case is looked at again", Value: new(float64)},
 		{Name: "timingsMs", Doc: "how long each phase of the run took, and the controller to sync the write, in milliseconds", Value: new(journal.Timings)},
 		{Name: "eventTime", Doc: "when the failure happened that the last run answered", Value: new(time.Time)},

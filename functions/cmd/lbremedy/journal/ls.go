@@ -36,10 +36,9 @@ func ls(p *cli.Program) *cobra.Command {
 the latest change. With --all older cases too, which reads the whole journal.
 
 RESULT is how the last run on the case ended, or "writing" while a plan is applied: a case
-that needs approval has a plan to approve, one that needs action has none. The fix of a
-case that is "fix-undone" was taken away by the undo of another case. AGE counts from the
-first failure of the case, through pauses and retries. A case that returns unchanged adds
-nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
+that needs approval has a plan to approve, one that needs action has none. AGE counts from
+the first failure of the case, through pauses and retries. A case that returns unchanged
+adds nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
 
 The table shows the start of a case ID, which every command accepts. At a terminal it fits
 the screen and cuts long texts; in a pipe it cuts nothing. -o wide shows everything, with
@@ -71,8 +70,6 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				return command.Wrong("--sort-by sorts cases: leave out --watch and --writes")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
-			case watch && slices.Contains(f.results, string(event.FixUndone)):
-				return command.Wrong("--watch: no record says %s: leave it out of --result", event.FixUndone)
 			case !writes && !f.Until.IsZero():
 				return command.Wrong("--until is for --writes")
 			}
@@ -102,13 +99,9 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				list = append(list, h.Last())
 			}
 			seen, err := countSeen(cmd.Context(), p, s, "*", list)
-			if err == nil {
-				err = tellLost(cmd.Context(), p, s, seen)
-			}
 			if err != nil {
 				return err
 			}
-			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			slices.SortStableFunc(seen, func(a, b Case) int { return cmp.Compare(urgency(a.Result), urgency(b.Result)) })
 			order.Sort(seen)
 			if len(seen) == 0 {
