@@ -50,13 +50,6 @@ var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.
 func lsCommand(p *cli.Program) *cobra.Command {
 	var scope cli.Scope
 	var chosen cli.Labels
-	order := cli.Order[Balancing]{Columns: map[string]func(a, b Balancing) int{
-		"service":       func(a, b Balancing) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) },
-		"load balancer": func(a, b Balancing) int { return strings.Compare(a.ID, b.ID) },
-		"state":         func(a, b Balancing) int { return strings.Compare(b.State, a.State) }, // those with one first
-		"address":       func(a, b Balancing) int { return strings.Compare(a.Address, b.Address) },
-		"backends":      func(a, b Balancing) int { return cmp.Compare(a.count(), b.count()) },
-	}}
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
@@ -72,7 +65,7 @@ wrong; 6 something could not be determined: it shows as a question mark, with th
 on standard error.`,
 		Example: `  lbremedy lb ls
   lbremedy lb ls --namespace shop -o json
-  lbremedy lb ls -l app=web --sort-by backends`,
+  lbremedy lb ls -l app=web`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := scope.Check(); err != nil {
@@ -88,7 +81,6 @@ on standard error.`,
 					list = append(list, Of(s, svc))
 				}
 			}
-			order.Sort(list)
 			err = p.Print(list, func() {
 				printList(p, list)
 				if len(list) == 0 {
@@ -100,7 +92,6 @@ on standard error.`,
 	}
 	p.AddNamespace(cmd, &scope, "only Services of this `namespace`")
 	chosen.Add(cmd)
-	order.Add(cmd)
 	return cmd
 }
 
@@ -143,14 +134,6 @@ func (b Balancing) name() string {
 		name += " (" + b.State + ")"
 	}
 	return name
-}
-
-// count returns how many backends there are; -1: not known.
-func (b Balancing) count() int {
-	if b.Backends == nil {
-		return -1
-	}
-	return *b.Backends
 }
 
 // OfLimit returns how many backends there are, of how many.

@@ -53,36 +53,3 @@ func (l *Labels) All() bool { return l.selector == nil || l.selector.Empty() }
 func (l *Labels) Has(svc *corev1.Service) bool {
 	return l.All() || l.selector.Matches(labels.Set(svc.Labels))
 }
-
-// An Order is a flag that sorts a list by a column. The zero value leaves a list as it is.
-type Order[T any] struct {
-	Columns map[string]func(a, b T) int
-	by      string
-}
-
-// Add gives a command the flag.
-func (o *Order[T]) Add(cmd *cobra.Command) {
-	cmd.Flags().Var(o, "sort-by", "sort by this `column`")
-	command.Complete(cmd, "sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(o.Columns)), cobra.ShellCompDirectiveNoFileComp))
-}
-
-// String returns what was given.
-func (o *Order[T]) String() string { return o.by }
-
-// Type is what the help says of the value.
-func (o *Order[T]) Type() string { return "column" }
-
-// Set takes the name of a column.
-func (o *Order[T]) Set(s string) error {
-	if o.by = strings.ToLower(s); o.Columns[o.by] == nil {
-		return say.Errorf("want %s", strings.Join(slices.Sorted(maps.Keys(o.Columns)), ", "))
-	}
-	return nil
-}
-
-// Sort sorts a list.
-func (o *Order[T]) Sort(list []T) {
-	if by := o.Columns[o.by]; by != nil {
-		slices.SortStableFunc(list, by)
-	}
-}

@@ -31,7 +31,6 @@ import (
 type examining struct {
 	scope    cli.Scope
 	chosen   cli.Labels
-	order    cli.Order[doctor.Finding]
 	checks   []string
 	severity string
 	files    []string
@@ -43,14 +42,7 @@ type examining struct {
 
 // Command returns the command doctor.
 func Command(p *cli.Program) *cobra.Command {
-	e := examining{order: cli.Order[doctor.Finding]{Columns: map[string]func(a, b doctor.Finding) int{
-		"severity": func(a, b doctor.Finding) int { return cmp.Compare(b.Severity, a.Severity) },
-		"check":    func(a, b doctor.Finding) int { return strings.Compare(a.Check, b.Check) },
-		"about":    func(a, b doctor.Finding) int { return strings.Compare(a.About.String(), b.About.String()) },
-		"line": func(a, b doctor.Finding) int {
-			return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
-		},
-	}}}
+	var e examining
 	cmd := &cobra.Command{
 		Use:   "doctor [NAMESPACE/SERVICE...]",
 		Short: "Find problems before they cause failures; writes with --fix CHECK --apply",
@@ -93,7 +85,6 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 	f := cmd.Flags()
 	p.AddNamespace(cmd, &e.scope, "only findings about Services of this `namespace`")
 	e.chosen.Add(cmd)
-	e.order.Add(cmd)
 	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, separated by commas")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
 	f.StringArrayVarP(&e.files, "file", "f", nil,
@@ -343,7 +334,6 @@ func (e *examining) labelled(list []corev1.Service, names []string) ([]string, e
 // examined prints a result and returns what the exit code follows from.
 func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Severity) error {
 	shown := r.AtLeast(least)
-	e.order.Sort(shown.Findings)
 	if err := p.Print(shown.In(nil), func() { findings(p, shown, e.explain) }); err != nil {
 		return err
 	}

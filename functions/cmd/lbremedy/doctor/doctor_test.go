@@ -113,7 +113,7 @@ func TestDoctorFile(t *testing.T) {
 		!strings.Contains(got.Err, "no Service has the labels app=web") {
 		t.Errorf("of labels that no manifest has: %+v", got)
 	}
-	got = c.Run(t.Context(), "doctor", "-f", "-", "-l", "app!=web", "--sort-by", "line", "-o", "jsonpath={range .findings[*]}{.line} {end}")
+	got = c.Run(t.Context(), "doctor", "-f", "-", "-l", "app!=web", "-o", "jsonpath={range .findings[*]}{.line} {end}")
 	if got.Out != "4 16 " {
 		t.Errorf("by lines: %+v", got)
 	}
