@@ -49,7 +49,6 @@ var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.
 
 func lsCommand(p *cli.Program) *cobra.Command {
 	var scope cli.Scope
-	var chosen cli.Labels
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
@@ -64,8 +63,7 @@ Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the
 wrong; 6 something could not be determined: it shows as a question mark, with the reason
 on standard error.`,
 		Example: `  lbremedy lb ls
-  lbremedy lb ls --namespace shop -o json
-  lbremedy lb ls -l app=web`,
+  lbremedy lb ls --namespace shop -o json`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := scope.Check(); err != nil {
@@ -77,7 +75,7 @@ on standard error.`,
 			}
 			list := []Balancing{}
 			for _, svc := range s.OfType() {
-				if (scope.Namespace == "" || svc.Namespace == scope.Namespace) && chosen.Has(svc) {
+				if scope.Namespace == "" || svc.Namespace == scope.Namespace {
 					list = append(list, Of(s, svc))
 				}
 			}
@@ -91,7 +89,6 @@ on standard error.`,
 		},
 	}
 	p.AddNamespace(cmd, &scope, "only Services of this `namespace`")
-	chosen.Add(cmd)
 	return cmd
 }
 
