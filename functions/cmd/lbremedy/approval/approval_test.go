@@ -150,10 +150,8 @@ func writes(t *testing.T, sc *operator.Testbed, made event.Record) {
 	if !strings.Contains(table.Out, list[0].Request) || strings.Contains(table.Out, "shop/dns  ram:") {
 		t.Errorf("ls --writes prints %s", table.Out)
 	}
-	sc.Wants(t, 0, "", "No write with --until 1h", "ls", "--writes", "--until", "1h")
 	sc.Wants(t, 0, "[]\n", "No write with --service none", "ls", "--writes", "--service", "none", "-o", "json")
 	sc.Wants(t, command.CodeWrong, "", "--writes lists writes and not cases", "ls", "--writes", "--open")
-	sc.Wants(t, command.CodeWrong, "", "--until is for --writes", "ls", "--until", "1h")
 }
 
 // A Service stands for its case where one is meant; else its cases are listed.

@@ -29,7 +29,7 @@ type Filter struct {
 	words            []string // that results may be
 	scope            cli.Scope
 	id               string // of a case, or the beginning of one
-	since, Until     cli.Moment
+	since            cli.Moment
 	open             bool
 }
 

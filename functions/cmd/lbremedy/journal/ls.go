@@ -58,8 +58,6 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
-			case !writes && !f.Until.IsZero():
-				return command.Wrong("--until is for --writes")
 			}
 			s, err := p.Stream(cmd.Context())
 			if err != nil {
@@ -102,7 +100,6 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	f.FailureFlags(p, cmd)
 	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
-	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")
