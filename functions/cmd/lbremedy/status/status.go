@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -52,6 +53,10 @@ type Status struct {
 	Cases      *journal.Tally    `json:"cases,omitempty"`
 	Unknown    map[string]string `json:"unknown,omitempty"` // why, by the field
 	Verdict    Verdict           `json:"verdict"`
+
+	InForce policy.Version `json:"-"` // the policy
+	Told    policy.InForce `json:"-"` // what the engine says of it
+	Places  control.Left   `json:"-"` // of budgets
 }
 
 // A Budget is one that is spent.
@@ -264,12 +269,12 @@ func (r *reading) cases(tally journal.Tally, err error) {
 
 // kept reads what NATS keeps beside the journal.
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
-	now, _, err := cli.InForce(ctx, s, r.Cluster)
-	if err != nil {
+	var err error
+	if r.InForce, r.Told, err = cli.InForce(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "mode", "budgets")
 	} else {
-		r.budgets(ctx, s, now.Policy.Budgets)
-		allowed := now.Policy
+		allowed := r.InForce.Policy
+		r.budgets(ctx, s, allowed.Budgets)
 		r.Mode, r.Policy = string(remedy.Observe), permission.Describe(allowed)
 		if allowed.Mode != "" {
 			r.Mode = string(allowed.Mode)
@@ -290,11 +295,11 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 
 // budgets reads which budgets are spent.
 func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
-	left, err := control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster)
-	if err != nil {
+	var err error
+	if r.Places, err = control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster); err != nil {
 		r.unknown(err, "budgets")
 	}
-	for class, until := range left.Free {
+	for class, until := range r.Places.Free {
 		r.Budgets = append(r.Budgets, Budget{class, until})
 	}
 	slices.SortFunc(r.Budgets, func(x, y Budget) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.Class, y.Class)) })
