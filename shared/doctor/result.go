@@ -150,9 +150,6 @@ func (r Result) Worst() (Severity, bool) {
 	return slices.MaxFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) }).Severity, true
 }
 
-// looked reports whether the check was asked.
-func (r Result) looked(check string) bool { return slices.Contains(r.Checks, check) }
-
 // In returns the result with its sentences in a language, in which they stay.
 func (r Result) In(l *say.Language) Result {
 	r.Findings, r.Unknown = slices.Clone(r.Findings), slices.Clone(r.Unknown)
