@@ -32,10 +32,6 @@ type Source struct {
 	Kube    *kube.Cluster
 	Cloud   *cloud.Reader
 	Now     time.Time
-	// Rate is how many calls a second each product of the cloud gets at most; zero:
-	// 150. The cloud counts them by account, so that the controller's come on top:
-	// where it refuses one, the doctor makes fewer (cloud.Reader.Limited).
-	Rate float64
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.
 	Only string
@@ -59,9 +55,11 @@ type Source struct {
 }
 
 const (
-	usualRate = 150
-	atOnce    = 24  // calls under way; at 50 ms each they fill the rate three times over
-	said      = 300 // bytes of an Event's message
+	// rate is how many calls a second each product of the cloud gets at most. The cloud counts them by account, so that the
+	// controller's come on top: where it refuses one, the doctor makes fewer (cloud.Reader.Limited).
+	rate   = 150
+	atOnce = 24  // calls under way; at 50 ms each they fill the rate three times over
+	said   = 300 // bytes of an Event's message
 )
 
 // mostKept is how many bytes of Services, and of their endpoints, are kept, as protocol buffers count them: what whoever may
@@ -81,21 +79,16 @@ func (r *room) take(size int) error {
 
 // A Reading says how a part was read.
 type Reading struct {
-	Part   Part          `json:"part"`
-	Count  int           `json:"count"` // how many there are
-	Took   time.Duration `json:"-"`
-	TookMs float64       `json:"tookMs"` // milliseconds
-	Error  string        `json:"error,omitempty"`
-	Left   string        `json:"left,omitempty"` // why it was left out
+	Part   Part    `json:"part"`
+	Count  int     `json:"count"`  // how many there are
+	TookMs float64 `json:"tookMs"` // milliseconds
+	Error  string  `json:"error,omitempty"`
+	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
 // Gather reads the parts, with all that these need. What can't be read stands in the
 // snapshot as failed; the error is of a context that has ended.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
-	rate := src.Rate
-	if rate == 0 {
-		rate = usualRate
-	}
 	g := &gathering{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
 		s: &Snapshot{Time: src.Now, Cluster: src.Cluster, Region: src.Cloud.Region(), Given: closure(list), Failed: map[Part]error{}},
@@ -114,7 +107,7 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 		wait.Go(func() { g.read(reading, p) })
 	}
 	wait.Wait()
-	arrange(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
+	slices.SortStableFunc(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
 	return g.s, g.readings, ctx.Err()
 }
 
@@ -149,8 +142,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		r.Count, err = parts[p].read(ctx, g)
 		err = late(ctx, err)
 	}
-	r.Took = time.Since(began)
-	r.TookMs = milliseconds(r.Took)
+	r.TookMs = milliseconds(time.Since(began))
 	if err == nil && (p == Failures && g.s.Failures == nil || p == Delays && g.s.Delays == nil) {
 		r.Left = "no NATS is named in which they are kept"
 	}
@@ -212,7 +204,7 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 		g.apply(late(ctx, err))
 		err = nil
 	}
-	arrange(g.s.Services, func(a, b corev1.Service) int {
+	slices.SortStableFunc(g.s.Services, func(a, b corev1.Service) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return len(g.s.Services), err
@@ -313,7 +305,7 @@ func readNodes(ctx context.Context, g *gathering) (int, error) {
 			Status:     corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses},
 		})
 	}
-	arrange(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return len(list), err
 }
 
@@ -342,7 +334,7 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 		return nil
 	})
 	for _, list := range g.s.Events {
-		arrange(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
+		slices.SortStableFunc(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
 	}
 	return n, err
 }

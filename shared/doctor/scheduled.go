@@ -296,7 +296,7 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing)
 		}
 	}
 	for _, m := range all {
-		arrange(m.findings, order)
+		slices.SortStableFunc(m.findings, order)
 	}
 	return all
 }
