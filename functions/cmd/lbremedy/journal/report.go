@@ -90,7 +90,6 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	}
 	add(p.Phrase("Timings"), timings(p, r.Timings))
 	if !dry {
-		add(p.Phrase("Course"), course(p, r))
 		add(p.Phrase("Trace"), traceOf(p, r))
 	}
 	return all
@@ -348,21 +347,6 @@ func value(data json.RawMessage) string {
 		return cmp.Or(text, "nothing")
 	}
 	return string(data)
-}
-
-// course tells when what happened, counted from the first failure.
-func course(p *cli.Program, r event.Record) string {
-	var parts []string
-	first := r.FirstFailure()
-	for _, at := range []struct {
-		what string
-		time time.Time
-	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {p.Tell(r.Status().Word()), r.At}} {
-		if !at.time.IsZero() && !first.IsZero() {
-			parts = append(parts, p.Phrase("%s after %s", at.what, cli.Short(max(0, at.time.Sub(first)))))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // traceOf names the trace in which the run is told, and that of the event which opened the case.
