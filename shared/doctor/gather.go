@@ -132,7 +132,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		g.mu.Lock()
 		// Of two kinds of load balancers one may be missing.
 		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
-			err = say.Errorf("the %s could not be read: %w", words[need], failed)
+			err = say.Errorf("the %s could not be read: %w", need.words(), failed)
 		}
 		g.mu.Unlock()
 	}
