@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -284,6 +286,11 @@ func TestDoctorChecks(t *testing.T) {
 	}
 	if got := c.Run(t.Context(), "doctor", "checks", "room"); got.Code != 0 || !strings.HasPrefix(got.Out, "# Quotas and room\n") {
 		t.Errorf("code %d: %s", got.Code, got.Out)
+	}
+	for _, check := range checks.Checks() {
+		if page := functions.CheckPage(cli.Tongue("zh"), check.ID, check.Doc); page == check.Doc {
+			t.Errorf("%s: the page for readers of Chinese is in English", check.ID)
+		}
 	}
 }
 
