@@ -24,7 +24,9 @@ func manifests(objects ...any) ([]byte, error) {
 }
 
 // judging returns an admission policy that judges these operations on resources.
-func judging(name string, fails admissionv1.FailurePolicyType, of admissionv1.Rule, operations ...admissionv1.OperationType) admissionv1.ValidatingAdmissionPolicy {
+func judging(
+	name string, fails admissionv1.FailurePolicyType, of admissionv1.Rule, operations ...admissionv1.OperationType,
+) admissionv1.ValidatingAdmissionPolicy {
 	return admissionv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
