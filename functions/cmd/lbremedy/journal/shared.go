@@ -2,8 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -57,23 +55,10 @@ func waitedFor(r, attempt event.Record) bool {
 
 // overlap reports whether two steps on one Service write the same field of it.
 func overlap(a, b event.StepRecord) bool {
-	keys := keysOf(a.Step)
-	if len(keys) == 0 {
-		return true // no annotations: all of the kind write the same
-	}
-	return slices.ContainsFunc(keysOf(b.Step), func(k string) bool { return slices.Contains(keys, k) })
-}
-
-// keysOf returns the annotations that a step writes.
-func keysOf(step json.RawMessage) []string {
-	var s struct {
-		Set           map[string]string
-		Names, Remove []string
-	}
-	if json.Unmarshal(step, &s) != nil {
-		return nil
-	}
-	return slices.Concat(slices.Collect(maps.Keys(s.Set)), s.Names, s.Remove)
+	changes := differences(a)
+	return len(changes) == 0 || slices.ContainsFunc(changes, func(x Difference) bool {
+		return slices.ContainsFunc(differences(b), func(y Difference) bool { return x.Key == y.Key })
+	})
 }
 
 // A caseKey tells cases apart.
