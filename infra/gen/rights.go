@@ -94,12 +94,6 @@ var clusterWide = []grant.Grant{
 // inSystem are the reads of the controller's own parts, which lie in kube-system.
 var inSystem = []grant.Grant{grant.ListDaemonSets, grant.GetServiceAccounts}
 
-// clusterRoles returns one ClusterRole for each holder, as YAML. Nothing is bound:
-// who works with the rights is for the platform to say.
-func clusterRoles(all []*remedy.Remedy) ([]byte, error) {
-	return roles(holders(all))
-}
-
 // partRoles returns the ClusterRoles that take the place of a holder's own where it
 // is bound in some namespaces only: what it needs of the whole cluster and of
 // kube-system all the same.
@@ -126,6 +120,8 @@ func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	return roles(parts)
 }
 
+// roles returns one ClusterRole for each holder, as YAML. Nothing is bound:
+// who works with the rights is for the platform to say.
 func roles(holders []holder) ([]byte, error) {
 	var list []any
 	for _, h := range holders {
