@@ -608,7 +608,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 	g.mu.Unlock()
 	ids := sortedKeys(network)
 	answers := make([]error, len(ids))
-	g.each(Named, len(ids), func(i int) {
+	g.each(Named, len(ids), func(i int) int {
 		id := ids[i]
 		switch {
 		case !ccm.Identifier(id):
@@ -619,6 +619,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 			_, answers[i] = g.cloud.SLB.LoadBalancer(ctx, id)
 		}
 		answers[i] = late(ctx, answers[i])
+		return 1
 	})
 	g.s.Named = map[string]error{}
 	for i, id := range ids {
@@ -663,8 +664,8 @@ func (g *gathering) used() []*LoadBalancer {
 }
 
 // each calls read for each of n things, several at a time, also where the context has ended: read keeps its own errors, and
-// so it is known of which things nothing is known.
-func (g *gathering) each(p Part, n int, read func(i int)) {
+// so it is known of which things nothing is known. It returns the sum of what read counts.
+func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	done := 0
@@ -672,14 +673,16 @@ func (g *gathering) each(p Part, n int, read func(i int)) {
 		g.free <- struct{}{} // what is under way ends with the context
 		wait.Go(func() {
 			defer func() { <-g.free }()
-			read(i)
+			k := read(i)
 			mu.Lock()
 			defer mu.Unlock()
+			sum += k
 			done++
 			g.tell(p, done, n)
 		})
 	}
 	wait.Wait()
+	return sum
 }
 
 // failed notes that a part of a load balancer could not be read. One that the API
@@ -717,7 +720,7 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 		}
 	}
 	g.mu.Unlock()
-	g.each(Private, len(list), func(i int) {
+	return g.each(Private, len(list), func(i int) int {
 		b := list[i]
 		whole, err := g.cloud.SLB.LoadBalancer(ctx, b.ID)
 		b.CLB.Backends = whole.Backends
@@ -725,8 +728,8 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 			err = g.near(ctx, b, whole.Ports)
 		}
 		g.failed(ctx, b, Backends, err)
-	})
-	return len(list), nil
+		return 1
+	}), nil
 }
 
 // near reads the groups of a load balancer that stand behind its listeners.
@@ -762,8 +765,7 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 
 func readListeners(ctx context.Context, g *gathering) (int, error) {
 	list := g.used()
-	counts := make([]int, len(list))
-	g.each(Listeners, len(list), func(i int) {
+	return g.each(Listeners, len(list), func(i int) int {
 		b := list[i]
 		var err error
 		if b.NLB != nil {
@@ -771,32 +773,30 @@ func readListeners(ctx context.Context, g *gathering) (int, error) {
 		} else {
 			b.Listeners, err = g.cloud.SLB.Listeners(ctx, b.ID)
 		}
-		counts[i] = len(b.NetworkListeners) + len(b.Listeners)
 		g.failed(ctx, b, Listeners, err)
-	})
-	return sum(counts), nil
+		return len(b.NetworkListeners) + len(b.Listeners)
+	}), nil
 }
 
 func readGroups(ctx context.Context, g *gathering) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
-	counts := make([]int, len(list))
-	g.each(Groups, len(list), func(i int) {
+	n := g.each(Groups, len(list), func(i int) int {
 		b := list[i]
 		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 		for _, v := range groups {
 			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
 		}
-		counts[i] = len(groups)
 		g.failed(ctx, b, Groups, err)
+		return len(groups)
 	})
 	if g.Manifests != nil || !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
-		return sum(counts), nil // nobody has server groups, or nobody has them yet
+		return n, nil // nobody has server groups, or nobody has them yet
 	}
 	network, err := g.cloud.NLB.ServerGroups(ctx, ccm.ClusterTag, g.Cluster)
 	for _, v := range network {
 		g.s.ServerGroups = append(g.s.ServerGroups, Group{ID: v.ID, Name: v.Name})
 	}
-	return sum(counts) + len(network), err
+	return n + len(network), err
 }
 
 func readBackends(ctx context.Context, g *gathering) (int, error) {
@@ -815,8 +815,7 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 	for i := range g.s.ServerGroups {
 		list = append(list, place{&g.s.ServerGroups[i], nil})
 	}
-	counts := make([]int, len(list))
-	g.each(Backends, len(list), func(i int) {
+	return g.each(Backends, len(list), func(i int) int {
 		to := list[i].group
 		if list[i].of == nil {
 			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
@@ -840,9 +839,8 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 				to.Backends[k].Description = to.Name
 			}
 		}
-		counts[i] = len(to.Backends)
-	})
-	return sum(counts), nil
+		return len(to.Backends)
+	}), nil
 }
 
 // readGuards reads the security groups of the NLBs whose Services have source ranges: those that an NLB
@@ -872,10 +870,11 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	}
 	g.mu.Unlock()
 	marked := make([][]cloud.SecurityGroup, len(list))
-	g.each(Guards, len(list), func(i int) {
+	g.each(Guards, len(list), func(i int) int {
 		var err error
 		marked[i], err = g.cloud.ECS.SecurityGroups(ctx, ccm.NameTag, ccm.DefaultName(list[i].svc))
 		g.failed(ctx, list[i].b, Guards, err)
+		return 1
 	})
 	for i, found := range marked {
 		for _, group := range found {
@@ -885,9 +884,10 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	}
 	ids := sortedKeys(groups)
 	read := make([]Guarding, len(ids))
-	g.each(Guards, len(ids), func(i int) {
+	g.each(Guards, len(ids), func(i int) int {
 		group, err := g.cloud.ECS.SecurityGroup(ctx, ids[i])
 		read[i] = Guarding{SecurityGroup: group, Failed: late(ctx, err)}
+		return 1
 	})
 	for i, id := range ids {
 		groups[id] = read[i]
@@ -932,14 +932,6 @@ func readRoutes(ctx context.Context, g *gathering) (int, error) {
 		n += len(list)
 	}
 	return n, nil
-}
-
-func sum(list []int) int {
-	n := 0
-	for _, k := range list {
-		n += k
-	}
-	return n
 }
 
 // sortedKeys returns the keys of a map in order.
