@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"maps"
 	"slices"
@@ -19,13 +18,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed annotations.md
-var annotationsDoc string
-
 // annotations looks for annotations that have no effect, or not the intended one.
 var annotations = &doctor.Check{
 	ID:       "annotations",
-	Doc:      annotationsDoc,
+	Doc:      page("annotations"),
 	Needs:    []doctor.Part{doctor.Services},
 	Uses:     []doctor.Part{doctor.Controller},
 	Manifest: true,

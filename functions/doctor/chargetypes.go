@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,13 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed chargetypes.md
-var chargesDoc string
-
 // charges looks for CLBs whose billing makes a sync of their Services fail.
 var charges = &doctor.Check{
 	ID:       "charge-types",
-	Doc:      chargesDoc,
+	Doc:      page("charge-types"),
 	Needs:    []doctor.Part{doctor.Services, doctor.Controller, doctor.Policy},
 	Uses:     []doctor.Part{doctor.CLBs, doctor.Detail},
 	Manifest: true,

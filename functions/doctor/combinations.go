@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
 
@@ -12,13 +11,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed combinations.md
-var combinationsDoc string
-
 // combinations looks for settings that are valid one by one and wrong together.
 var combinations = &doctor.Check{
 	ID:       "combinations",
-	Doc:      combinationsDoc,
+	Doc:      page("combinations"),
 	Needs:    []doctor.Part{doctor.Services},
 	Uses:     []doctor.Part{doctor.Controller, doctor.Detail},
 	Manifest: true,

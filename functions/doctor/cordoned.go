@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed cordoned.md
-var cordonedDoc string
-
 // cordoned looks for cordoned nodes that still get traffic.
 var cordoned = &doctor.Check{
 	ID:    "cordoned",
-	Doc:   cordonedDoc,
+	Doc:   page("cordoned"),
 	Needs: []doctor.Part{doctor.Services, doctor.Nodes, doctor.Detail},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Groups, doctor.Backends},
 	Find:  findCordoned,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"slices"
 	"strings"
 
@@ -13,13 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed deletion.md
-var deletionDoc string
-
 // deletion reports what happens to the load balancer when its Service is deleted.
 var deletion = &doctor.Check{
 	ID:       "deletion",
-	Doc:      deletionDoc,
+	Doc:      page("deletion"),
 	Needs:    []doctor.Part{doctor.Services},
 	Uses:     []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Controller},
 	Manifest: true,

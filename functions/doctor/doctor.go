@@ -19,10 +19,26 @@
 package doctor
 
 import (
+	"embed"
+	"fmt"
+	"strings"
+
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
+
+//go:embed *.md
+var pages embed.FS
+
+// page returns the page of a check, whose file has the name of the check without hyphens.
+func page(check string) string {
+	text, err := pages.ReadFile(strings.ReplaceAll(check, "-", "") + ".md")
+	if err != nil {
+		panic(fmt.Sprintf("read the page of the check %s: %v", check, err))
+	}
+	return string(text)
+}
 
 // Checks returns all checks, in the order of their IDs.
 func Checks() []*doctor.Check {

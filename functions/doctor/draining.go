@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed draining.md
-var drainingDoc string
-
 // draining looks for connections that are cut when backends come and go.
 var draining = &doctor.Check{
 	ID:    "draining",
-	Doc:   drainingDoc,
+	Doc:   page("draining"),
 	Needs: []doctor.Part{doctor.Services, doctor.Events},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Detail},
 	Find:  findDraining,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,13 +11,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed drift.md
-var driftDoc string
-
 // drift looks for settings that the next full sync overwrites.
 var drift = &doctor.Check{
 	ID:    "drift",
-	Doc:   driftDoc,
+	Doc:   page("drift"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Controller},
 	Find:  findDrift,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed edits.md
-var editsDoc string
-
 // edits compares manifests with the Services in whose place they are applied.
 var edits = &doctor.Check{
 	ID:       "edits",
-	Doc:      editsDoc,
+	Doc:      page("edits"),
 	Needs:    []doctor.Part{doctor.Services},
 	Manifest: true,
 	Find: func(s *doctor.Snapshot, r *doctor.Report) {

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
 	"time"
@@ -13,13 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed eventwriters.md
-var eventWritersDoc string
-
 // eventWriters checks who writes Events in the controller's name: lbremedy acts on these Events.
 var eventWriters = &doctor.Check{
 	ID:    "event-writers",
-	Doc:   eventWritersDoc,
+	Doc:   page("event-writers"),
 	Needs: []doctor.Part{doctor.Services, doctor.Events},
 	Uses:  []doctor.Part{doctor.Writers},
 	Find:  findEventWriters,

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 
@@ -14,13 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed finalizers.md
-var finalizersDoc string
-
 // finalizers looks for Services that could be deleted before their load balancer.
 var finalizers = &doctor.Check{
 	ID:    "finalizers",
-	Doc:   finalizersDoc,
+	Doc:   page("finalizers"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.Controller},
 	Find:  findFinalizers,

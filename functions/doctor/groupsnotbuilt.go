@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 
@@ -12,16 +11,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed groupsnotbuilt.md
-var groupsNotBuiltDoc string
-
 const groupsNotBuiltID = "groups-not-built"
 
 // groupsNotBuilt looks for vServer groups that the controller silently leaves as they are because it cannot build
 // what should be in them.
 var groupsNotBuilt = &doctor.Check{
 	ID:    groupsNotBuiltID,
-	Doc:   groupsNotBuiltDoc,
+	Doc:   page(groupsNotBuiltID),
 	Needs: []doctor.Part{doctor.Services, doctor.Endpoints, doctor.Nodes, doctor.Detail},
 	Uses:  []doctor.Part{doctor.Controller, doctor.CLBs, doctor.Groups},
 	Find:  findGroupsNotBuilt,

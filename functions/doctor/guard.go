@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
 
@@ -11,13 +10,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed guard.md
-var guardDoc string
-
 // guarded says how far the guard is in force, and for which Services somebody has lifted it.
 var guarded = &doctor.Check{
 	ID:    "guard",
-	Doc:   guardDoc,
+	Doc:   page("guard"),
 	Needs: []doctor.Part{doctor.Services, doctor.Guard},
 	Find:  findGuard,
 }

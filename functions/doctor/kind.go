@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"slices"
 	"strings"
 
@@ -14,13 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed kind.md
-var kindDoc string
-
 // kind looks for Services that another kind of load balancer serves than is meant, or none.
 var kind = &doctor.Check{
 	ID:       "kind",
-	Doc:      kindDoc,
+	Doc:      page("kind"),
 	Needs:    []doctor.Part{doctor.Services},
 	Manifest: true,
 	Find: func(s *doctor.Snapshot, r *doctor.Report) {

@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -12,14 +10,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed lbdeletionprotection.md
-var lbProtectionDoc string
-
 // lbProtection looks for load balancers that the policy wants protected from deletion and that are
 // not.
 var lbProtection = &doctor.Check{
 	ID:    "lb-deletion-protection",
-	Doc:   lbProtectionDoc,
+	Doc:   page("lb-deletion-protection"),
 	Needs: []doctor.Part{doctor.Services, doctor.Policy},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Controller},
 	Find:  findLBProtection,

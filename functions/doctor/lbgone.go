@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,13 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed lbgone.md
-var lbGoneDoc string
-
 // lbGone looks for load balancers that were deleted or that the controller no longer finds.
 var lbGone = &doctor.Check{
 	ID:    "lb-gone",
-	Doc:   lbGoneDoc,
+	Doc:   page("lb-gone"),
 	Needs: []doctor.Part{doctor.CLBs}, // without Services it still examines that of the API server
 	Uses: []doctor.Part{doctor.Services, doctor.NLBs, doctor.Named, doctor.Detail,
 		doctor.Listeners, doctor.Groups, doctor.Ingress},
@@ -249,8 +245,8 @@ func (g *goneLook) ingress() {
 		return
 	}
 	const service = ccm.IngressNamespace + "/" + ccm.IngressService
-	_, page, _ := strings.Cut(lbGoneDoc, "```yaml\n")
-	manifest, _, _ := strings.Cut(page, "```")
+	_, after, _ := strings.Cut(page("lb-gone"), "```yaml\n")
+	manifest, _, _ := strings.Cut(after, "```")
 	g.report.Add(doctor.Finding{Severity: doctor.Critical, About: g.OfCluster(), Key: "ingress",
 		Evidence: map[string]string{"ready": fmt.Sprint(g.Ingress.Ready), "manifest": manifest},
 		Text: say.F("The Service %s does not exist, but its controller still runs: the %s %s has %s.", service, g.Ingress.Kind, ccm.IngressController,

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,13 +14,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed listenersmissing.md
-var listenersMissingDoc string
-
 // listenersMissing looks for ports without a listener, and redirects to such.
 var listenersMissing = &doctor.Check{
 	ID:    "listeners-missing",
-	Doc:   listenersMissingDoc,
+	Doc:   page("listeners-missing"),
 	Needs: []doctor.Part{doctor.Services, doctor.Listeners},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Groups, doctor.Detail},
 	Find:  findListenersMissing,

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed nodeports.md
-var nodePortsDoc string
-
 // nodePorts checks Services that clients reach through node ports.
 var nodePorts = &doctor.Check{
 	ID:       "node-ports",
-	Doc:      nodePortsDoc,
+	Doc:      page("node-ports"),
 	Needs:    []doctor.Part{doctor.Services},
 	Uses:     []doctor.Part{doctor.Endpoints, doctor.Nodes, doctor.Policy},
 	Manifest: true,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed nodeweights.md
-var nodeWeightsDoc string
-
 // nodeWeights checks how evenly Pods get traffic in Local mode.
 var nodeWeights = &doctor.Check{
 	ID:    "node-weights",
-	Doc:   nodeWeightsDoc,
+	Doc:   page("node-weights"),
 	Needs: []doctor.Part{doctor.Services, doctor.Detail, doctor.Endpoints, doctor.Nodes},
 	Uses:  []doctor.Part{doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.Listeners},
 	Find:  findNodeWeights,

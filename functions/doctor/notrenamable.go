@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,13 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed notrenamable.md
-var notRenamableDoc string
-
 // notRenamable looks for load balancers that the controller finds only by their name.
 var notRenamable = &doctor.Check{
 	ID:    "not-renamable",
-	Doc:   notRenamableDoc,
+	Doc:   page("not-renamable"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups},
 	Find:  findNotRenamable,

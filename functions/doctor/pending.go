@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"time"
@@ -15,25 +14,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed pending.md
-var pendingDoc string
-
 // pending looks for Services that wait too long for their load balancer.
 var pending = &doctor.Check{
 	ID:    "pending",
-	Doc:   pendingDoc,
+	Doc:   page("pending"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.Events},
 	Find:  findPending,
 }
 
-//go:embed noevents.md
-var noEventsDoc string
-
 // noEvents looks for a controller that writes no Events.
 var noEvents = &doctor.Check{
 	ID:    "no-events",
-	Doc:   noEventsDoc,
+	Doc:   page("no-events"),
 	Needs: []doctor.Part{doctor.Services, doctor.Events, doctor.Controller},
 	Find:  findNoEvents,
 }

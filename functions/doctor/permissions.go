@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
 
@@ -10,14 +9,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed permissions.md
-var permissionsDoc string
-
 // permissions looks for RAM actions that the controller calls and its role does not allow, now and
 // after an upgrade.
 var permissions = &doctor.Check{
 	ID:    "permissions",
-	Doc:   permissionsDoc,
+	Doc:   page("permissions"),
 	Needs: []doctor.Part{doctor.Services, doctor.Nodes, doctor.Detail, doctor.Controller},
 	Uses:  []doctor.Part{doctor.Rights, doctor.Policy},
 	Find:  findPermissions,

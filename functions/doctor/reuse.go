@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"slices"
 	"strings"
 
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed reuse.md
-var reuseDoc string
-
 // reuse checks whether the load balancers that Services name can be reused.
 var reuse = &doctor.Check{
 	ID:       "reuse",
-	Doc:      reuseDoc,
+	Doc:      page("reuse"),
 	Needs:    []doctor.Part{doctor.Services},
 	Uses:     []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Detail, doctor.Controller},
 	Manifest: true,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,13 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed room.md
-var roomDoc string
-
 // room looks for limits that are almost reached.
 var room = &doctor.Check{
 	ID:    "room",
-	Doc:   roomDoc,
+	Doc:   page("room"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses: []doctor.Part{doctor.Quotas, doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends,
 		doctor.Detail, doctor.VSwitches, doctor.Routes},

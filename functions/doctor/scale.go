@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"time"
@@ -14,13 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed scale.md
-var scaleDoc string
-
 // scale looks for a controller that does not keep up.
 var scale = &doctor.Check{
 	ID:    "scale",
-	Doc:   scaleDoc,
+	Doc:   page("scale"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.Delays, doctor.Endpoints},
 	Find:  findScale,

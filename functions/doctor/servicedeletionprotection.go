@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"strings"
 
@@ -9,13 +8,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed servicedeletionprotection.md
-var serviceProtectionDoc string
-
 // serviceProtection looks for Services and namespaces that the policy wants protected and that ACK lets people delete.
 var serviceProtection = &doctor.Check{
 	ID:    "service-deletion-protection",
-	Doc:   serviceProtectionDoc,
+	Doc:   page("service-deletion-protection"),
 	Needs: []doctor.Part{doctor.Services, doctor.Policy, doctor.Protection},
 	Find:  findServiceProtection,
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	_ "embed"
 	"fmt"
 	"sort"
 	"time"
@@ -16,13 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed silent.md
-var silentDoc string
-
 // silent looks for syncs that fail without an Event.
 var silent = &doctor.Check{
 	ID:    "silent",
-	Doc:   silentDoc,
+	Doc:   page("silent"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.Controller, doctor.Events, doctor.Failures},
 	Find:  findSilent,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"strings"
 
@@ -16,14 +15,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-//go:embed sourceranges.md
-var sourceRangesDoc string
-
 // sourceRanges looks for Services that limit their clients to address ranges and whose load balancer
 // lets in everyone.
 var sourceRanges = &doctor.Check{
 	ID:       "source-ranges",
-	Doc:      sourceRangesDoc,
+	Doc:      page("source-ranges"),
 	Needs:    []doctor.Part{doctor.Services},
 	Uses:     []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Guards, doctor.Listeners, doctor.Controller, doctor.Detail, doctor.Rights},
 	Manifest: true,

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,13 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed stalegroups.md
-var staleGroupsDoc string
-
 // staleGroups compares ready endpoints with the backends of the load balancers.
 var staleGroups = &doctor.Check{
 	ID:    "stale-groups",
-	Doc:   staleGroupsDoc,
+	Doc:   page("stale-groups"),
 	Needs: []doctor.Part{doctor.Services, doctor.Endpoints, doctor.Nodes, doctor.Detail, doctor.Groups, doctor.Backends},
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs},
 	Find:  findStaleGroups,

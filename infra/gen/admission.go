@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -32,78 +30,50 @@ import (
 // The names are in the policy and not in RBAC, to be asked for with the authorizer that
 // CEL has: one such question costs 350,000 of the 1,000,000 that an expression may.
 func admission(all []*remedy.Remedy) ([]byte, error) {
-	const name = "lbremedy"
-	policy := admissionv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services", "services/status"}},
-				},
-			}}},
-			MatchConditions: []admissionv1.MatchCondition{
-				{Name: "lbremedy", Expression: `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-')`},
-			},
-			Variables: []admissionv1.Variable{
-				{Name: "class", Expression: `request.userInfo.username.split(':')[3].substring(9)`},
-				{Name: "fields", Expression: choose(all, func(r *remedy.Remedy) []string {
-					var out []string
-					for _, f := range r.Fields() {
-						out = append(out, string(f))
-					}
-					return out
-				})},
-				{Name: "keys", Expression: choose(all, (*remedy.Remedy).Keys)},
-				{Name: "sets", Expression: fmt.Sprintf(`(%s in variables.fields ? variables.keys : []) + (%s in variables.fields ? [%s] : [])`,
-					quote(string(remedy.SetField)), quote(string(remedy.MarkField)), quote(ccm.Resync))},
-				{Name: "removes", Expression: fmt.Sprintf(`%s in variables.fields ? variables.keys : []`, quote(string(remedy.RemoveField)))},
-				{Name: "update", Expression: `request.operation == 'UPDATE'`},
-				{Name: "was", Expression: `variables.update && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}`},
-				{Name: "now", Expression: `variables.update && has(object.metadata.annotations) ? object.metadata.annotations : {}`},
-				{Name: "annotations", Expression: `variables.now.filter(k, !(k in variables.was && variables.was[k] == variables.now[k]) && !(k in variables.sets))` +
-					` + variables.was.filter(k, !(k in variables.now) && !(k in variables.removes))`},
-				{Name: "metadata", Expression: others("object.metadata", "oldObject.metadata", "annotations", "generation", "managedFields", "resourceVersion")},
-				{Name: "spec", Expression: others("object.spec", "oldObject.spec", "ports")},
-				{Name: "status", Expression: others("object.status", "oldObject.status", "loadBalancer")},
-			},
-			Validations: []admissionv1.Validation{
-				refuse(`variables.update`, `' may not ' + (request.operation == 'CREATE' ? 'make' : 'delete') + ' a Service'`),
-				refuse(`variables.annotations.size() == 0`, `' may not change the annotation ' + variables.annotations.join(', ')`),
-				refuse(`variables.metadata.size() == 0`, `' may not change metadata.' + variables.metadata[0]`),
-				refuse(`variables.spec.size() == 0`, `' may not change spec.' + variables.spec[0]`),
-				// Another target port is all that may be new of a port.
-				refuse(fmt.Sprintf(`!variables.update || object.spec.ports == oldObject.spec.ports || %s in variables.fields`+
-					` && object.spec.ports.size() == oldObject.spec.ports.size()`+
-					` && object.spec.ports.all(p, oldObject.spec.ports.exists(o, p.port == o.port && p.protocol == o.protocol`+
-					` && p.all(k, k == 'targetPort' || k in o && p[k] == o[k]) && o.all(k, k in p)))`, quote(string(remedy.PortsField))),
-					`' may not change spec.ports so'`),
-				refuse(`variables.status.size() == 0`, `' may not change status.' + variables.status[0]`),
-				refuse(fmt.Sprintf(`!variables.update || object.status.loadBalancer == oldObject.status.loadBalancer || %s in variables.fields`+
-					` && object.status.loadBalancer.size() == 0`, quote(string(remedy.StatusField))),
-					`' may not change status.loadBalancer so'`),
-			},
-		},
+	policy := judging("lbremedy", admissionv1.Fail, resources([]string{""}, "services", "services/status"),
+		admissionv1.Create, admissionv1.Update, admissionv1.Delete)
+	policy.Spec.MatchConditions = []admissionv1.MatchCondition{
+		{Name: "lbremedy", Expression: `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-')`},
 	}
-	binding := admissionv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: policy.APIVersion, Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
+	policy.Spec.Variables = []admissionv1.Variable{
+		{Name: "class", Expression: `request.userInfo.username.split(':')[3].substring(9)`},
+		{Name: "fields", Expression: choose(all, func(r *remedy.Remedy) []string {
+			var out []string
+			for _, f := range r.Fields() {
+				out = append(out, string(f))
+			}
+			return out
+		})},
+		{Name: "keys", Expression: choose(all, (*remedy.Remedy).Keys)},
+		{Name: "sets", Expression: fmt.Sprintf(`(%s in variables.fields ? variables.keys : []) + (%s in variables.fields ? [%s] : [])`,
+			quote(string(remedy.SetField)), quote(string(remedy.MarkField)), quote(ccm.Resync))},
+		{Name: "removes", Expression: fmt.Sprintf(`%s in variables.fields ? variables.keys : []`, quote(string(remedy.RemoveField)))},
+		{Name: "update", Expression: `request.operation == 'UPDATE'`},
+		{Name: "was", Expression: `variables.update && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}`},
+		{Name: "now", Expression: `variables.update && has(object.metadata.annotations) ? object.metadata.annotations : {}`},
+		{Name: "annotations", Expression: `variables.now.filter(k, !(k in variables.was && variables.was[k] == variables.now[k]) && !(k in variables.sets))` +
+			` + variables.was.filter(k, !(k in variables.now) && !(k in variables.removes))`},
+		{Name: "metadata", Expression: others("object.metadata", "oldObject.metadata", "annotations", "generation", "managedFields", "resourceVersion")},
+		{Name: "spec", Expression: others("object.spec", "oldObject.spec", "ports")},
+		{Name: "status", Expression: others("object.status", "oldObject.status", "loadBalancer")},
 	}
-	out := bytes.NewBufferString(generated)
-	for _, object := range []any{policy, binding} {
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			return nil, fmt.Errorf("write the admission policy: %w", err)
-		}
-		out.WriteString("---\n")
-		out.Write(text)
+	policy.Spec.Validations = []admissionv1.Validation{
+		refuse(`variables.update`, `' may not ' + (request.operation == 'CREATE' ? 'make' : 'delete') + ' a Service'`),
+		refuse(`variables.annotations.size() == 0`, `' may not change the annotation ' + variables.annotations.join(', ')`),
+		refuse(`variables.metadata.size() == 0`, `' may not change metadata.' + variables.metadata[0]`),
+		refuse(`variables.spec.size() == 0`, `' may not change spec.' + variables.spec[0]`),
+		// Another target port is all that may be new of a port.
+		refuse(fmt.Sprintf(`!variables.update || object.spec.ports == oldObject.spec.ports || %s in variables.fields`+
+			` && object.spec.ports.size() == oldObject.spec.ports.size()`+
+			` && object.spec.ports.all(p, oldObject.spec.ports.exists(o, p.port == o.port && p.protocol == o.protocol`+
+			` && p.all(k, k == 'targetPort' || k in o && p[k] == o[k]) && o.all(k, k in p)))`, quote(string(remedy.PortsField))),
+			`' may not change spec.ports so'`),
+		refuse(`variables.status.size() == 0`, `' may not change status.' + variables.status[0]`),
+		refuse(fmt.Sprintf(`!variables.update || object.status.loadBalancer == oldObject.status.loadBalancer || %s in variables.fields`+
+			` && object.status.loadBalancer.size() == 0`, quote(string(remedy.StatusField))),
+			`' may not change status.loadBalancer so'`),
 	}
-	return out.Bytes(), nil
+	return manifests(policy, denying(policy))
 }
 
 // choose returns the expression for what belongs to the class of the request: a list

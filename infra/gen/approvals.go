@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -89,29 +85,11 @@ func approvals() ([]byte, error) {
 			}},
 		},
 	}
-	policy := admissionv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: approval.Policy},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals"}},
-				},
-			}}},
-		},
-	}
+	judged := admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals"}}
+	policy := judging(approval.Policy, admissionv1.Fail, judged, admissionv1.Create, admissionv1.Update)
 	for _, r := range approval.Rules() {
 		policy.Spec.Validations = append(policy.Spec.Validations,
 			admissionv1.Validation{Expression: r.Expression, Message: r.Message, Reason: new(metav1.StatusReasonForbidden)})
-	}
-	binding := admissionv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: policy.APIVersion, Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: approval.Policy},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: approval.Policy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
 	}
 	role := rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
@@ -120,14 +98,5 @@ func approvals() ([]byte, error) {
 			{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}},
 		},
 	}
-	out := bytes.NewBufferString(generated)
-	for _, o := range []any{kind, policy, binding, role} {
-		text, err := yaml.Marshal(o)
-		if err != nil {
-			return nil, fmt.Errorf("write what Approvals need: %w", err)
-		}
-		out.WriteString("---\n")
-		out.Write(text)
-	}
-	return out.Bytes(), nil
+	return manifests(kind, policy, denying(policy), role)
 }

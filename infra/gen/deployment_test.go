@@ -16,7 +16,7 @@ import (
 
 // The role of the doctor lets it get the Deployment of the ingress controller, and no other: an API server says so.
 func TestOneDeployment(t *testing.T) {
-	text, err := clusterRoles(functions.All)
+	text, err := roles(holders(functions.All))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,32 +113,22 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	for name, text := range schemas {
 		out["shared/event/schema/"+name] = text
 	}
-	if out["infra/cluster/rbac.yaml"], err = clusterRoles(all); err != nil {
-		return nil, err
+	for name, of := range map[string]func() ([]byte, error){
+		"infra/cluster/rbac.yaml":          func() ([]byte, error) { return roles(holders(all)) },
+		"infra/cluster/rbac-parts.yaml":    func() ([]byte, error) { return partRoles(all) },
+		"infra/cluster/admission.yaml":     func() ([]byte, error) { return admission(append(slices.Clone(all), together(all))) },
+		"infra/cluster/event-writers.yaml": eventWriters,
+		"infra/cluster/approvals.yaml":     approvals,
+		"infra/cluster/guard.yaml":         guardPolicy,
+		wordingFile:                        func() ([]byte, error) { return wording(dir, all) },
+		// Helm reads what lies in its own folder alone.
+		"infra/cluster/alerts.yaml": func() ([]byte, error) { return copied(dir, "infra/observability/alerts.yaml") },
+	} {
+		if out[name], err = of(); err != nil {
+			return nil, err
+		}
 	}
-	if out["infra/cluster/admission.yaml"], err = admission(append(slices.Clone(all), together(all))); err != nil {
-		return nil, err
-	}
-	if out["infra/cluster/event-writers.yaml"], err = eventWriters(); err != nil {
-		return nil, err
-	}
-	if out["infra/cluster/approvals.yaml"], err = approvals(); err != nil {
-		return nil, err
-	}
-	if out["infra/cluster/guard.yaml"], err = guardPolicy(); err != nil {
-		return nil, err
-	}
-	if err = guardPages(out); err != nil {
-		return nil, err
-	}
-	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
-		return nil, err
-	}
-	if out[wordingFile], err = wording(dir, all); err != nil {
-		return nil, err
-	}
-	// Helm reads what lies in its own folder alone.
-	if out["infra/cluster/alerts.yaml"], err = copied(dir, "infra/observability/alerts.yaml"); err != nil {
+	if err := errors.Join(guardPages(out), ramPolicies(all, out), deployments(all, out), identities(all, out)); err != nil {
 		return nil, err
 	}
 	var classes []string
@@ -150,15 +140,6 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, fmt.Errorf("write the list of classes: %w", err)
 	}
 	out["infra/cluster/classes.yaml"] = append([]byte(generated), names...)
-	if err := ramPolicies(all, out); err != nil {
-		return nil, err
-	}
-	if err := deployments(all, out); err != nil {
-		return nil, err
-	}
-	if err := identities(all, out); err != nil {
-		return nil, err
-	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
 	text, err = schema.Of(dir, "policy.v1.json", "The policy file of lbremedy", policyfile.File{}, false, policy.Sink{}, remedy.Policy{})
 	if err != nil {
@@ -214,7 +195,6 @@ func printed() []schema.Property {
 		{Name: "lastSeen", Doc: "when the failure was last seen", Value: new(time.Time)},
 		{Name: "seen", Doc: "how often runs in a row have ended so; absent: once", Value: new(journal.Repeats)},
 		{Name: "nextStep", Doc: "what a person does next", Value: new(string)},
-		{Name: "undoneBy", Doc: "ID of the case whose undo has taken away the fix of this one", Value: new(string)},
 		{Name: "waitMs", Doc: "milliseconds until the case is looked at again", Value: new(float64)},
 		{Name: "timingsMs", Doc: "how long each phase of the run took, and the controller to sync the write, in milliseconds", Value: new(journal.Timings)},
 		{Name: "eventTime", Doc: "when the failure happened that the last run answered", Value: new(time.Time)},

@@ -8,7 +8,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/guard"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -21,19 +20,7 @@ import (
 // An edit that cannot be judged is let through: the guard saves from mistakes, and must not become one. So is what is written through
 // services/status, as the controller does.
 func guardPolicy() ([]byte, error) {
-	policy := admissionv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: guard.Policy},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Ignore),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update, admissionv1.Delete},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
-				},
-			}}},
-		},
-	}
+	policy := judging(guard.Policy, admissionv1.Ignore, resources([]string{""}, "services"), admissionv1.Update, admissionv1.Delete)
 	for _, c := range guard.Conditions() {
 		policy.Spec.MatchConditions = append(policy.Spec.MatchConditions, admissionv1.MatchCondition(c))
 	}
@@ -45,11 +32,7 @@ func guardPolicy() ([]byte, error) {
 			Expression: "!(" + r.Stops + ")", Message: r.Message().String(), Reason: new(metav1.StatusReasonForbidden),
 		})
 	}
-	text, err := yaml.Marshal(policy)
-	if err != nil {
-		return nil, fmt.Errorf("write the policy of the guard: %w", err)
-	}
-	return append([]byte(generated+"---\n"), text...), nil
+	return manifests(policy)
 }
 
 var (

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
@@ -97,12 +94,6 @@ var clusterWide = []grant.Grant{
 // inSystem are the reads of the controller's own parts, which lie in kube-system.
 var inSystem = []grant.Grant{grant.ListDaemonSets, grant.GetServiceAccounts}
 
-// clusterRoles returns one ClusterRole for each holder, as YAML. Nothing is bound:
-// who works with the rights is for the platform to say.
-func clusterRoles(all []*remedy.Remedy) ([]byte, error) {
-	return roles(holders(all))
-}
-
 // partRoles returns the ClusterRoles that take the place of a holder's own where it
 // is bound in some namespaces only: what it needs of the whole cluster and of
 // kube-system all the same.
@@ -129,21 +120,18 @@ func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	return roles(parts)
 }
 
+// roles returns one ClusterRole for each holder, as YAML. Nothing is bound:
+// who works with the rights is for the platform to say.
 func roles(holders []holder) ([]byte, error) {
-	out := bytes.NewBufferString(generated)
+	var list []any
 	for _, h := range holders {
-		text, err := yaml.Marshal(rbacv1.ClusterRole{
+		list = append(list, rbacv1.ClusterRole{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 			ObjectMeta: metav1.ObjectMeta{Name: h.role},
 			Rules:      rules(h.grants),
 		})
-		if err != nil {
-			return nil, fmt.Errorf("write the ClusterRole %s: %w", h.role, err)
-		}
-		out.WriteString("---\n")
-		out.Write(text)
 	}
-	return out.Bytes(), nil
+	return manifests(list...)
 }
 
 // rules returns the RBAC rules of the grants: one for each resource.

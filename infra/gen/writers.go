@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // eventWriters returns the ValidatingAdmissionPolicy that lets only named identities write
@@ -31,41 +29,22 @@ func eventWriters() ([]byte, error) {
 		about      = `(has(object.involvedObject) ? object.involvedObject : has(object.regarding) ? object.regarding : {})`
 	)
 	components := fmt.Sprintf("[%s, %s, %s, %s]", source, reporting, deprecated, controller)
-	policy := admissionv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: "lbremedy-event-writers"},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{"", "events.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"events"}},
-				},
-			}}},
-			MatchConditions: []admissionv1.MatchCondition{{
-				Name: "controller",
-				Expression: fmt.Sprintf(`%[1]s.exists(c, c in ['service-controller', 'nlb-controller'])`+
-					` || %[1]s.all(c, c == '') && has(%[2]s.kind) && %[2]s.kind == 'Service'`, components, about),
-			}},
-			Variables: []admissionv1.Variable{
-				{Name: "users", Expression: "lbremedy_users"},
-				{Name: "groups", Expression: "lbremedy_groups"},
-			},
-			Validations: []admissionv1.Validation{{
-				Expression: `request.userInfo.username in variables.users` +
-					` || has(request.userInfo.groups) && request.userInfo.groups.exists(g, g in variables.groups)`,
-				Reason:            new(metav1.StatusReasonForbidden),
-				Message:           "only the cloud controller manager may write Events in its name",
-				MessageExpression: `request.userInfo.username + ' may not write Events in the name of the cloud controller manager; lbremedy-event-writers says who may'`,
-			}},
-		},
+	policy := judging("lbremedy-event-writers", admissionv1.Fail, resources([]string{"", "events.k8s.io"}, "events"), admissionv1.Create, admissionv1.Update)
+	policy.Spec.MatchConditions = []admissionv1.MatchCondition{{
+		Name: "controller",
+		Expression: fmt.Sprintf(`%[1]s.exists(c, c in ['service-controller', 'nlb-controller'])`+
+			` || %[1]s.all(c, c == '') && has(%[2]s.kind) && %[2]s.kind == 'Service'`, components, about),
+	}}
+	policy.Spec.Variables = []admissionv1.Variable{
+		{Name: "users", Expression: "lbremedy_users"},
+		{Name: "groups", Expression: "lbremedy_groups"},
 	}
-	out := bytes.NewBufferString(generated)
-	text, err := yaml.Marshal(policy)
-	if err != nil {
-		return nil, fmt.Errorf("write the admission policy of Events: %w", err)
-	}
-	out.WriteString("---\n")
-	out.Write(text)
-	return out.Bytes(), nil
+	policy.Spec.Validations = []admissionv1.Validation{{
+		Expression: `request.userInfo.username in variables.users` +
+			` || has(request.userInfo.groups) && request.userInfo.groups.exists(g, g in variables.groups)`,
+		Reason:            new(metav1.StatusReasonForbidden),
+		Message:           "only the cloud controller manager may write Events in its name",
+		MessageExpression: `request.userInfo.username + ' may not write Events in the name of the cloud controller manager; lbremedy-event-writers says who may'`,
+	}}
+	return manifests(policy)
 }

@@ -333,7 +333,7 @@ func BenchmarkScale(b *testing.B) {
 			b.Errorf("it took %d KiB", got.Peak)
 		}
 		for _, r := range got.Read {
-			b.Logf("%-16s %6d in %s %s", r.Part, r.Count, r.Took.Round(time.Millisecond), r.Error)
+			b.Logf("%-16s %6d in %.0f ms %s", r.Part, r.Count, r.TookMs, r.Error)
 		}
 	}
 }
@@ -348,7 +348,7 @@ func BenchmarkRun(b *testing.B) {
 			b.Errorf("took %s and %d KiB, unknown %+v", got.Took, got.Peak, got.Unknown)
 		}
 		for _, r := range got.Read {
-			b.Logf("%-16s %6d in %s", r.Part, r.Count, r.Took.Round(time.Millisecond))
+			b.Logf("%-16s %6d in %.0f ms", r.Part, r.Count, r.TookMs)
 		}
 	}
 }

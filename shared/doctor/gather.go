@@ -32,10 +32,6 @@ type Source struct {
 	Kube    *kube.Cluster
 	Cloud   *cloud.Reader
 	Now     time.Time
-	// Rate is how many calls a second each product of the cloud gets at most; zero:
-	// 150. The cloud counts them by account, so that the controller's come on top:
-	// where it refuses one, the doctor makes fewer (cloud.Reader.Limited).
-	Rate float64
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.
 	Only string
@@ -59,9 +55,11 @@ type Source struct {
 }
 
 const (
-	usualRate = 150
-	atOnce    = 24  // calls under way; at 50 ms each they fill the rate three times over
-	said      = 300 // bytes of an Event's message
+	// rate is how many calls a second each product of the cloud gets at most. The cloud counts them by account, so that the
+	// controller's come on top: where it refuses one, the doctor makes fewer (cloud.Reader.Limited).
+	rate   = 150
+	atOnce = 24  // calls under way; at 50 ms each they fill the rate three times over
+	said   = 300 // bytes of an Event's message
 )
 
 // mostKept is how many bytes of Services, and of their endpoints, are kept, as protocol buffers count them: what whoever may
@@ -81,21 +79,16 @@ func (r *room) take(size int) error {
 
 // A Reading says how a part was read.
 type Reading struct {
-	Part   Part          `json:"part"`
-	Count  int           `json:"count"` // how many there are
-	Took   time.Duration `json:"-"`
-	TookMs float64       `json:"tookMs"` // milliseconds
-	Error  string        `json:"error,omitempty"`
-	Left   string        `json:"left,omitempty"` // why it was left out
+	Part   Part    `json:"part"`
+	Count  int     `json:"count"`  // how many there are
+	TookMs float64 `json:"tookMs"` // milliseconds
+	Error  string  `json:"error,omitempty"`
+	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
 // Gather reads the parts, with all that these need. What can't be read stands in the
 // snapshot as failed; the error is of a context that has ended.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
-	rate := src.Rate
-	if rate == 0 {
-		rate = usualRate
-	}
 	g := &gathering{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
 		s: &Snapshot{Time: src.Now, Cluster: src.Cluster, Region: src.Cloud.Region(), Given: closure(list), Failed: map[Part]error{}},
@@ -114,7 +107,7 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 		wait.Go(func() { g.read(reading, p) })
 	}
 	wait.Wait()
-	arrange(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
+	slices.SortStableFunc(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
 	return g.s, g.readings, ctx.Err()
 }
 
@@ -139,7 +132,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		g.mu.Lock()
 		// Of two kinds of load balancers one may be missing.
 		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
-			err = say.Errorf("the %s could not be read: %w", words[need], failed)
+			err = say.Errorf("the %s could not be read: %w", need.words(), failed)
 		}
 		g.mu.Unlock()
 	}
@@ -149,8 +142,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		r.Count, err = parts[p].read(ctx, g)
 		err = late(ctx, err)
 	}
-	r.Took = time.Since(began)
-	r.TookMs = milliseconds(r.Took)
+	r.TookMs = milliseconds(time.Since(began))
 	if err == nil && (p == Failures && g.s.Failures == nil || p == Delays && g.s.Delays == nil) {
 		r.Left = "no NATS is named in which they are kept"
 	}
@@ -212,7 +204,7 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 		g.apply(late(ctx, err))
 		err = nil
 	}
-	arrange(g.s.Services, func(a, b corev1.Service) int {
+	slices.SortStableFunc(g.s.Services, func(a, b corev1.Service) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return len(g.s.Services), err
@@ -313,7 +305,7 @@ func readNodes(ctx context.Context, g *gathering) (int, error) {
 			Status:     corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses},
 		})
 	}
-	arrange(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return len(list), err
 }
 
@@ -342,7 +334,7 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 		return nil
 	})
 	for _, list := range g.s.Events {
-		arrange(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
+		slices.SortStableFunc(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
 	}
 	return n, err
 }
@@ -616,7 +608,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 	g.mu.Unlock()
 	ids := sortedKeys(network)
 	answers := make([]error, len(ids))
-	g.each(Named, len(ids), func(i int) {
+	g.each(Named, len(ids), func(i int) int {
 		id := ids[i]
 		switch {
 		case !ccm.Identifier(id):
@@ -627,6 +619,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 			_, answers[i] = g.cloud.SLB.LoadBalancer(ctx, id)
 		}
 		answers[i] = late(ctx, answers[i])
+		return 1
 	})
 	g.s.Named = map[string]error{}
 	for i, id := range ids {
@@ -671,8 +664,8 @@ func (g *gathering) used() []*LoadBalancer {
 }
 
 // each calls read for each of n things, several at a time, also where the context has ended: read keeps its own errors, and
-// so it is known of which things nothing is known.
-func (g *gathering) each(p Part, n int, read func(i int)) {
+// so it is known of which things nothing is known. It returns the sum of what read counts.
+func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	done := 0
@@ -680,14 +673,16 @@ func (g *gathering) each(p Part, n int, read func(i int)) {
 		g.free <- struct{}{} // what is under way ends with the context
 		wait.Go(func() {
 			defer func() { <-g.free }()
-			read(i)
+			k := read(i)
 			mu.Lock()
 			defer mu.Unlock()
+			sum += k
 			done++
 			g.tell(p, done, n)
 		})
 	}
 	wait.Wait()
+	return sum
 }
 
 // failed notes that a part of a load balancer could not be read. One that the API
@@ -725,7 +720,7 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 		}
 	}
 	g.mu.Unlock()
-	g.each(Private, len(list), func(i int) {
+	return g.each(Private, len(list), func(i int) int {
 		b := list[i]
 		whole, err := g.cloud.SLB.LoadBalancer(ctx, b.ID)
 		b.CLB.Backends = whole.Backends
@@ -733,8 +728,8 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 			err = g.near(ctx, b, whole.Ports)
 		}
 		g.failed(ctx, b, Backends, err)
-	})
-	return len(list), nil
+		return 1
+	}), nil
 }
 
 // near reads the groups of a load balancer that stand behind its listeners.
@@ -770,8 +765,7 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 
 func readListeners(ctx context.Context, g *gathering) (int, error) {
 	list := g.used()
-	counts := make([]int, len(list))
-	g.each(Listeners, len(list), func(i int) {
+	return g.each(Listeners, len(list), func(i int) int {
 		b := list[i]
 		var err error
 		if b.NLB != nil {
@@ -779,32 +773,30 @@ func readListeners(ctx context.Context, g *gathering) (int, error) {
 		} else {
 			b.Listeners, err = g.cloud.SLB.Listeners(ctx, b.ID)
 		}
-		counts[i] = len(b.NetworkListeners) + len(b.Listeners)
 		g.failed(ctx, b, Listeners, err)
-	})
-	return sum(counts), nil
+		return len(b.NetworkListeners) + len(b.Listeners)
+	}), nil
 }
 
 func readGroups(ctx context.Context, g *gathering) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
-	counts := make([]int, len(list))
-	g.each(Groups, len(list), func(i int) {
+	n := g.each(Groups, len(list), func(i int) int {
 		b := list[i]
 		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 		for _, v := range groups {
 			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
 		}
-		counts[i] = len(groups)
 		g.failed(ctx, b, Groups, err)
+		return len(groups)
 	})
 	if g.Manifests != nil || !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
-		return sum(counts), nil // nobody has server groups, or nobody has them yet
+		return n, nil // nobody has server groups, or nobody has them yet
 	}
 	network, err := g.cloud.NLB.ServerGroups(ctx, ccm.ClusterTag, g.Cluster)
 	for _, v := range network {
 		g.s.ServerGroups = append(g.s.ServerGroups, Group{ID: v.ID, Name: v.Name})
 	}
-	return sum(counts) + len(network), err
+	return n + len(network), err
 }
 
 func readBackends(ctx context.Context, g *gathering) (int, error) {
@@ -823,8 +815,7 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 	for i := range g.s.ServerGroups {
 		list = append(list, place{&g.s.ServerGroups[i], nil})
 	}
-	counts := make([]int, len(list))
-	g.each(Backends, len(list), func(i int) {
+	return g.each(Backends, len(list), func(i int) int {
 		to := list[i].group
 		if list[i].of == nil {
 			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
@@ -848,9 +839,8 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 				to.Backends[k].Description = to.Name
 			}
 		}
-		counts[i] = len(to.Backends)
-	})
-	return sum(counts), nil
+		return len(to.Backends)
+	}), nil
 }
 
 // readGuards reads the security groups of the NLBs whose Services have source ranges: those that an NLB
@@ -880,10 +870,11 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	}
 	g.mu.Unlock()
 	marked := make([][]cloud.SecurityGroup, len(list))
-	g.each(Guards, len(list), func(i int) {
+	g.each(Guards, len(list), func(i int) int {
 		var err error
 		marked[i], err = g.cloud.ECS.SecurityGroups(ctx, ccm.NameTag, ccm.DefaultName(list[i].svc))
 		g.failed(ctx, list[i].b, Guards, err)
+		return 1
 	})
 	for i, found := range marked {
 		for _, group := range found {
@@ -893,9 +884,10 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	}
 	ids := sortedKeys(groups)
 	read := make([]Guarding, len(ids))
-	g.each(Guards, len(ids), func(i int) {
+	g.each(Guards, len(ids), func(i int) int {
 		group, err := g.cloud.ECS.SecurityGroup(ctx, ids[i])
 		read[i] = Guarding{SecurityGroup: group, Failed: late(ctx, err)}
+		return 1
 	})
 	for i, id := range ids {
 		groups[id] = read[i]
@@ -940,14 +932,6 @@ func readRoutes(ctx context.Context, g *gathering) (int, error) {
 		n += len(list)
 	}
 	return n, nil
-}
-
-func sum(list []int) int {
-	n := 0
-	for _, k := range list {
-		n += k
-	}
-	return n
 }
 
 // sortedKeys returns the keys of a map in order.

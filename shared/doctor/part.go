@@ -13,34 +13,39 @@ import (
 // it says otherwise.
 type Part string
 
-// The parts. Of Listeners, Groups and Backends each load balancer may fail by itself.
-const (
-	Services   Part = "services"                // of type LoadBalancer and NodePort, and those that the controller has not let go of
-	Endpoints  Part = "endpoints"               // of the Services
-	Nodes      Part = "nodes"                   //
-	Events     Part = "events"                  // of Services, and by whom those in the controller's name were written
-	Writers    Part = "admission policy"        // of who may write Events in the controller's name
-	Guard      Part = "guard"                   // the admission policy that stops irreversible edits
-	Protection Part = "ACK deletion protection" // of ACK's own, in the namespaces that the policy protects
-	Detail     Part = "cluster"                 // of the ACK cluster
-	Controller Part = "controller"              // its version, and how it signs
-	CLBs       Part = "CLBs"                    // of the region, with all their tags
-	NLBs       Part = "NLBs"                    // of the region
-	Named      Part = "named load balancers"    // that Services name and no list has, each asked for by its ID
-	Private    Part = "private CLBs"            // of the cluster's VPC that no Service uses, with what stands on them, and the default groups of all
-	Listeners  Part = "listeners"               // of the load balancers in use
-	Groups     Part = "backend groups"          // of the load balancers in use, with how many backends they have
-	Backends   Part = "backends"                // of these groups
-	Guards     Part = "security groups"         // of the NLBs of Services with source ranges, with their rules
-	VSwitches  Part = "vSwitches"               // of the cluster's VPC
-	Routes     Part = "routes"                  // of the cluster's VPC
-	Quotas     Part = "quotas"                  // of CLB, NLB and VPC
-	Rights     Part = "RAM permissions"         // of the controller's role
-	Policy     Part = "policy"                  // of the operator
-	Failures   Part = "failures"                // of Services, that the stream keeps; left out where none is named
-	Ingress    Part = "ingress controller"      // ACK's, which runs as a Deployment or a DaemonSet
-	Delays     Part = "measured delays"         // of syncs after lbremedy's changes, that the stream keeps; left out as Failures
+// The parts, by the words that sentences have for them. Of Listeners, Groups and Backends each load balancer may fail by itself.
+var (
+	Services   = part(say.F("services"))                // of type LoadBalancer and NodePort, and those that the controller has not let go of
+	Endpoints  = part(say.F("endpoints"))               // of the Services
+	Nodes      = part(say.F("nodes"))                   //
+	Events     = part(say.F("events"))                  // of Services, and by whom those in the controller's name were written
+	Writers    = part(say.F("admission policy"))        // of who may write Events in the controller's name
+	Guard      = part(say.F("guard"))                   // the admission policy that stops irreversible edits
+	Protection = part(say.F("ACK deletion protection")) // of ACK's own, in the namespaces that the policy protects
+	Detail     = part(say.F("cluster"))                 // of the ACK cluster
+	Controller = part(say.F("controller"))              // its version, and how it signs
+	CLBs       = part(say.F("CLBs"))                    // of the region, with all their tags
+	NLBs       = part(say.F("NLBs"))                    // of the region
+	Named      = part(say.F("named load balancers"))    // that Services name and no list has, each asked for by its ID
+	Private    = part(say.F("private CLBs"))            // of the cluster's VPC that no Service uses, with what stands on them, and the default groups of all
+	Listeners  = part(say.F("listeners"))               // of the load balancers in use
+	Groups     = part(say.F("backend groups"))          // of the load balancers in use, with how many backends they have
+	Backends   = part(say.F("backends"))                // of these groups
+	Guards     = part(say.F("security groups"))         // of the NLBs of Services with source ranges, with their rules
+	VSwitches  = part(say.F("vSwitches"))               // of the cluster's VPC
+	Routes     = part(say.F("routes"))                  // of the cluster's VPC
+	Quotas     = part(say.F("quotas"))                  // of CLB, NLB and VPC
+	Rights     = part(say.F("RAM permissions"))         // of the controller's role
+	Policy     = part(say.F("policy"))                  // of the operator
+	Failures   = part(say.F("failures"))                // of Services, that the stream keeps; left out where none is named
+	Ingress    = part(say.F("ingress controller"))      // ACK's, which runs as a Deployment or a DaemonSet
+	Delays     = part(say.F("measured delays"))         // of syncs after lbremedy's changes, that the stream keeps; left out as Failures
 )
+
+func part(words say.Text) Part { return Part(words.String()) }
+
+// words returns what sentences call the part.
+func (p Part) words() say.Text { return say.Text{{Format: string(p)}} }
 
 // parts says how each part is read, and what that takes beside what the parts that it
 // needs take. A reader returns how many there are.
@@ -115,33 +120,4 @@ func reads(list []Part) []grant.Grant {
 		all = append(all, parts[p].reads...)
 	}
 	return grant.Set(all)
-}
-
-// words are the parts as sentences name them.
-var words = map[Part]say.Text{
-	Services:   say.F("services"),
-	Endpoints:  say.F("endpoints"),
-	Nodes:      say.F("nodes"),
-	Events:     say.F("events"),
-	Writers:    say.F("admission policy"),
-	Guard:      say.F("guard"),
-	Protection: say.F("ACK deletion protection"),
-	Detail:     say.F("cluster"),
-	Controller: say.F("controller"),
-	CLBs:       say.F("CLBs"),
-	NLBs:       say.F("NLBs"),
-	Named:      say.F("named load balancers"),
-	Private:    say.F("private CLBs"),
-	Listeners:  say.F("listeners"),
-	Groups:     say.F("backend groups"),
-	Backends:   say.F("backends"),
-	Guards:     say.F("security groups"),
-	VSwitches:  say.F("vSwitches"),
-	Routes:     say.F("routes"),
-	Quotas:     say.F("quotas"),
-	Rights:     say.F("RAM permissions"),
-	Policy:     say.F("policy"),
-	Failures:   say.F("failures"),
-	Ingress:    say.F("ingress controller"),
-	Delays:     say.F("measured delays"),
 }

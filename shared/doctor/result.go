@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -78,8 +77,8 @@ func Examine(s *Snapshot, checks []*Check) Result {
 		f := &r.Findings[i]
 		f.Text, f.Do = f.Text.Map(event.Redact), f.Do.Map(event.Redact)
 	}
-	arrange(r.Findings, order)
-	arrange(r.Unknown, func(a, b Unknown) int {
+	slices.SortStableFunc(r.Findings, order)
+	slices.SortStableFunc(r.Unknown, func(a, b Unknown) int {
 		return cmp.Or(cmp.Compare(a.Check, b.Check), cmp.Compare(a.About.String(), b.About.String()))
 	})
 	r.Unknown = slices.CompactFunc(r.Unknown, func(a, b Unknown) bool {
@@ -150,9 +149,6 @@ func (r Result) Worst() (Severity, bool) {
 	return slices.MaxFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) }).Severity, true
 }
 
-// looked reports whether the check was asked.
-func (r Result) looked(check string) bool { return slices.Contains(r.Checks, check) }
-
 // In returns the result with its sentences in a language, in which they stay.
 func (r Result) In(l *say.Language) Result {
 	r.Findings, r.Unknown = slices.Clone(r.Findings), slices.Clone(r.Unknown)
@@ -175,10 +171,4 @@ func (r Result) untold(check string, about About) []string {
 		}
 	}
 	return why
-}
-
-// arrange sorts a list, and keeps what is equal as it stands. slices.SortFunc is
-// compiled for each type anew, which the doctor's program has no room for.
-func arrange[T any](list []T, compare func(a, b T) int) {
-	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

@@ -43,8 +43,7 @@ import (
 // Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
 // know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
-// checks, those that are gone too where their cases are to be closed, and the keys state.*.*, engine.*.*,
-// claim.<event.DoctorLock>* and event.DoctorKey.
+// checks, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
 	Cloud  *cloud.Reader // what it reads of the account
@@ -151,7 +150,6 @@ type matter struct {
 	was      *standing // nil: no case of it stands
 	blind    bool      // whether what stood still does can't be told
 	over     string    // why there is nothing to find; empty: there may be
-	dropped  bool      // the check is there no more
 }
 
 // stands reports whether there is something to tell people of.
@@ -193,7 +191,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		p = &ScheduledRun{Env: &env, Cloud: p.Cloud, Checks: p.Checks}
 	}
 	now := p.now()
-	open, server, err := p.open(ctx)
+	open, server, err := p.open(ctx, r.Checks)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -204,13 +202,8 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	out := RunResult{Result: r}
 	ids := map[string]bool{}
 	var errs []error
-	var dropped []*matter
 	for _, subject := range sortedKeys(all) {
 		m := all[subject]
-		if m.dropped {
-			dropped = append(dropped, m)
-			continue
-		}
 		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
 			out.Stands++
 			continue
@@ -235,47 +228,17 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 			}
 		}
 	}
-	p.drop(ctx, s, dropped, ids, &out)
 	return out, errors.Join(errs...)
 }
 
-// drop closes the cases of checks that there are no more. Where NATS does not let this
-// program write them any more, a person does: nothing else waits for it.
-func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, out *RunResult) {
-	for i, m := range list {
-		done, err := p.journal(ctx, s, m, ids)
-		switch {
-		case err != nil && !errors.Is(err, stream.ErrConflict):
-			out.Stands += len(list) - i
-			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case,
-				"error", event.Redact(err.Error()))
-			return
-		case err != nil || !done:
-			out.Stands++
-		default:
-			out.Closed++
-		}
-	}
-}
-
-// open returns the cases of the doctor that stand, by subject, and the time at which
+// open returns the cases of these checks that stand, by subject, and the time at which
 // the newest record of all was stored. A record that can't be read is passed over: a
 // finding that stands is told anew in its place.
-func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Time, error) {
+func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*standing, time.Time, error) {
 	var newest time.Time
-	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", "*"))
-	if err != nil {
-		return nil, newest, fmt.Errorf("read which cases stand: %w", err)
-	}
-	classes := map[string]bool{} // also those of checks that there are no more
-	for _, subject := range subjects {
-		if class := subject[strings.LastIndexByte(subject, '.')+1:]; strings.HasPrefix(class, ClassPrefix) {
-			classes[class] = true
-		}
-	}
 	open := map[string]*standing{}
-	for _, class := range sortedKeys(classes) {
-		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", class), func(m stream.Message) error {
+	for _, check := range checks {
+		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", ClassPrefix+check), func(m stream.Message) error {
 			if m.Time.After(newest) {
 				newest = m.Time
 			}
@@ -325,8 +288,6 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing)
 		}
 		m.was = was
 		switch {
-		case !r.looked(m.check):
-			m.dropped, m.over = true, "The doctor does not look for this any more."
 		case s.without(m.about):
 			m.over = "The Service is gone."
 		case len(r.untold(m.check, m.about)) > 0:
@@ -335,7 +296,7 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing)
 		}
 	}
 	for _, m := range all {
-		arrange(m.findings, order)
+		slices.SortStableFunc(m.findings, order)
 	}
 	return all
 }

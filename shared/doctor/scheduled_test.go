@@ -86,8 +86,6 @@ func TestScheduledRun(t *testing.T) {
 		{"all gone", of(nil), 0, 2, 0, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ",
 			"doctor-room load balancer lb-1 gone:  / "}},
 		{"and back", of(nil, lb), 1, 0, 1, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ", room}},
-		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"doctor-cordoned shop/web gone:  / ",
-			"doctor-cordoned shop/web gone:  / ", "doctor-room load balancer lb-1 gone:  / "}},
 	} {
 		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
 		if err != nil {
@@ -275,7 +273,6 @@ func TestScheduledRunBoundaries(t *testing.T) {
 			gone, 0, 1, 2},
 		"of such a fix, and it can't be told": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "doctor-cordoned", func(*event.Record) {}) }, 0, nil,
 			blind, 0, 0, 1},
-		"a check that there is no more": {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "doctor-gone", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
 		"a class writes to the Service": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Minute, nil, stands, 0, 0, 1},

@@ -174,10 +174,10 @@ type Group struct {
 func (s *Snapshot) Err(list ...Part) error {
 	for _, p := range list {
 		if err := s.Failed[p]; err != nil {
-			return say.Errorf("the %s could not be read: %w", words[p], err)
+			return say.Errorf("the %s could not be read: %w", p.words(), err)
 		}
 		if !slices.Contains(s.Given, p) {
-			return say.Errorf("the %s were not asked for", words[p])
+			return say.Errorf("the %s were not asked for", p.words())
 		}
 	}
 	return nil
@@ -187,7 +187,7 @@ func (s *Snapshot) Err(list ...Part) error {
 func (b *LoadBalancer) Err(list ...Part) error {
 	for _, p := range list {
 		if err := b.Failed[p]; err != nil {
-			return say.Errorf("the %s of %s could not be read: %w", words[p], b.ID, err)
+			return say.Errorf("the %s of %s could not be read: %w", p.words(), b.ID, err)
 		}
 	}
 	return nil

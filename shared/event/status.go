@@ -18,7 +18,6 @@ const (
 	Rejected      Status = "rejected"       // Planned, and a person has rejected the plan
 	Recovered     Status = "recovered"      // Gone
 	NotOurs       Status = "foreign"        // Foreign
-	FixUndone     Status = "fix-undone"     // Fixed, and the undo of another case has taken the fix away
 	Writing       Status = "writing"        // a run applies the plan
 	Erred         Status = "error"          // a run ended with an error and left no record
 )

@@ -15,9 +15,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Log returns the logger that the flags ask for.
@@ -95,26 +97,46 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// Prepare connects to what a fix takes. Without --apply the stream is not needed, but
-// where one is known a plan is judged as with it: by the policy in force, pauses, budgets
-// and the journal. The caller closes the stream of the environment, if it has one.
+// Prepare connects to what a fix takes. With apply it takes the stream, and the policy that is in force at each write. Without it the
+// stream is not needed, but where one is known a plan is judged as with it: by the policy in force, pauses, budgets and the journal. The
+// policy that a file has counts in the place of the one in force. The caller closes the stream of the environment, if it has one.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.Connection, error) {
-	if apply {
-		return p.Connect(ctx, file)
-	}
+	var given *policyfile.Source
 	if file != "" {
-		if _, err := p.ReadPolicy(ctx, file); err != nil {
+		var err error
+		if given, _, err = p.readPolicy(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	var s *stream.Stream
+	if apply {
+		var err error
+		if s, err = p.Stream(ctx); err != nil {
 			return nil, err
 		}
 	}
 	env, err := p.Look(ctx, p.Host())
-	if err != nil {
+	switch {
+	case err != nil && s != nil:
+		s.Close()
 		return nil, err
+	case err != nil:
+		return nil, err
+	case s != nil:
+		env.Stream = s
+		p.NotePause(ctx, s)
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+			v, _, err := InForce(ctx, s, env.Cluster)
+			return v.Policy, err
+		}
+	default:
+		p.beside(ctx, env, file)
 	}
-	p.beside(ctx, env, file)
-	if err := p.SetPolicy(env, file, nil); err != nil {
-		Close(env)
-		return nil, err
+	if given != nil {
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+			v, err := given.Read(ctx)
+			return v.Policy, err
+		}
 	}
 	return env, nil
 }
@@ -149,28 +171,4 @@ func Close(env *host.Connection) {
 	if env != nil && env.Stream != nil {
 		env.Stream.Close()
 	}
-}
-
-// Connect connects to the cluster, the cloud and the stream.
-func (p *Program) Connect(ctx context.Context, policyPath string) (*host.Connection, error) {
-	if policyPath != "" {
-		if _, err := p.ReadPolicy(ctx, policyPath); err != nil {
-			return nil, err
-		}
-	}
-	s, err := p.Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	env, err := p.Look(ctx, p.Host())
-	if err == nil {
-		env.Stream = s
-		err = p.SetPolicy(env, policyPath, s)
-	}
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
-	p.NotePause(ctx, s)
-	return env, nil
 }

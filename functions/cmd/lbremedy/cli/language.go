@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/text/language"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -56,22 +56,13 @@ func (p *Program) Tell(t say.Text) string { return t.In(p.Language()) }
 // Reads returns the program for a request of a browser: in the first language that the browser
 // asks for and that there is, or else in the program's own.
 func (p *Program) Reads(h http.Header) *Program {
-	best, at := "", 0.0
-	for part := range strings.SplitSeq(h.Get("Accept-Language"), ",") {
-		tag, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
-		q := 1.0
-		if text, ok := strings.CutPrefix(strings.TrimSpace(weight), "q="); ok {
-			q, _ = strconv.ParseFloat(text, 64) // 0 of what is no number: it is not wanted
-		}
-		base, _, _ := strings.Cut(strings.ToLower(tag), "-")
-		if slices.Contains(languages, base) && q > at {
-			best, at = base, q
+	tags, _, _ := language.ParseAcceptLanguage(h.Get("Accept-Language")) // a header that says nothing asks for nothing
+	for _, tag := range tags {
+		if base, _ := tag.Base(); slices.Contains(languages, base.String()) {
+			own := *p
+			own.language = base.String()
+			return &own
 		}
 	}
-	if best == "" {
-		return p
-	}
-	own := *p
-	own.language = best
-	return &own
+	return p
 }

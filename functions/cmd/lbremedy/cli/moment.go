@@ -1,25 +1,17 @@
 package cli
 
 import (
-	"math"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Duration reads a duration as time.ParseDuration does, or a number of days, such as 7d.
+// Duration reads a duration such as 90m or 7d.
 func Duration(s string) (time.Duration, error) {
-	days, ok := strings.CutSuffix(s, "d")
-	if !ok {
-		return time.ParseDuration(s)
-	}
-	n, err := strconv.ParseFloat(days, 64)
-	if err != nil || !(math.Abs(n) < 100_000) { // more than a duration can hold, or no number
-		return 0, say.Errorf("%q is not a number of days", days)
-	}
-	return time.Duration(n * 24 * float64(time.Hour)), nil
+	d, err := model.ParseDuration(s)
+	return time.Duration(d), err
 }
 
 // A Moment is a flag for a point in time: how long ago, or when.
@@ -37,7 +29,7 @@ func (m *Moment) Type() string { return "time" }
 // Set reads how long ago, such as 90m or 7d, or a date or time of RFC 3339.
 func (m *Moment) Set(s string) error {
 	m.text = s
-	if d, err := Duration(s); err == nil && d >= 0 {
+	if d, err := Duration(s); err == nil {
 		m.Time = time.Now().Add(-d)
 		return nil
 	}

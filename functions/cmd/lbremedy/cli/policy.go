@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -44,15 +43,20 @@ func (p *Program) PolicySource(named string) (*policyfile.Source, error) {
 
 // ReadPolicy reads the policy that --policy names.
 func (p *Program) ReadPolicy(ctx context.Context, named string) (policy.Version, error) {
+	_, v, err := p.readPolicy(ctx, named)
+	return v, err
+}
+
+func (p *Program) readPolicy(ctx context.Context, named string) (*policyfile.Source, policy.Version, error) {
 	source, err := p.PolicySource(named)
 	if err != nil {
-		return policy.Version{}, err
+		return nil, policy.Version{}, err
 	}
 	v, err := source.Read(ctx)
 	if err != nil && ctx.Err() == nil {
 		err = command.Mistake{Err: err}
 	}
-	return v, err
+	return source, v, err
 }
 
 // InForce returns the policy that the engine of a cluster reports. Until an engine has reported one, it is observe mode. If the
@@ -73,26 +77,4 @@ func InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Vers
 		return policy.Version{}, told, say.Errorf("this release cannot read the policy in force, from %s: %w", told.Source, err)
 	}
 	return v, told, nil
-}
-
-// SetPolicy makes the environment answer with the policy that --policy names, or else with the one in force in the stream,
-// or else with observing.
-func (p *Program) SetPolicy(env *host.Connection, named string, s *stream.Stream) error {
-	switch {
-	case named != "":
-		source, err := p.PolicySource(named)
-		if err != nil {
-			return err
-		}
-		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
-			v, err := source.Read(ctx)
-			return v.Policy, err
-		}
-	case s != nil:
-		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
-			v, _, err := InForce(ctx, s, env.Cluster)
-			return v.Policy, err
-		}
-	}
-	return nil
 }

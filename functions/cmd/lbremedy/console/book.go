@@ -16,10 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
-	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -86,10 +84,6 @@ type past struct {
 // A standing is how a cluster stands beside its cases.
 type standing struct {
 	status.Status
-	Version policy.Version // in force
-	Told    policy.InForce // of it
-	Places  control.Left
-	NoRoom  string    // why the places are not known
 	counted time.Time // when exporter and backlog were looked at
 }
 
@@ -293,23 +287,18 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 		}
 		b.mu.Unlock()
 		st.Status = status.Of(ctx, b.p, s, cluster, b.tally(h, cluster), before)
-		var err error
-		if st.Version, st.Told, err = cli.InForce(ctx, s, cluster); err == nil {
-			b := st.Version.Policy.Budgets
-			st.Places, err = control.PlacesLeft(ctx, s, cluster, cli.Classes(), b.OfClass(), b.OfCluster)
-		}
-		if err != nil {
-			st.NoRoom = said(err)
-		}
 		list = append(list, st)
 	}
 	return list, nil
 }
 
-// tally counts the cases of a cluster; of all with "".
+// tally counts the cases of a cluster; of all with "". Without a shelf it counts those of the book.
 func (b *book) tally(h *shelf, cluster string) journal.Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if h = cmp.Or(h, b.shelf); h == nil {
+		return journal.Tally{}
+	}
 	return h.tally(cluster, b.p.Now().Add(-lately))
 }
 

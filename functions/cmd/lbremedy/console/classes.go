@@ -7,6 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -40,20 +41,15 @@ func (r classRow) Span() say.Text {
 }
 
 // worked counts the cases of a class in the last 30 days.
-type worked struct{ Cases, Fixed, Synced, Recovered, Failed, Asked int }
+type worked struct {
+	Cases, Asked int
+	journal.Tally
+}
 
 func (w *worked) count(s event.Status) {
 	w.Cases++
-	switch s {
-	case event.Status(event.Fixed):
-		w.Fixed++
-	case event.Status(event.Synced):
-		w.Synced++
-	case event.Recovered:
-		w.Recovered++
-	case event.Status(event.Failed):
-		w.Failed++
-	case event.NeedsApproval, event.NeedsAction:
+	w.Ended(s)
+	if s == event.NeedsApproval || s == event.NeedsAction {
 		w.Asked++
 	}
 }

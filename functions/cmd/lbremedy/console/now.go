@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/shared/control"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -96,9 +95,8 @@ func (s *server) now(r *http.Request) (page, error) {
 	for _, c := range s.book.newest(func(c *past) bool { return c.Status == event.Status(event.Failed) }) {
 		failed[c.Cluster]++
 	}
-	var all journal.Tally
 	for _, c := range s.book.clusters() {
-		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.Version.Policy)), OfClass: c.Version.Policy.Budgets.OfClass()}
+		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.InForce.Policy)), OfClass: c.InForce.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {
 			if left < now.OfClass {
 				now.Classes = append(now.Classes, room{class, left})
@@ -106,13 +104,13 @@ func (s *server) now(r *http.Request) (page, error) {
 		}
 		slices.SortFunc(now.Classes, func(x, y room) int { return x.Left - y.Left })
 		b.Clusters = append(b.Clusters, now)
-		all = sum(all, *c.Cases)
 		for _, one := range now.alarms(failed[c.Cluster]) { // a pause of all clusters is said once
 			if !slices.ContainsFunc(b.Alarms, func(have alarm) bool { return have.Text.String() == one.Text.String() }) {
 				b.Alarms = append(b.Alarms, one)
 			}
 		}
 	}
+	all := s.book.tally(nil, "")
 	b.Unread = all.Unread
 	b.Open = []tile{
 		{all.NeedsApproval, word("need approval"), "/cases?result=needs-approval"}, {all.NeedsAction, word("need action"), "/questions"},
@@ -136,13 +134,4 @@ func (s *server) now(r *http.Request) (page, error) {
 	b.Lately = s.book.newest(func(*past) bool { return true })
 	b.Lately = b.Lately[:min(len(b.Lately), 10)]
 	return page{Title: word("Now"), name: "now", Body: b}, nil
-}
-
-// sum adds counts.
-func sum(x, y journal.Tally) journal.Tally {
-	return journal.Tally{
-		NeedsApproval: x.NeedsApproval + y.NeedsApproval, NeedsAction: x.NeedsAction + y.NeedsAction, Waiting: x.Waiting + y.Waiting,
-		Planned: x.Planned + y.Planned, Running: x.Running + y.Running, Fixed: x.Fixed + y.Fixed, Synced: x.Synced + y.Synced, Recovered: x.Recovered + y.Recovered,
-		Failed: x.Failed + y.Failed, Unread: max(x.Unread, y.Unread),
-	}
 }

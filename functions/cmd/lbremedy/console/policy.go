@@ -29,16 +29,16 @@ func (s *server) policy(r *http.Request) (page, error) {
 	if !ok {
 		return page{Title: word("Policy"), name: "policy", Body: b}, nil
 	}
-	b.Cluster, b.Says = now.Cluster, tell(permission.Describe(now.Version.Policy))
+	b.Cluster, b.Says = now.Cluster, tell(permission.Describe(now.InForce.Policy))
 	if why, unknown := now.Unknown["mode"]; unknown {
 		return page{}, errors.New("the policy in force is unknown: " + why)
 	}
 	if now.Told.Version != "" {
 		b.Origin = tell(permission.Origin(now.Told))
 	}
-	for _, rule := range now.Version.Policy.Rules {
+	for _, rule := range now.InForce.Policy.Rules {
 		b.Rules = append(b.Rules, ruleRow{rule.String(), tell(permission.Told(rule))})
 	}
-	b.File = now.Version.Text
+	b.File = now.InForce.Text
 	return page{Title: word("Policy"), name: "policy", Body: b}, nil
 }

@@ -179,7 +179,7 @@ var signs = map[string]sign{
 	string(event.Fixed): {"good", "✓", word("fixed")}, string(event.Synced): {"good", "✓", word("synced")},
 	string(event.Recovered): {"good", "↺", word("recovered")}, "ok": {"good", "✓", word("ok")},
 	string(event.NeedsApproval): {"ask", "?", word("needs-approval")}, string(event.NeedsAction): {"ask", "!", word("needs-action")},
-	"waits": {"ask", "?", word("waits")}, "warning": {"ask", "!", word("warning")}, string(event.FixUndone): {"ask", "↶", word("fix-undone")},
+	"waits": {"ask", "?", word("waits")}, "warning": {"ask", "!", word("warning")},
 	string(event.Waiting): {"busy", "…", word("waiting")}, string(event.Unsettled): {"busy", "…", word("unsettled")},
 	string(event.Writing): {"busy", "✎", word("writing")}, string(event.Planned): {"plain", "○", word("planned")},
 	string(event.Failed): {"bad", "✕", word("failed")}, string(event.Erred): {"bad", "✕", word("error")},

@@ -23,7 +23,6 @@ type Case struct {
 	LastSeen  time.Time    `json:"lastSeen,omitzero"`  // when the failure was last seen
 	Seen      *Repeats     `json:"seen,omitempty"`     // how often runs in a row have ended so; absent: once
 	NextStep  string       `json:"nextStep,omitempty"` // what a person does next
-	UndoneBy  string       `json:"undoneBy,omitempty"` // ID of the case whose undo has taken away the fix of this one
 	WaitMs    float64      `json:"waitMs,omitempty"`   // milliseconds until the case is looked at again
 	TimingsMs *Timings     `json:"timingsMs,omitempty"`
 	event.Record
@@ -31,8 +30,6 @@ type Case struct {
 	// Left out: the journal has them in nanoseconds.
 	Wait    *struct{} `json:"wait,omitempty"`
 	Timings *struct{} `json:"timings,omitempty"`
-
-	lost event.Record // that undo
 }
 
 // Timings say how long each phase of a run took, and the controller, in milliseconds.

@@ -29,7 +29,7 @@ type Filter struct {
 	words            []string // that results may be
 	scope            cli.Scope
 	id               string // of a case, or the beginning of one
-	since, Until     cli.Moment
+	since            cli.Moment
 	open             bool
 }
 
@@ -45,7 +45,7 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 
 // outcomeFlags adds the flags that choose cases, and by how they stand.
 func (f *Filter) outcomeFlags(cmd *cobra.Command) {
-	for _, s := range slices.Concat(event.Statuses, []event.Status{event.Writing, event.FixUndone}) {
+	for _, s := range append(slices.Clone(event.Statuses), event.Writing) {
 		f.words = append(f.words, string(s))
 	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
@@ -94,12 +94,7 @@ func (f *Filter) record(r event.Record) bool {
 		return false // nothing has failed: who wants to see them asks for the Service
 	}
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
-		(f.result(r.Status()) || r.Result.Worked() && f.result(event.FixUndone)) && (!f.open || IsOpen(r))
-}
-
-// result reports whether the filter means what stands so.
-func (f *Filter) result(s event.Status) bool {
-	return len(f.results) == 0 || slices.Contains(f.results, string(s))
+		(len(f.results) == 0 || slices.Contains(f.results, string(r.Status()))) && (!f.open || IsOpen(r))
 }
 
 // caseFilter returns the subjects of the journal that the global flags and these classes mean.

@@ -165,7 +165,7 @@ func TestReport(t *testing.T) {
 	fixed.Steps[0].Step = json.RawMessage(`{"set":{"` + key + `vswitch-id":"vsw-b"},"remove":["` + key + `zone-maps"],"was":{"` + key + `zone-maps":"h:vsw-a"}}`)
 	fixed.Steps[0].Undo.Text = say.Literal("annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id")
 	fixed.Steps = append(fixed.Steps,
-		event.StepRecord{Kind: "listener", Text: say.Literal("let listener 80/tcp of lb-1 use the group rsp-2"), Risk: "high",
+		event.StepRecord{Kind: "move-listener", Text: say.Literal("let listener 80/tcp of lb-1 use the group rsp-2"), Risk: "high",
 			Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
 		event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low", Wakes: true, Step: json.RawMessage(`{"after":60000000000}`)})
 	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, say.Literal("Fix mode applies plans up to high risk. The risk of this plan is high.")

@@ -19,16 +19,6 @@ import (
 func ls(p *cli.Program) *cobra.Command {
 	var f Filter
 	var all, writes, watch bool
-	order := cli.Order[Case]{Columns: map[string]func(a, b Case) int{
-		"case":    func(a, b Case) int { return strings.Compare(a.Case, b.Case) },
-		"cluster": func(a, b Case) int { return strings.Compare(a.Cluster, b.Cluster) },
-		"service": func(a, b Case) int { return strings.Compare(a.Service.String(), b.Service.String()) },
-		"class":   func(a, b Case) int { return strings.Compare(a.Class, b.Class) },
-		"result":  func(a, b Case) int { return strings.Compare(string(a.Result), string(b.Result)) },
-		"age":     func(a, b Case) int { return b.FirstSeen.Compare(a.FirstSeen) },
-		"finding": func(a, b Case) int { return strings.Compare(a.Finding.String(), b.Finding.String()) },
-		"time":    func(a, b Case) int { return b.At.Compare(a.At) },
-	}}
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List cases: the newest of each Service and class",
@@ -36,10 +26,9 @@ func ls(p *cli.Program) *cobra.Command {
 the latest change. With --all older cases too, which reads the whole journal.
 
 RESULT is how the last run on the case ended, or "writing" while a plan is applied: a case
-that needs approval has a plan to approve, one that needs action has none. The fix of a
-case that is "fix-undone" was taken away by the undo of another case. AGE counts from the
-first failure of the case, through pauses and retries. A case that returns unchanged adds
-nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
+that needs approval has a plan to approve, one that needs action has none. AGE counts from
+the first failure of the case, through pauses and retries. A case that returns unchanged
+adds nothing to the journal: SEEN counts how often it was diagnosed, if more than once.
 
 The table shows the start of a case ID, which every command accepts. At a terminal it fits
 the screen and cuts long texts; in a pipe it cuts nothing. -o wide shows everything, with
@@ -54,7 +43,7 @@ one line for each request. -o wide also says who, and what to look for in Action
 the audit log of the cluster: the request ID, or the resource version after the write.
 Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		Example: `  lbremedy ls --open
-  lbremedy ls --class vswitch-ip-exhausted --since 24h --sort-by age
+  lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls --writes --since 24h
   lbremedy ls --watch --result needs-approval,failed
   lbremedy ls --result needs-approval -o jsonpath='{range [*]}{.case}{"\n"}{end}'
@@ -67,14 +56,8 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			switch {
 			case writes && (all || f.open || len(f.results) > 0):
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
-			case order.String() != "" && (watch || writes):
-				return command.Wrong("--sort-by sorts cases: leave out --watch and --writes")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
-			case watch && slices.Contains(f.results, string(event.FixUndone)):
-				return command.Wrong("--watch: no record says %s: leave it out of --result", event.FixUndone)
-			case !writes && !f.Until.IsZero():
-				return command.Wrong("--until is for --writes")
 			}
 			s, err := p.Stream(cmd.Context())
 			if err != nil {
@@ -102,15 +85,10 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 				list = append(list, h.Last())
 			}
 			seen, err := countSeen(cmd.Context(), p, s, "*", list)
-			if err == nil {
-				err = tellLost(cmd.Context(), p, s, seen)
-			}
 			if err != nil {
 				return err
 			}
-			seen = slices.DeleteFunc(seen, func(c Case) bool { return !f.result(c.Result) })
 			slices.SortStableFunc(seen, func(a, b Case) int { return cmp.Compare(urgency(a.Result), urgency(b.Result)) })
-			order.Sort(seen)
 			if len(seen) == 0 {
 				if err := p.NoteNone(cmd.Context(), s, cli.Chosen(cmd, say.F("case"))); err != nil {
 					return err
@@ -122,9 +100,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	f.FailureFlags(p, cmd)
 	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
-	cmd.Flags().Var(&f.Until, "until", "with --writes: only what was written until this `time`")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
-	order.Add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")
 	return cmd

@@ -14,7 +14,7 @@ func urgency(s event.Status) int {
 	switch {
 	case s == event.NeedsApproval, s == event.NeedsAction, s == event.Status(event.Failed):
 		return 0
-	case s == event.Status(event.Planned), s == event.FixUndone:
+	case s == event.Status(event.Planned):
 		return 1
 	case s.Open():
 		return 2
@@ -35,6 +35,5 @@ var colours = map[event.Status]cli.Colour{
 	event.Status(event.Fixed): cli.Green, event.Recovered: cli.Green,
 	event.Status(event.Planned): cli.Cyan, event.Rejected: cli.Cyan, event.Status(event.Undone): cli.Cyan, event.Status(event.Superseded): cli.Cyan,
 	event.NeedsApproval: cli.Yellow, event.NeedsAction: cli.Yellow, event.Status(event.Waiting): cli.Yellow, event.Status(event.Unsettled): cli.Yellow,
-	event.FixUndone:            cli.Yellow,
 	event.Status(event.Failed): cli.Red, event.Erred: cli.Red,
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 // ByPerson begins the message of a case that a person begins and no failure.
@@ -90,7 +90,6 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	}
 	add(p.Phrase("Timings"), timings(p, r.Timings))
 	if !dry {
-		add(p.Phrase("Course"), course(p, r))
 		add(p.Phrase("Trace"), traceOf(p, r))
 	}
 	return all
@@ -248,121 +247,73 @@ func (d Difference) of(value string) string {
 	return d.Key + " " + value
 }
 
-// differences tell what a step changes. Steps keep what stood there under "was", as one value
-// or as one by key, where a key that is not there was absent; and what they write under a name
-// that says what it is.
+// differences tell what a step changes; nothing of a step that this release cannot read.
 func differences(of event.StepRecord) []Difference {
-	step := of.Step
-	var s struct {
-		Set           map[string]string
-		Names, Remove []string
-		Was           json.RawMessage
-		Key, Value    string
-		Listener      struct {
-			Port                   int
-			Protocol, VServerGroup string
-		}
-		Ports []struct {
-			Port    int
-			To, Was json.RawMessage
-		}
-		Adds                 []string
-		Namespace, Pod, Node string
+	one := func(key, before, after string) []Difference {
+		return []Difference{{key, cmp.Or(before, "nothing"), cmp.Or(after, "nothing")}}
 	}
-	if json.Unmarshal(step, &s) != nil {
+	decoded, err := step.Decode(of.Kind, of.Step)
+	if err != nil {
 		return nil
 	}
-	listener, group := fmt.Sprintf("%s:%d", s.Listener.Protocol, s.Listener.Port), cmp.Or(s.Listener.VServerGroup, "default")
-	switch of.Kind {
-	case "create-listener":
-		return []Difference{{listener, "absent", group}}
-	case "delete-listener":
-		return []Difference{{listener, group, "absent"}}
-	case "tag-lb":
-		return []Difference{{s.Key, "absent", s.Value}}
-	case "untag-lb":
-		return []Difference{{s.Key, s.Value, "absent"}}
-	case "policy-version":
-		return []Difference{{"Allow", "absent", strings.Join(s.Adds, ", ")}}
-	case "protect":
-		return []Difference{{"DeleteProtection", "off", "on"}}
-	case "unprotect":
-		return []Difference{{"DeleteProtection", "on", "off"}}
-	case "evict":
-		return []Difference{{"Pod " + s.Namespace + "/" + s.Pod, s.Node, "absent"}}
-	case "clear-status":
-		var was []struct{ IP, Hostname string }
-		if json.Unmarshal(s.Was, &was) != nil || len(was) == 0 {
-			return nil
+	switch s := decoded.(type) {
+	case step.Annotate:
+		return annotations(s.Was, s.Set, s.Remove)
+	case step.Convert:
+		return annotations(s.Was, s.Set, s.Remove)
+	case step.RemoveAnnotation:
+		return annotations(s.Was, nil, s.Names)
+	case step.CreateListener:
+		return one(ccm.ClassicListener(s.Listener).String(), "absent", cmp.Or(s.Listener.VServerGroup, "default"))
+	case step.DeleteListener:
+		return one(ccm.ClassicListener(s.Listener).String(), cmp.Or(s.Listener.VServerGroup, "default"), "absent")
+	case step.MoveListener:
+		return one("", s.Was, s.Group)
+	case step.TagLB:
+		return one(s.Key, "absent", s.Value)
+	case step.UntagLB:
+		return one(s.Key, s.Value, "absent")
+	case step.PolicyVersion:
+		return one("Allow", "absent", strings.Join(s.Adds, ", "))
+	case step.ApplyQuota:
+		return one("", say.Figure(s.Was), say.Figure(s.To))
+	case step.Protect:
+		return one("DeleteProtection", "off", "on")
+	case step.Unprotect:
+		return one("DeleteProtection", "on", "off")
+	case step.Evict:
+		return one("Pod "+s.Namespace+"/"+s.Pod, s.Node, "absent")
+	case step.ClearStatus:
+		if len(s.Was) > 0 {
+			return one("", cmp.Or(s.Was[0].IP, s.Was[0].Hostname), "nothing")
 		}
-		return []Difference{{"", cmp.Or(was[0].IP, was[0].Hostname), "nothing"}}
-	case "target-ports":
+	case step.TargetPorts:
 		var list []Difference
 		for _, p := range s.Ports {
-			list = append(list, Difference{fmt.Sprintf("targetPort %d", p.Port), value(p.Was), value(p.To)})
+			list = append(list, one(fmt.Sprintf("targetPort %d", p.Port), p.Was.String(), p.To.String())...)
 		}
 		return list
 	}
-	var byKey map[string]string
-	if len(s.Set)+len(s.Names)+len(s.Remove) > 0 {
-		if len(s.Was) > 0 && json.Unmarshal(s.Was, &byKey) != nil {
-			return nil
-		}
-		var list []Difference
-		pair := func(key, after string) {
-			was, ok := byKey[key]
-			if !ok {
-				was = "absent"
-			}
-			list = append(list, Difference{strings.TrimPrefix(key, ccm.Prefix), was, after})
-		}
-		for _, key := range slices.Sorted(maps.Keys(s.Set)) {
-			pair(key, s.Set[key])
-		}
-		for _, key := range slices.Concat(s.Names, s.Remove) {
-			pair(key, "absent")
-		}
-		return list
-	}
-	if len(s.Was) == 0 || string(s.Was) == "null" {
-		return nil
-	}
-	one := Difference{Before: value(s.Was)}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(step, &all) != nil {
-		return []Difference{one}
-	}
-	for _, name := range []string{"to", "group", "version", "value"} {
-		if after, ok := all[name]; ok {
-			one.After = value(after)
-			break
-		}
-	}
-	return []Difference{one}
+	return nil
 }
 
-// value returns a JSON value as a person would write it.
-func value(data json.RawMessage) string {
-	var text string
-	if json.Unmarshal(data, &text) == nil {
-		return cmp.Or(text, "nothing")
-	}
-	return string(data)
-}
-
-// course tells when what happened, counted from the first failure.
-func course(p *cli.Program, r event.Record) string {
-	var parts []string
-	first := r.FirstFailure()
-	for _, at := range []struct {
-		what string
-		time time.Time
-	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {p.Tell(r.Status().Word()), r.At}} {
-		if !at.time.IsZero() && !first.IsZero() {
-			parts = append(parts, p.Phrase("%s after %s", at.what, cli.Short(max(0, at.time.Sub(first)))))
+// annotations tell what becomes of annotations that are set and removed; a key that was not there is missing in was.
+func annotations(was, set map[string]string, removed []string) []Difference {
+	var list []Difference
+	add := func(key, after string) {
+		before, ok := was[key]
+		if !ok {
+			before = "absent"
 		}
+		list = append(list, Difference{strings.TrimPrefix(key, ccm.Prefix), before, after})
 	}
-	return strings.Join(parts, ", ")
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		add(key, set[key])
+	}
+	for _, key := range removed {
+		add(key, "absent")
+	}
+	return list
 }
 
 // traceOf names the trace in which the run is told, and that of the event which opened the case.

@@ -99,9 +99,6 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	if err != nil {
 		return Story{}, err
 	}
-	if err := tellLost(ctx, p, s, seen[len(seen)-1:]); err != nil {
-		return Story{}, err
-	}
 	for i := range seen[:len(seen)-1] {
 		seen[i].NextStep = "" // it is past
 	}
@@ -111,8 +108,7 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	}
 	last := seen[len(seen)-1]
 	parts := append(fields(p, h.Last(), last.Seen),
-		Field{Name: p.Phrase("Fix"), Text: last.lostFix(p)}, Field{Name: p.Phrase("Seen"), Text: last.Seen.in(p)},
-		Field{Name: p.Phrase("Tickets"), Text: told})
+		Field{Name: p.Phrase("Seen"), Text: last.Seen.in(p)}, Field{Name: p.Phrase("Tickets"), Text: told})
 	if p.Wide() {
 		parts = append(parts, Field{Name: p.Phrase("Reads"), Text: reads(h)})
 	}

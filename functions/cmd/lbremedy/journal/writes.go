@@ -102,7 +102,7 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 				if k.call.At = c.At.UTC(); c.Action == unknownAction {
 					k.call.At = time.Time{} // it may be as of the step after it
 				}
-				if !known[k] && f.at(c.At) {
+				if !known[k] && !c.At.Before(f.since.Time) {
 					known[k] = true
 					list = append(list, write{c, rec.Case, rec.Cluster, rec.Class, rec.Service, step.Text.String(), rec.Who, rec.Person, rec.Approved})
 				}
@@ -136,9 +136,4 @@ func callsOf(r event.Record, i int) []event.Call {
 		at = r.Written
 	}
 	return []event.Call{{At: at, Action: unknownAction, Resource: cmp.Or(s.Target, r.Service.String())}}
-}
-
-// at reports whether the filter means what happened at a time.
-func (f *Filter) at(t time.Time) bool {
-	return !t.Before(f.since.Time) && (f.Until.IsZero() || !t.After(f.Until.Time))
 }

@@ -52,7 +52,6 @@ func TestMistakes(t *testing.T) {
 		{"plan of no Service", with("plan", "Shop"), "", `"Shop" is not a Service`},
 		{"plan of a name alone", with("plan", "shop"), "", "there is no kubeconfig nowhere"},
 		{"plan of a file", with("plan", "a/b.json"), "", "there is no kubeconfig nowhere"},
-		{"unknown result of a record", []string{"ls", "--watch", "--result", "fix-undone"}, "", `no record says fix-undone`},
 		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
 		{"undo of nothing", []string{"undo"}, "", "undo needs a case ID or NAMESPACE/SERVICE"},
 		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},

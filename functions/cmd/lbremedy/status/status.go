@@ -5,9 +5,7 @@ package status
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -54,6 +53,10 @@ type Status struct {
 	Cases      *journal.Tally    `json:"cases,omitempty"`
 	Unknown    map[string]string `json:"unknown,omitempty"` // why, by the field
 	Verdict    Verdict           `json:"verdict"`
+
+	InForce policy.Version `json:"-"` // the policy
+	Told    policy.InForce `json:"-"` // what the engine says of it
+	Places  control.Left   `json:"-"` // of budgets
 }
 
 // A Budget is one that is spent.
@@ -111,12 +114,8 @@ func (v Verdict) code() int {
 // patience is how long a status takes at most to find out about one part.
 const patience = 10 * time.Second
 
-// lookAgain is how long --watch waits before it looks again.
-const lookAgain = 2 * time.Second
-
 func statusCommand(p *cli.Program) *cobra.Command {
 	var scope cli.Scope
-	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show on one screen how lbremedy stands",
@@ -137,15 +136,11 @@ breaker, or a dead letter. The version of the controller may stay unknown; one t
 newer than what lbremedy knows is shown as such, and makes every plan riskier by one step.`,
 		Example: `  lbremedy status
   lbremedy status -n shop
-  lbremedy status --watch
   lbremedy status --cluster c1234 -o json | jq -e '.verdict == "ok"'`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := scope.Check(); err != nil {
 				return err
-			}
-			if watch {
-				return follow(cmd.Context(), p, scope)
 			}
 			st, err := read(cmd.Context(), p, scope)
 			if err != nil {
@@ -161,50 +156,7 @@ newer than what lbremedy knows is shown as such, and makes every plan riskier by
 		},
 	}
 	p.AddNamespace(cmd, &scope, "count only cases in this `namespace`")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again when it has changed, until interrupted")
 	return cmd
-}
-
-// follow prints the status again when it has changed, until ctx ends; it returns nil then.
-func follow(ctx context.Context, p *cli.Program, scope cli.Scope) error {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for before := ""; ; {
-		st, err := read(ctx, p, scope)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		now, err := st.lasting()
-		if err == nil && now != before {
-			err = p.Line(st.english(), func() {
-				if before != "" {
-					fmt.Fprintln(p.Out)
-				}
-				show(p, st)
-			})
-		}
-		if err != nil {
-			return err
-		}
-		before = now
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// lasting returns what a status says, without the exporter's sign of life.
-func (s Status) lasting() (string, error) {
-	if s.Exporter != nil {
-		s.Exporter = &Exporter{Name: s.Exporter.Name, Alive: s.Exporter.Alive}
-	}
-	text, err := json.Marshal(s)
-	return string(text), err
 }
 
 // A reading is a status in the making.
@@ -317,12 +269,12 @@ func (r *reading) cases(tally journal.Tally, err error) {
 
 // kept reads what NATS keeps beside the journal.
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
-	now, _, err := cli.InForce(ctx, s, r.Cluster)
-	if err != nil {
+	var err error
+	if r.InForce, r.Told, err = cli.InForce(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "mode", "budgets")
 	} else {
-		r.budgets(ctx, s, now.Policy.Budgets)
-		allowed := now.Policy
+		allowed := r.InForce.Policy
+		r.budgets(ctx, s, allowed.Budgets)
 		r.Mode, r.Policy = string(remedy.Observe), permission.Describe(allowed)
 		if allowed.Mode != "" {
 			r.Mode = string(allowed.Mode)
@@ -343,11 +295,11 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 
 // budgets reads which budgets are spent.
 func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
-	left, err := control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster)
-	if err != nil {
+	var err error
+	if r.Places, err = control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster); err != nil {
 		r.unknown(err, "budgets")
 	}
-	for class, until := range left.Free {
+	for class, until := range r.Places.Free {
 		r.Budgets = append(r.Budgets, Budget{class, until})
 	}
 	slices.SortFunc(r.Budgets, func(x, y Budget) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.Class, y.Class)) })

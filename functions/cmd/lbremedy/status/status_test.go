@@ -1,7 +1,6 @@
 package status_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
@@ -19,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/operator"
-	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // An engineer is woken, and looks at one screen: first all is well, then one thing after
@@ -178,26 +175,6 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 	c = alone.With("LBREMEDY_CLUSTER", "")
 	if got := c.Run(t.Context(), "status"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "several clusters, c1, c2: name one with --cluster") {
 		t.Errorf("with two clusters: %+v", got)
-	}
-}
-
-// TestStatusWatch follows a status: it is shown again when it has changed, and the end of the context ends it well.
-func TestStatusWatch(t *testing.T) {
-	t.Parallel()
-	c, _ := operator.Small(t)
-	c.Embed(t)
-	c.Run(t.Context(), "up", "--setup")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var out, errs shell.Log
-	code := make(chan int, 1)
-	go func() { code <- root.Run(ctx, c.Program(&out, &errs), []string{"status", "--watch"}) }()
-	shell.Until(t, "the status is shown", func() bool { return strings.Contains(out.String(), "Pauses      None.") })
-	c.Run(t.Context(), "pause", "--by", "ann")
-	shell.Until(t, "the pause is shown", func() bool { return strings.Contains(out.String(), "\nPauses      Paused by ann") })
-	cancel()
-	if got := <-code; got != 0 || errs.String() != "" || strings.Count(out.String(), "\nLast 24 h ") != 2 {
-		t.Errorf("code %d: %s%s", got, out.String(), errs.String())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // parts are what "lbremedy up" runs.
@@ -18,22 +17,13 @@ const allParts = "exporter,worker,notifier"
 
 // readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
-	want := say.F("choose from %s", allParts)
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
-		switch name {
-		case "exporter":
-			p.exporter = true
-		case "worker":
-			p.worker = true
-		case "notifier":
-			p.notifier = true
-		case "":
-			return parts{}, command.Wrong("--parts: %q names an empty part: %s", list, want)
-		default:
-			return parts{}, command.Wrong("--parts: there is no part %q: %s", name, want)
+		part := map[string]*bool{"exporter": &p.exporter, "worker": &p.worker, "notifier": &p.notifier}[strings.TrimSpace(name)]
+		if part == nil {
+			return parts{}, command.Wrong("--parts: there is no part %q: choose from %s", name, allParts)
 		}
+		*part = true
 	}
 	return p, nil
 }

@@ -32,8 +32,8 @@ func TestParts(t *testing.T) {
 		want string
 	}{
 		"unknown part":          {[]string{"--parts", "exporter,engine"}, `--parts: there is no part "engine": choose from exporter,worker,notifier`},
-		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: choose from`},
-		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: "worker,,notifier" names an empty part`},
+		"no part":               {[]string{"--parts", ""}, `--parts: there is no part "": choose from`},
+		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: there is no part "": choose from`},
 		"notifier without NATS": {[]string{"--parts", "notifier"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
 		"worker without NATS":   {[]string{"--parts", "worker,notifier"}, "name the NATS that they share"},
 		"exporter without NATS": {[]string{"--parts", "exporter, notifier"}, "name the NATS that they share"},

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -17,13 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-//go:embed inside.md
-var insideDoc string
-
 // inside looks for addresses that work outside the cluster but not inside.
 var inside = &doctor.Check{
 	ID:    "unreachable-inside",
-	Doc:   insideDoc,
+	Doc:   page("unreachable-inside"),
 	Needs: []doctor.Part{doctor.Services},
 	Uses: []doctor.Part{doctor.Detail, doctor.Endpoints, doctor.Nodes, doctor.CLBs, doctor.NLBs,
 		doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Private},
