@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -119,8 +120,7 @@ func bound(value any) string {
 	if c.texts+c.entries == 0 {
 		return ""
 	}
-	return say.F("The answer was too long: %s and %s were left out. Ask for less at once.",
-		say.Count(c.texts, "end of a text"), say.Count(c.entries, "entry of a list")).String()
+	return fmt.Sprintf("The answer was too long: texts that end with … instead of their end: %d; list entries left out: %d. Ask for less.", c.texts, c.entries)
 }
 
 func (c *cutter) value(v reflect.Value) {
@@ -140,7 +140,9 @@ func (c *cutter) value(v reflect.Value) {
 		for ; n < min(v.Len(), mostList) && c.left > 0; n++ {
 			c.value(v.Index(n))
 		}
-		c.entries += v.Len() - n
+		if c.entries += v.Len() - n; v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // a list without entries, and not null
+		}
 		v.SetLen(n)
 	}
 }

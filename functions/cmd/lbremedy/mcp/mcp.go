@@ -37,9 +37,8 @@ returns the command for that. All texts from outside are marked as data, secrets
 out, and answers are limited in size.
 
 "lbremedy console" has the same server at /mcp, behind its login.`,
-		Example: `  lbremedy mcp --cluster c1234 --region cn-hangzhou
-  npx @modelcontextprotocol/inspector --cli lbremedy mcp --method tools/list`,
-		Args: command.Exactly(0, 0, ""),
+		Example: `  lbremedy mcp --cluster c1234 --region cn-hangzhou`,
+		Args:    command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.Terminal(p.In) > 0 {
 				return command.Wrong("mcp speaks to a program on standard input: have an agent start it")

@@ -14,7 +14,8 @@ import (
 )
 
 // provide adds a resource, which is JSON of the form of an answer.
-func provide[T any](to *sdk.Server, s *server, uri, name, about string, read func(context.Context, *cli.Program) (T, error)) {
+func provide[T any](to *sdk.Server, s *server, name string, read func(context.Context, *cli.Program) (T, error), about string) {
+	uri := "lbremedy://" + name
 	of := &sdk.Resource{URI: uri, Name: name, Description: about, MIMEType: "application/json"}
 	to.AddResource(of, func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		data, err := read(ctx, s.program())
@@ -37,8 +38,8 @@ func provide[T any](to *sdk.Server, s *server, uri, name, about string, read fun
 }
 
 func (s *server) addResources(to *sdk.Server) {
-	provide(to, s, "lbremedy://classes", "classes", "The classes of failures and the checks of the doctor, each with its title and the risk of its plans.", catalogue)
-	provide(to, s, "lbremedy://policy", "policy", "The policy in force in the cluster: what lbremedy may apply by itself, where it is kept, and what is paused.", inForce)
+	provide(to, s, "classes", catalogue, "The classes of failures and the checks of the doctor, each with its title and the risk of its plans.")
+	provide(to, s, "policy", inForce, "The policy in force in the cluster: what lbremedy may apply by itself, where it is kept, and what is paused.")
 }
 
 // A catalogued is all that can be explained, without its pages.

@@ -34,9 +34,11 @@ type answered[T any] struct {
 type tool[In, Out any] func(ctx context.Context, p *cli.Program, in In) (answered[Out], error)
 
 // add adds a tool. At most one call at a time has room, if that is given.
-func add[In, Out any](to *sdk.Server, s *server, name, about string, room chan struct{}, do tool[In, Out]) {
-	closed := false
-	of := &sdk.Tool{Name: name, Description: about, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &closed, OpenWorldHint: &closed}}
+func add[In, Out any](to *sdk.Server, s *server, name string, room chan struct{}, do tool[In, Out], about string) {
+	no := false
+	of := &sdk.Tool{Name: name, Description: about, Annotations: &sdk.ToolAnnotations{
+		ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
+	}}
 	sdk.AddTool(to, of, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, answered[Out], error) {
 		if room != nil {
 			if !enter(room) {
@@ -54,24 +56,32 @@ func add[In, Out any](to *sdk.Server, s *server, name, about string, room chan s
 }
 
 func (s *server) addTools(to *sdk.Server) {
-	add(to, s, "classify", "Name the error class of each failure in a text: messages and Events of Kubernetes in any form, lines of the controller's log, errors of "+
-		"Terraform and of Alibaba Cloud's SDKs, or a question such as \"503 during a rollout\". It needs no cluster. \"unclassified\" is a failed sync that no class "+
-		"covers, and \"ignored\" is anything else. Continue with explain_class.", nil, classify)
-	add(to, s, "list_cases", "List the newest case of each Service and class in the journal, those that need a person first. A case is one failure of one Service, "+
-		"with what was found and done about it. Narrow it down by namespace, Service, class or result. Continue with show_case.", nil, list)
-	add(to, s, "show_case", "Show one case with its evidence: what users notice, the finding, the reads by which it came about, the plan, what the next sync changes, the rule "+
-		"that decided, and all that has happened, with times. Name it by its ID, the start of it, or its Service.", nil, show)
-	add(to, s, "diagnose", "Diagnose the newest failure of a Service, a node or the cluster now, from the cluster's Events, the cluster and the cloud, and return what "+
-		"would be done about it. Nothing is written. Use it where no journal has the case, or to look again.", nil, diagnose)
-	add(to, s, "doctor", "Look for what will fail, or has failed without an Event: all checks over all Services, or some of both. It reads the cluster and the account "+
-		"whole, which takes up to minutes, so one call at a time is answered. What could not be determined is under \"unknown\", and is not healthy.", s.whole, examine)
-	add(to, s, "ram_gap", "Find the RAM actions that the cloud controller manager calls and that its RAM role does not allow, now and after an upgrade, and how to allow "+
-		"them. The same limit holds as for doctor.", s.whole, gap)
-	add(to, s, "explain_class", "Explain a class of failures or a check of the doctor: what is wrong, what lbremedy does about it and with which risk, and what it "+
-		"asks of a person. It needs no cluster.", nil, explain)
-	add(to, s, "propose", "Return the plan of a case: its finding, its steps with their risks and what undoes each, what the sync after it changes, and what it would "+
-		"mean to approve it. Where it waits for an approval, \"commands\" has the command that creates the Approval: show it to a person with the plan. "+
-		"Only a person may run it.", nil, propose)
+	add(to, s, "classify", nil, classify,
+		"Name the error class of each failure in a text: messages and Events of Kubernetes in any form, lines of the controller's log, errors of "+
+			"Terraform and of Alibaba Cloud's SDKs, or a question such as \"503 during a rollout\". It needs no cluster. \"unclassified\" is a failed "+
+			"sync that no class covers, and \"ignored\" is anything else. Continue with explain_class.")
+	add(to, s, "list_cases", nil, list,
+		"List the newest case of each Service and class in the journal, those that need a person first. A case is one failure of one Service, with "+
+			"what was found and done about it. Narrow it down by namespace, Service, class or result. Continue with show_case.")
+	add(to, s, "show_case", nil, show,
+		"Show one case with its evidence: what users notice, the finding, the reads by which it came about, the plan, what the next sync changes, the "+
+			"rule that decided, and all that has happened, with times. Name it by its ID, the start of it, or its Service.")
+	add(to, s, "diagnose", nil, diagnose,
+		"Diagnose the newest failure of a Service, a node or the cluster now, from the cluster's Events, the cluster and the cloud, and return what "+
+			"would be done about it. Nothing is written. Use it where no journal has the case, or to look again.")
+	add(to, s, "doctor", s.whole, examine,
+		"Look for what will fail, or has failed without an Event: all checks over all Services, or some of both. It reads the cluster and the account "+
+			"whole, which takes up to minutes, so one call at a time is answered. What could not be determined is under \"unknown\", and is not healthy.")
+	add(to, s, "ram_gap", s.whole, gap,
+		"Find the RAM actions that the cloud controller manager calls and that its RAM role does not allow, now and after an upgrade, and how to "+
+			"allow them. The same limit holds as for doctor.")
+	add(to, s, "explain_class", nil, explain,
+		"Explain a class of failures or a check of the doctor: what is wrong, what lbremedy does about it and with which risk, and what it asks of a "+
+			"person. It needs no cluster.")
+	add(to, s, "propose", nil, propose,
+		"Return the plan of a case: its finding, its steps with their risks and what undoes each, what the sync after it changes, and what it would "+
+			"mean to approve it. Where it waits for an approval, \"commands\" has the command that creates the Approval: show it to a person with the "+
+			"plan. Only a person may run it.")
 }
 
 // A pasted is what classify takes.
