@@ -71,7 +71,7 @@ func start(t *testing.T) *world {
 	w.Complain("evil", rig.FullMessage+" "+injected)
 	w.Create("web", nil)
 	w.Complain("web", rig.FullMessage)
-	w.Must(operator.Seed(w.Ctx, w.Stream, w.record("web", "The vSwitch vsw-a is full."), w.record("evil", injected)))
+	w.Must(operator.Seed(w.Ctx, w.Stream, w.record("web", time.Minute, "The vSwitch vsw-a is full."), w.record("evil", 2*time.Minute, injected)))
 	told := w.Call("pause", "--by", "cat", "--why", injected)
 	if told.Code != 0 {
 		t.Fatalf("pause: %+v", told)
@@ -80,9 +80,9 @@ func start(t *testing.T) *world {
 	return w
 }
 
-// record is a case that waits for an approval, whose texts say this.
-func (w *world) record(service, text string) event.Record {
-	svc, at := w.Service(service), time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
+// record is a case that has waited so long for an approval, whose texts say this.
+func (w *world) record(service string, ago time.Duration, text string) event.Record {
+	svc, at := w.Service(service), time.Now().Add(-ago).UTC().Truncate(time.Second)
 	uid := string(svc.UID)
 	return event.Record{
 		Origin: event.Origin{
@@ -385,7 +385,7 @@ func TestHostile(t *testing.T) {
 
 	// What they are for works, on texts of strangers too.
 	evil, web := w.Testbed.Namespace+"/evil", w.Testbed.Namespace+"/web"
-	asked := w.record("web", "").Case
+	asked := w.record("web", time.Minute, "").Case
 	for _, service := range []string{evil, web} {
 		c.works("show_case", map[string]any{"case": service})
 		c.works("diagnose", map[string]any{"object": service})

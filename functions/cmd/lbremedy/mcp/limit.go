@@ -46,10 +46,11 @@ func (s *server) program() *cli.Program {
 
 var (
 	errBusy  = errors.New("too many calls are under way: wait for an answer before the next call")
+	errLong  = fmt.Errorf("the call has taken %s and was ended: ask for less, such as fewer checks", patience)
 	errWhole = errors.New("another call reads the whole cluster: wait for its answer before the next call")
 )
 
-// limit refuses calls of which too many are under way, ends those that take too long, and keeps what is wrong with a call as short as an answer.
+// limit refuses calls of which too many are under way, ends those that take too long, and puts what is wrong with a call into the form of an answer.
 func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if method != "tools/call" && method != "resources/read" {
@@ -62,6 +63,9 @@ func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		result, err := next(ctx, method, req)
+		if ctx.Err() == context.DeadlineExceeded {
+			return nil, errLong
+		}
 		if call, ok := result.(*sdk.CallToolResult); ok && call != nil && call.IsError {
 			told := wrong{}
 			for _, c := range call.Content {

@@ -89,24 +89,14 @@ type pasted struct {
 	Text string `json:"text" jsonschema:"what somebody has pasted, at most 200 KB"`
 }
 
-// A match is what is said of one text.
-type match struct {
-	Class    string `json:"class"`
-	Matched  string `json:"matched,omitempty" jsonschema:"by which part of the text"`
-	Kind     string `json:"kind" jsonschema:"of text, such as kubectl-events or terraform"`
-	Service  string `json:"service,omitempty"`
-	Check    string `json:"check,omitempty" jsonschema:"of the doctor, which looks for the causes"`
-	RunnerUp string `json:"runnerUp,omitempty" jsonschema:"the class that came closest"`
-	Why      string `json:"why,omitempty"`
+// A found is what classify finds in it.
+type found struct {
+	Texts []answer.Classified `json:"texts"`
 }
 
-type matches struct {
-	Texts []match `json:"texts"`
-}
-
-func classify(_ context.Context, _ *cli.Program, in pasted) (out answered[matches], err error) {
+func classify(_ context.Context, _ *cli.Program, in pasted) (out answered[found], err error) {
 	err = answer.Classify(in.Text, func(c answer.Classified) error {
-		out.Data.Texts = append(out.Data.Texts, match{c.Class, c.Matched, string(c.Kind), c.Service, c.Check, *c.RunnerUp, *c.Why})
+		out.Data.Texts = append(out.Data.Texts, c)
 		return nil
 	})
 	return out, err
