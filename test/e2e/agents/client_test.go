@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the transcript anew")
 
-// install returns a folder with the client of another make and all that it needs, which npm fetches once: package-lock.json says by
-// their sums which.
+// install returns a folder with the client of another make and its dependencies, which npm fetches once and compares with the sums in
+// package-lock.json.
 var install = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -52,7 +52,7 @@ var install = sync.OnceValues(func() (string, error) {
 	return dir, cmd.Run()
 })
 
-// changing are the parts of a transcript that no two runs have in common.
+// changing are the parts of a transcript that differ from run to run.
 var changing = []struct {
 	of   *regexp.Regexp
 	name string
@@ -65,8 +65,8 @@ var changing = []struct {
 	{regexp.MustCompile(`--digest [0-9a-f]{32}`), `--digest DIGEST`},
 }
 
-// TestClient has the client of another make use all tools, on standard input and output and over HTTP behind the console's login: what it sees
-// is the same, and is in testdata/night.txt.
+// TestClient has the client of another make use all tools, on standard input and output and over HTTP behind the console's login. It sees the
+// same in both ways; testdata/night.txt holds it.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"node", "npm"} {

@@ -45,7 +45,7 @@ func stay(u *url.URL) string {
 	return to.String()
 }
 
-// agents is where programs ask by the Model Context Protocol. They bring what a person logs in with in each request.
+// agents is the path of the Model Context Protocol. Each request brings the token or the key with which a person logs in.
 const agents = "/mcp"
 
 // ofAgent returns the bearer token of a request of a program.
@@ -234,7 +234,7 @@ func (l *logins) agent(r *http.Request, token string) (*session, error) {
 	return x, err
 }
 
-// open opens a session for who brings a token.
+// open opens a session for the user of a token.
 func (l *logins) open(ctx context.Context, id, token string) (*session, error) {
 	if len(token) == 0 || len(token) > 16<<10 || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errUnknown

@@ -33,7 +33,7 @@ const (
 type server struct {
 	p     *cli.Program
 	free  chan struct{} // calls that go on
-	whole chan struct{} // the one that reads the whole cluster and account: their limits are shared with the controller
+	whole chan struct{} // the one call that reads the whole account: it shares the account's API limits with the controller
 }
 
 // program returns the program for one call: it speaks English, and prints nothing into the protocol.
@@ -111,20 +111,20 @@ func (w wrong) text() string {
 // said returns an error in plain English.
 func said(err error) error { return errors.New(say.Of(err).String()) }
 
-// A cutter takes secrets, control characters and what is too much out of the texts of a value.
+// A cutter removes secrets and control characters from the texts of a value, and shortens texts and lists.
 type cutter struct {
 	left           int // bytes
 	texts, entries int // that were cut
 }
 
-// bound shortens what a pointer leads to, and says what was cut; empty: nothing was.
+// bound shortens the value that a pointer leads to, and says what it has cut; empty: nothing.
 func bound(value any) string {
 	c := cutter{left: mostAll}
 	c.value(reflect.ValueOf(value).Elem())
 	if c.texts+c.entries == 0 {
 		return ""
 	}
-	return fmt.Sprintf("The answer was too long: texts that end with … instead of their end: %d; list entries left out: %d. Ask for less.", c.texts, c.entries)
+	return fmt.Sprintf("The answer was too long: %d texts are cut (they end with …), and %d list entries are left out. Ask for less at once.", c.texts, c.entries)
 }
 
 func (c *cutter) value(v reflect.Value) {
@@ -145,7 +145,7 @@ func (c *cutter) value(v reflect.Value) {
 			c.value(v.Index(n))
 		}
 		if c.entries += v.Len() - n; v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // a list without entries, and not null
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // JSON shows nil as null
 		}
 		v.SetLen(n)
 	}

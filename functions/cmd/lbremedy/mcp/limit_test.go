@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is too long is cut, and said; what nobody may see is gone; what is short and clean stays.
+// An answer that is too long is cut, and says so. Secrets are removed. A short and clean answer stays as it is.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	type data struct {

@@ -25,10 +25,9 @@ func provide[T any](to *sdk.Server, s *server, name string, read func(context.Co
 			told.Data.Error = said(err).Error()
 			text = told.text()
 		} else {
-			out := answered[T]{Data: data, Cut: bound(&data)}
-			out.Data = data
-			var all []byte
-			if all, err = json.Marshal(out); err != nil {
+			cut := bound(&data)
+			all, err := json.Marshal(answered[T]{Data: data, Cut: cut})
+			if err != nil {
 				return nil, err
 			}
 			text = string(all)
