@@ -101,9 +101,17 @@ var rows = []row{
 		why: "it says how all parts stand, in the words of the commands that show them one by one",
 	},
 	{
+		who: []string{"functions/cmd/lbremedy/mcp"},
+		may: []string{
+			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/answer",
+			"functions/cmd/lbremedy/doctor", "functions/cmd/lbremedy/permission", "functions", "functions/doctor", "shared/...",
+		},
+		why: "it tells agents what other commands tell people, by the same functions",
+	},
+	{
 		who: []string{"functions/cmd/lbremedy/console"},
 		may: []string{
-			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/status",
+			"functions/cmd/lbremedy/cli", "functions/cmd/lbremedy/journal", "functions/cmd/lbremedy/mcp", "functions/cmd/lbremedy/status",
 			"functions/cmd/lbremedy/doctor", "functions/cmd/lbremedy/permission", "functions", "shared/...",
 		},
 		why: "it shows in a browser what other commands show in a terminal, in their words",
@@ -359,6 +367,7 @@ var homes = map[string][]string{
 	"github.com/gorilla/websocket":           {"shared/chat"},
 	"github.com/invopop/jsonschema":          {"shared/event/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy/cli"},
+	"github.com/modelcontextprotocol/go-sdk": {"functions/cmd/lbremedy/mcp"},
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
 	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},

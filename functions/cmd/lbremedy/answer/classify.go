@@ -124,8 +124,13 @@ func (c *classifying) argument(arg string) error {
 
 // read answers the texts in a file.
 func (c *classifying) read(name string, from io.Reader) error {
+	return texts(name, from, c.out.Flush, c.answer)
+}
+
+// texts hands on the texts in a file. It calls waits where it has read all that there is so far.
+func texts(name string, from io.Reader, waits func() error, yield func(paste.Text) error) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
-	texts := paste.NewReader(c.answer)
+	texts := paste.NewReader(yield)
 	for n := 1; ; n++ {
 		line, err := lines.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -146,15 +151,25 @@ func (c *classifying) read(name string, from io.Reader) error {
 			return err
 		}
 		if lines.Buffered() == 0 { // who writes slowly wants to see answers
-			if err := c.out.Flush(); err != nil {
+			if err := waits(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// An answer is what classify prints. The texts for people are absent unless asked for.
-type answer struct {
+// Classify hands on what is said of each text that it finds in what somebody has pasted.
+func Classify(pasted string, yield func(Classified) error) error {
+	by := event.NewClassifier(table.Table())
+	return texts("the text", strings.NewReader(pasted), func() error { return nil }, func(t paste.Text) error {
+		a, m, _ := classified(by, t)
+		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
+		return yield(a)
+	})
+}
+
+// A Classified is what is said of one text. The texts for people are absent unless asked for.
+type Classified struct {
 	Class    string     `json:"class"`
 	Matched  string     `json:"matched"`
 	Kind     paste.Kind `json:"kind"`
@@ -165,22 +180,29 @@ type answer struct {
 	Why      *string    `json:"why,omitempty"`
 }
 
+// classified returns what is said of a text, by which rule, and what a person asks who sees no error; nil if it is no such question.
+func classified(by *event.Classifier, t paste.Text) (Classified, event.Match, *doctor.Symptom) {
+	m := t.Classify(by)
+	a := Classified{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
+	if m.Class == event.Ignored && t.Kind == paste.Message && asks(t.Input.Message) {
+		if s, ok := doctor.SymptomIn(t.Input.Message); ok {
+			a.Check = s.Check
+			return a, m, &s
+		}
+	}
+	return a, m, nil
+}
+
 func (c *classifying) answer(t paste.Text) error {
-	m := t.Classify(c.by)
+	a, m, sees := classified(c.by, t)
 	if m.Class != event.Ignored && !slices.Contains(c.found, m.Class) {
 		c.found = append(c.found, m.Class)
 	}
 	if _, err := cli.ServiceArg(t.Service); err == nil && c.about[m.Class] == "" {
 		c.about[m.Class] = t.Service
 	}
-	a := answer{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
-	if m.Class == event.Ignored && t.Kind == paste.Message && asks(t.Input.Message) {
-		if s, ok := doctor.SymptomIn(t.Input.Message); ok {
-			a.Check = s.Check
-			if !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Sees.String() == s.Sees.String() }) {
-				c.seen = append(c.seen, s)
-			}
-		}
+	if sees != nil && !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Sees.String() == sees.Sees.String() }) {
+		c.seen = append(c.seen, *sees)
 	}
 	if c.explain {
 		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 )
 
@@ -60,6 +61,17 @@ func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
 // addPolicy adds the flag for another policy.
 func (a *Flags) addPolicy(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.policy, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
+}
+
+// Plan returns what would be done about the newest failure of a Service, a node or the cluster, and whether one is known. It writes nothing.
+func Plan(ctx context.Context, p *cli.Program, object string) (event.Record, bool, error) {
+	items, env, err := readItems(ctx, p, []string{object}, func() (*host.Connection, error) { return p.Prepare(ctx, "", false) })
+	defer func() { cli.Close(env) }()
+	if err != nil || len(items) == 0 {
+		return event.Record{}, false, err
+	}
+	rec, err := one(ctx, p, env, items[0], Flags{})
+	return rec, err == nil, err
 }
 
 // answer answers those of the failures that arguments mean which are chosen.

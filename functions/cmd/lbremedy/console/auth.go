@@ -1,9 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
@@ -42,6 +45,15 @@ func stay(u *url.URL) string {
 	return to.String()
 }
 
+// agents is the path of the Model Context Protocol. Each request brings the token or the key with which a person logs in.
+const agents = "/mcp"
+
+// ofAgent returns the bearer token of a request of a program.
+func ofAgent(r *http.Request) (token string, ok bool) {
+	token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return strings.TrimSpace(token), ok && r.URL.Path == agents
+}
+
 // keyed lets in who has the key: once in the address, and from then on in a cookie.
 type keyed struct {
 	*server
@@ -62,6 +74,9 @@ func (k keyed) enter(w http.ResponseWriter, r *http.Request) *person {
 		q.Del("key")
 		http.Redirect(w, r, stay(&url.URL{Path: r.URL.Path, RawQuery: q.Encode()}), http.StatusSeeOther)
 		return nil
+	}
+	if token, ok := ofAgent(r); ok && k.is(token) {
+		return k.person
 	}
 	if c, err := r.Cookie(k.cookie("", 0).Name); err != nil || !k.is(c.Value) {
 		k.show(w, r, http.StatusUnauthorized, page{Title: word("No key"), name: "message",
@@ -145,6 +160,9 @@ func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 		return nil
 	}
 	x, err := l.session(r, r.Header.Get(unasked) == "" && r.URL.Path != "/live") // a browser opens the stream again by itself
+	if token, ok := ofAgent(r); ok {
+		x, err = l.agent(r, token)
+	}
 	if err != nil {
 		l.refuse(w, r, err, stay(r.URL))
 		return nil
@@ -176,6 +194,11 @@ func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to st
 	default:
 		code, b.Wrong = http.StatusServiceUnavailable, say.Literal(said(err))
 	}
+	if r.URL.Path == agents {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, cmp.Or(b.Wrong.String(), said(err)), code)
+		return
+	}
 	l.show(w, r, code, page{Title: word("Log in"), name: "login", Body: b})
 }
 
@@ -191,28 +214,49 @@ func (l *logins) login(w http.ResponseWriter, r *http.Request) {
 	if u, err := url.Parse(r.PostFormValue("to")); err == nil {
 		to = stay(u)
 	}
-	if len(token) == 0 || len(token) > 16<<10 || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		l.refuse(w, r, errUnknown, to)
+	id := rand.Text()
+	if _, err := l.open(r.Context(), id, token); err != nil {
+		l.refuse(w, r, err, to)
 		return
+	}
+	http.SetCookie(w, l.cookie(id, int(longest/time.Second)))
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// agent returns the session of a program, which its token opens as that of a person, and opens again when it has ended.
+func (l *logins) agent(r *http.Request, token string) (*session, error) {
+	sum := sha256.Sum256([]byte(token))
+	id := "agent " + hex.EncodeToString(sum[:])
+	x, err := l.kept(r.Context(), id, true)
+	if errors.Is(err, errEnded) {
+		return l.open(r.Context(), id, token)
+	}
+	return x, err
+}
+
+// open opens a session for the user of a token.
+func (l *logins) open(ctx context.Context, id, token string) (*session, error) {
+	if len(token) == 0 || len(token) > 16<<10 || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, errUnknown
 	}
 	select {
 	case l.free <- struct{}{}:
 		defer func() { <-l.free }()
-	case <-r.Context().Done():
-		return
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	cluster, err := l.as(token)
-	if err == nil {
-		var name string
-		if name, err = l.known(r.Context(), cluster); err == nil {
-			id, now := rand.Text(), l.p.Now()
-			l.keep(id, &session{person: newPerson(cluster, name, nil), began: now, used: now, checked: now})
-			http.SetCookie(w, l.cookie(id, int(longest/time.Second)))
-			http.Redirect(w, r, to, http.StatusSeeOther)
-			return
-		}
+	if err != nil {
+		return nil, err
 	}
-	l.refuse(w, r, err, to)
+	name, err := l.known(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	now := l.p.Now()
+	x := &session{person: newPerson(cluster, name, nil), began: now, used: now, checked: now}
+	l.keep(id, x)
+	return x, nil
 }
 
 // known returns the name of the user of a token who may look.
@@ -275,11 +319,16 @@ func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	if err != nil {
 		return nil, errNoLogin
 	}
+	return l.kept(r.Context(), c.Value, used)
+}
+
+// kept returns the session with an ID, or why there is none.
+func (l *logins) kept(ctx context.Context, id string, used bool) (*session, error) {
 	l.mu.Lock()
-	x := l.all[c.Value]
+	x := l.all[id]
 	now := l.p.Now()
 	if x == nil || x.over(now) {
-		delete(l.all, c.Value)
+		delete(l.all, id)
 		l.mu.Unlock()
 		return nil, errEnded
 	}
@@ -293,11 +342,11 @@ func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	if since <= recheck {
 		return x, nil
 	}
-	switch _, err := l.known(r.Context(), x.kube); {
+	switch _, err := l.known(ctx, x.kube); {
 	case err == nil:
 		x.checked = now
 	case errors.Is(err, errUnknown), errors.Is(err, kube.ErrDenied):
-		l.end(c.Value)
+		l.end(id)
 		return nil, errEnded
 	case since > trusted:
 		return nil, err

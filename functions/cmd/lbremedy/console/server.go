@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/mcp"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -215,6 +216,7 @@ func (s *server) handler() http.Handler {
 	})
 	mux.HandleFunc("POST /answers", s.decide)
 	mux.HandleFunc("GET /live", s.live)
+	mux.Handle(agents, mcp.Handler(s.p))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, func(*http.Request) (page, error) { return page{}, errNoPage })
 	})

@@ -202,27 +202,43 @@ func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.
 
 // examine checks the cluster and prints what was found.
 func examine(ctx context.Context, p *cli.Program, e *examining, args []string) error {
-	checks, least, services, err := e.wanted(args)
-	if err != nil {
-		return err
-	}
 	if e.Apply {
 		return command.Wrong("doctor --apply needs a check: name a check with --fix")
 	}
-	env, err := p.Prepare(ctx, e.policy, e.Apply)
+	r, least, err := e.found(ctx, p, args)
 	if err != nil {
 		return err
+	}
+	return e.examined(p, r, least)
+}
+
+// found returns what the checks find in the cluster, and the lowest severity that is asked for.
+func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (doctor.Result, doctor.Severity, error) {
+	checks, least, services, err := e.wanted(args)
+	if err != nil {
+		return doctor.Result{}, least, err
+	}
+	env, err := p.Prepare(ctx, e.policy, false)
+	if err != nil {
+		return doctor.Result{}, least, err
 	}
 	defer cli.Close(env)
 	if err := there(ctx, p, env, e.scope.Namespace, services); err != nil {
-		return err
+		return doctor.Result{}, least, err
 	}
 	s, r, err := runOf(ctx, p, env, checks)
 	if err != nil {
-		return err
+		return doctor.Result{}, least, err
 	}
 	r.Services = concerned(s.Services, e.scope.Namespace, services)
-	return e.examined(p, about(r, e.scope.Namespace, services), least)
+	return about(r, e.scope.Namespace, services), least, nil
+}
+
+// Find returns what these checks find of this severity or above, about these Services: all checks and all Services where none is named.
+func Find(ctx context.Context, p *cli.Program, checks []string, severity, namespace string, services []string) (doctor.Result, error) {
+	e := &examining{checks: checks, severity: severity, scope: cli.Scope{Namespace: namespace}}
+	r, least, err := e.found(ctx, p, services)
+	return r.AtLeast(least), err
 }
 
 // there refuses a namespace and Services that the cluster does not have: what nobody

@@ -46,7 +46,7 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 	}
 	r = about(r, e.scope.Namespace, services)
 	items, err := toFix(r, check)
-	if check.ID == ofCluster {
+	if check.ID == Permissions {
 		items, err = addRights(s, r), nil
 	}
 	if err != nil {
@@ -65,11 +65,11 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 	return answer.Failures(ctx, p, env, items, e.Flags)
 }
 
-// ofCluster is the check whose findings are about the cluster: the class ram-permission ends them.
-const ofCluster = "permissions"
+// Permissions is the check whose findings are about the cluster: the class ram-permission ends them.
+const Permissions = "permissions"
 
 // fixable reports whether --fix can end findings of a check.
-func fixable(check *doctor.Check) bool { return check.Fix != nil || check.ID == ofCluster }
+func fixable(check *doctor.Check) bool { return check.Fix != nil || check.ID == Permissions }
 
 // addRights returns the item that has the RAM actions added which the findings name: those that the running release of the controller
 // calls, and the one to which an upgrade is planned or the newest one that is known.

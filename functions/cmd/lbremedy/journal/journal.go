@@ -26,7 +26,6 @@ func Commands(p *cli.Program) []*cobra.Command {
 // A Filter says which cases or failures are meant. The zero filter means all.
 type Filter struct {
 	classes, results []string
-	words            []string // that results may be
 	scope            cli.Scope
 	id               string // of a case, or the beginning of one
 	since            cli.Moment
@@ -43,15 +42,27 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "service", p.CompleteServices)
 }
 
+// NewFilter returns what means the cases in a scope, of these classes, that stand so; empty values mean all.
+func NewFilter(scope cli.Scope, classes, results []string, open bool) (*Filter, error) {
+	f := &Filter{scope: scope, classes: classes, results: results, open: open}
+	return f, f.Check()
+}
+
+// allResults are what the result of a case can be.
+func allResults() []string {
+	var all []string
+	for _, s := range append(slices.Clone(event.Statuses), event.Writing) {
+		all = append(all, string(s))
+	}
+	return all
+}
+
 // outcomeFlags adds the flags that choose cases, and by how they stand.
 func (f *Filter) outcomeFlags(cmd *cobra.Command) {
-	for _, s := range append(slices.Clone(event.Statuses), event.Writing) {
-		f.words = append(f.words, string(s))
-	}
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
-	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(f.words, ", "))
+	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(allResults(), ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
-	command.Complete(cmd, "result", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "result", cobra.FixedCompletions(allResults(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // SinceFlag adds the flag for the time since when.
@@ -67,8 +78,8 @@ func (f *Filter) Check() error {
 		}
 	}
 	for _, r := range f.results {
-		if !slices.Contains(f.words, r) {
-			return command.Wrong("there is no result %q; there are %s", r, strings.Join(f.words, ", "))
+		if !slices.Contains(allResults(), r) {
+			return command.Wrong("there is no result %q; there are %s", r, strings.Join(allResults(), ", "))
 		}
 	}
 	return f.scope.Check()

@@ -71,24 +71,10 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			if watch {
 				return follow(cmd.Context(), p, s, &f)
 			}
-			var cases []History
-			if all {
-				cases, err = allCases(cmd.Context(), p, s, &f)
-			} else {
-				cases, err = latestCases(cmd.Context(), p, s, &f)
-			}
+			seen, err := list(cmd.Context(), p, s, &f, all)
 			if err != nil {
 				return err
 			}
-			list := []event.Record{}
-			for _, h := range cases {
-				list = append(list, h.Last())
-			}
-			seen, err := countSeen(cmd.Context(), p, s, "*", list)
-			if err != nil {
-				return err
-			}
-			slices.SortStableFunc(seen, func(a, b Case) int { return cmp.Compare(urgency(a.Result), urgency(b.Result)) })
 			if len(seen) == 0 {
 				if err := p.NoteNone(cmd.Context(), s, cli.Chosen(cmd, say.F("case"))); err != nil {
 					return err
@@ -104,6 +90,33 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")
 	return cmd
+}
+
+// List returns the newest case of each Service and class that the filter means: those that need a person first, then the latest change.
+func List(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]Case, error) {
+	seen, err := list(ctx, p, s, f, false)
+	return english(seen), err
+}
+
+func list(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter, all bool) ([]Case, error) {
+	read := latestCases
+	if all {
+		read = allCases
+	}
+	cases, err := read(ctx, p, s, f)
+	if err != nil {
+		return nil, err
+	}
+	records := []event.Record{}
+	for _, h := range cases {
+		records = append(records, h.Last())
+	}
+	seen, err := countSeen(ctx, p, s, "*", records)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(seen, func(a, b Case) int { return cmp.Compare(urgency(a.Result), urgency(b.Result)) })
+	return seen, nil
 }
 
 // follow prints the records that the filter means, as they come.

@@ -41,12 +41,9 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 		ValidArgsFunction: Want{Is: func(History) bool { return true }}.Complete(p),
 		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
 			p.NotePause(ctx, s)
-			found, name, err := meant(ctx, p, s, args[0])
+			found, err := Named(ctx, p, s, args[0])
 			if err != nil {
 				return err
-			}
-			if !service(name) && len(found) > 1 {
-				return command.Wrong("%d cases have the ID %s: name one with its class:\n%s", len(found), name, others(p, found, "  "))
 			}
 			h := found[0]
 			if kept {
@@ -81,6 +78,15 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 	cmd.Flags().BoolVar(&whole, "history", false, "show all records of the case")
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")
 	return cmd
+}
+
+// Named returns the case that a name means, and after it the older ones of a Service.
+func Named(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
+	found, name, err := meant(ctx, p, s, name)
+	if err == nil && !service(name) && len(found) > 1 {
+		err = command.Wrong("%d cases have the ID %s: name one with its class:\n%s", len(found), name, others(p, found, "  "))
+	}
+	return found, err
 }
 
 // A Story is all that is told of a case.

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/mcp"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
@@ -81,7 +82,7 @@ override variables. --context chooses one of several clusters in the kubeconfig.
 		command.Group{ID: "decide", Title: "Decide by hand:", Commands: answer.Commands(p)},
 		command.Group{
 			ID: "look", Title: "Look at a cluster:",
-			Commands: append(status.Commands(p), console.Command(p), doctor.Command(p), balancer.Command(p)),
+			Commands: append(status.Commands(p), console.Command(p), mcp.Command(p), doctor.Command(p), balancer.Command(p)),
 		},
 		command.Group{ID: "about", Title: "About lbremedy:", Commands: []*cobra.Command{versionCommand(p)}},
 	)

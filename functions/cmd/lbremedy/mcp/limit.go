@@ -1,0 +1,171 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+const (
+	atOnce    = 8               // calls at a time
+	patience  = 2 * time.Minute // that one call may take
+	mostAsked = 256 << 10       // bytes of one request
+	mostText  = 8 << 10         // bytes of one text of an answer
+	mostList  = 100             // entries of one list
+	mostAll   = 32 << 10        // bytes of all texts of an answer, as JSON has them
+)
+
+// A server answers the calls of clients.
+type server struct {
+	p     *cli.Program
+	free  chan struct{} // calls that go on
+	whole chan struct{} // the one call that reads the whole account: it shares the account's API limits with the controller
+}
+
+// program returns the program for one call: it speaks English, and prints nothing into the protocol.
+func (s *server) program() *cli.Program {
+	own := *s.p.Reads(http.Header{"Accept-Language": {"en"}})
+	own.In, own.Out, own.Err, own.Terminal = strings.NewReader(""), io.Discard, io.Discard, func(any) int { return 0 }
+	own.Output = "wide" // reports say all that they know
+	return &own
+}
+
+var (
+	errBusy  = errors.New("too many calls are under way: wait for an answer before the next call")
+	errLong  = fmt.Errorf("the call has taken %s and was ended: ask for less, such as fewer checks", patience)
+	errWhole = errors.New("another call reads the whole cluster: wait for its answer before the next call")
+)
+
+// limit refuses calls of which too many are under way, ends those that take too long, and puts what is wrong with a call into the form of an answer.
+func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if method != "tools/call" && method != "resources/read" {
+			return next(ctx, method, req)
+		}
+		if !enter(s.free) {
+			return nil, errBusy
+		}
+		defer leave(s.free)
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		result, err := next(ctx, method, req)
+		if ctx.Err() == context.DeadlineExceeded {
+			return nil, errLong
+		}
+		if call, ok := result.(*sdk.CallToolResult); ok && call != nil && call.IsError {
+			told := wrong{}
+			for _, c := range call.Content {
+				if text, ok := c.(*sdk.TextContent); ok {
+					told.Data.Error += text.Text
+				}
+			}
+			call.StructuredContent, call.Content = nil, []sdk.Content{&sdk.TextContent{Text: told.text()}}
+		}
+		var refused *jsonrpc.Error // it quotes the call
+		if errors.As(err, &refused) {
+			err = &jsonrpc.Error{Code: refused.Code, Message: (&cutter{left: mostText}).text(refused.Message)}
+		}
+		return result, err
+	}
+}
+
+func enter(room chan struct{}) bool {
+	select {
+	case room <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func leave(room chan struct{}) { <-room }
+
+// A wrong is why a call came to nothing. It may quote what others have written.
+type wrong struct {
+	Data struct {
+		Error string `json:"error"`
+	} `json:"data"`
+	Cut string `json:"cut,omitempty"`
+}
+
+func (w wrong) text() string {
+	w.Cut = bound(&w.Data)
+	text, _ := json.Marshal(w) // of two strings
+	return string(text)
+}
+
+// said returns an error in plain English.
+func said(err error) error { return errors.New(say.Of(err).String()) }
+
+// A cutter removes secrets and control characters from the texts of a value, and shortens texts and lists.
+type cutter struct {
+	left           int // bytes
+	texts, entries int // that were cut
+}
+
+// bound shortens the value that a pointer leads to, and says what it has cut; empty: nothing.
+func bound(value any) string {
+	c := cutter{left: mostAll}
+	c.value(reflect.ValueOf(value).Elem())
+	if c.texts+c.entries == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The answer was too long: %d texts are cut (they end with …), and %d list entries are left out. Ask for less at once.", c.texts, c.entries)
+}
+
+func (c *cutter) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(c.text(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.value(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			c.value(v.Field(i))
+		}
+	case reflect.Slice:
+		n := 0
+		for ; n < min(v.Len(), mostList) && c.left > 0; n++ {
+			c.value(v.Index(n))
+		}
+		if c.entries += v.Len() - n; v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // JSON shows nil as null
+		}
+		v.SetLen(n)
+	}
+}
+
+func (c *cutter) text(text string) string {
+	text = strings.TrimSpace(command.Clean(event.Redact(strings.ToValidUTF8(text, "?"))))
+	short, most := text, max(0, min(mostText, c.left))
+	for size(short) > most {
+		short = strings.ToValidUTF8(short[:len(short)*most/(size(short)+1)], "")
+	}
+	if c.left -= size(short); short != text {
+		c.texts++
+		short += "…"
+	}
+	return short
+}
+
+// size returns how many bytes of JSON a text takes.
+func size(text string) int {
+	data, _ := json.Marshal(text) // of a string
+	return len(data) - len(`""`)
+}
