@@ -3,14 +3,15 @@
 # release notes, images, chart, and the provenance in the words of SLSA (https://slsa.dev/spec/v1.0/provenance).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export GOWORK=off CGO_ENABLED=0 GOEXPERIMENT=
 parts=$PWD/bin/parts
 rm -rf "$parts"
 mkdir -p "$parts/completions"
 infra/images/notes.sh "$VERSION" >"$parts/NOTES.md"
 
-# The licences of the modules that are linked into any program, for any system.
-for os in darwin linux windows; do
-	GOOS=$os GOFLAGS='' go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' \
+# The licences of the modules that are linked into any program, for any platform.
+for platform in {darwin,linux,windows}/{amd64,arm64}; do
+	GOOS=${platform%/*} GOARCH=${platform#*/} GOFLAGS='' go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' \
 		./functions/cmd/lbremedy ./events/cmd/exporter ./functions/...
 done | LC_ALL=C sort -u | while read -r module version dir; do
 	texts=$(find "$dir" -maxdepth 1 -type f | grep -iE '/(licen[cs]e|copying|notice)([.-][^/]*)?$' | LC_ALL=C sort) || {

@@ -224,6 +224,10 @@ func TestRelease(t *testing.T) {
 	t.Run("helm", func(t *testing.T) { helm(t, repo, string(read("images/digests.yaml")), read("lbremedy-0.1.0.tgz")) })
 	t.Run("krew", func(t *testing.T) { krew(t, out, "lbremedy"+machine) })
 	t.Run("archive", func(t *testing.T) { archive(t, read("lbremedy"+machine), read("functions_"+version+".tar.gz")) })
+	must(t, at, nil, "git", "tag", "v0.9.0")
+	if out, err := run(t, at, []string{"VERSION=v0.9.0"}, builder); err == nil || !strings.Contains(out, "CHANGELOG.md has no section v0.9.0") {
+		t.Errorf("a version without notes: %v\n%s", err, out)
+	}
 	// Only a clean tree of the tag is a release.
 	for name, want := range map[string]string{"infra/cluster/Chart.yaml": " M infra/cluster/Chart.yaml", "b.go": "?? b.go"} {
 		t.Run("dirty", func(t *testing.T) {
