@@ -36,7 +36,7 @@ test modules: ENV := env GOMAXPROCS=1
 
 # What takes longest starts first, or one processor waits for it at the end.
 LONGEST := ./test/scenario ./test/classes ./test/sim/controller ./test/e2e/... ./test/fault ./test/endpoint ./shared/engine ./events/exporter ./test/newclass \
-	./test/testbed ./test/identity ./infra/release ./test/sim/cmd/... ./shared/ticket ./test/demo ./infra/fc/pack ./shared/stream ./functions/attributeimmutable \
+	./test/testbed ./test/identity ./test/sim/cmd/... ./shared/ticket ./test/demo ./infra/fc/pack ./shared/stream ./functions/attributeimmutable \
 	./functions/rampermission ./functions/cmd/lbremedy/root ./functions/cmd/lbremedy/console ./test/cluster
 
 # How long one package may take: the API server's own build is not in it.
@@ -185,7 +185,7 @@ build-fc: ## Build the zips for Function Compute into bin/fc, with SHA256SUMS; C
 check-fc: ## Check s.yaml with Serverless Devs, which needs Node.js and npm.
 	@infra/fc/check.sh
 
-# ko, cosign and Helm take minutes to compile, once.
+# GoReleaser, ko, cosign and Helm take minutes to compile, once.
 check-release: ## Build a small release, sign it, push it to a registry in process, and take it with cosign, Helm and krew.
 	@cd test/release && go vet ./...
 	@tool=$$(go tool -n staticcheck) && cd test/release && "$$tool" ./...
@@ -202,7 +202,7 @@ push-images: ## Say what the registry REGISTRY=host/name lacks of the images; AP
 	@REGISTRY='$(REGISTRY)' TAG='$(TAG)' APPLY='$(APPLY)' infra/images/push.sh
 
 release: ## Build the release VERSION=v0.1.0 into bin/release, from its tag.
-	@go run ./infra/release -version '$(VERSION)'
+	@VERSION='$(VERSION)' PROGRAMS= ARCH= infra/images/release.sh
 
 push-release: ## Say what the registry REGISTRY=host/name lacks of bin/release: images and chart; APPLY=1 pushes it.
 	@REGISTRY='$(REGISTRY)' APPLY='$(APPLY)' IN=bin/release/images CHART="$$(echo bin/release/lbremedy-*.tgz)" infra/images/push.sh

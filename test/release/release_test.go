@@ -54,8 +54,8 @@ func must(t *testing.T, dir string, env []string, name string, args ...string) s
 	return out
 }
 
-// tree returns a copy of the tree as it is here, committed under the tag of the version.
-func tree(t *testing.T) string {
+// tree returns a copy of the tree as it is here, with changes, committed under the tag of the version.
+func tree(t *testing.T, changes ...func(t *testing.T, at string)) string {
 	t.Helper()
 	to := t.TempDir()
 	for _, file := range strings.Split(must(t, root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
@@ -77,22 +77,43 @@ func tree(t *testing.T) string {
 		}
 	}
 	// Until a version is released, its heading in the changelog has no day.
-	log := filepath.Join(to, "CHANGELOG.md")
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dated := bytes.Replace(text, []byte("## "+version+" - unreleased\n"), []byte("## "+version+" - 2026-11-28\n"), 1)
-	if err := os.WriteFile(log, dated, 0o644); err != nil {
-		t.Fatal(err)
+	replace(t, filepath.Join(to, "CHANGELOG.md"), "## "+version+" - unreleased\n", "## "+version+" - 2026-11-28\n")
+	for _, change := range changes {
+		change(t, to)
 	}
 	as := []string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"}
 	at := []string{"GIT_AUTHOR_DATE=2026-11-28T00:00:00Z", "GIT_COMMITTER_DATE=2026-11-28T00:00:00Z"} // the same commit each time
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, append(as, "commit", "-qm", "one"), {"tag", version}} {
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, append(as, "commit", "-qm", "one"), {"tag", version},
+		{"remote", "add", "origin", "https://github.com/lbremedy/lbremedy"}} {
 		must(t, to, at, "git", args...)
 	}
 	return to
 }
+
+// replace replaces a text in a file, if it is there.
+func replace(t *testing.T, file, old, by string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, bytes.ReplaceAll(text, []byte(old), []byte(by)), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// here has the programs built for this machine's architecture on Linux alone.
+func here(t *testing.T, at string) {
+	file := filepath.Join(at, ".goreleaser.yaml")
+	replace(t, file, "goos: [darwin, linux, windows]", "goos: [linux]")
+	replace(t, file, "goarch: [amd64, arm64]", "goarch: ["+runtime.GOARCH+"]")
+}
+
+// small are the variables for a release with the images and functions of two programs.
+var small = []string{"VERSION=" + version, "PROGRAMS=busy,lbremedy", "ARCH=" + runtime.GOARCH}
+
+// builder is the program that builds a release.
+const builder = "infra/images/release.sh"
 
 // tool returns the file of one of the programs that make a release.
 func tool(t *testing.T, name string) string {
@@ -117,12 +138,11 @@ func cosign(t *testing.T, command, public string, args ...string) (string, error
 
 // A release of two programs is built from a tag, pushed, signed, and taken.
 func TestRelease(t *testing.T) {
-	at := tree(t)
-	if out, err := run(t, at, nil, "go", "run", "./infra/release", "-version", "v0.2.0"); err == nil || !strings.Contains(out, "this commit has no tag v0.2.0") {
+	at := tree(t, here)
+	if out, err := run(t, at, []string{"VERSION=v0.2.0"}, builder); err == nil || !strings.Contains(out, "git tag v0.2.0 was not made against commit") {
 		t.Errorf("another version: %v\n%s", err, out)
 	}
-	build := []string{"run", "./infra/release", "-version", version, "-only", "busy,lbremedy", "-here"}
-	must(t, at, nil, "go", build...)
+	must(t, at, small, builder)
 	out := filepath.Join(at, "bin/release")
 	read := func(file string) []byte {
 		t.Helper()
@@ -148,8 +168,8 @@ func TestRelease(t *testing.T) {
 		t.Error("provenance.json does not name the commit")
 	}
 	t.Run("again", func(t *testing.T) {
-		other := tree(t)
-		must(t, other, []string{"TZ=Asia/Shanghai", "TMPDIR=" + t.TempDir()}, "go", build...)
+		other := tree(t, here)
+		must(t, other, append([]string{"TZ=Asia/Shanghai", "TMPDIR=" + t.TempDir()}, small...), builder)
 		again, err := os.ReadFile(filepath.Join(other, "bin/release/SHA256SUMS"))
 		if err != nil {
 			t.Fatal(err)
@@ -203,15 +223,31 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("helm", func(t *testing.T) { helm(t, repo, string(read("images/digests.yaml")), read("lbremedy-0.1.0.tgz")) })
 	t.Run("krew", func(t *testing.T) { krew(t, out, "lbremedy"+machine) })
-	// As "make release" does it, a release replaces the one before.
-	t.Run("dirty", func(t *testing.T) {
-		if err := os.WriteFile(filepath.Join(at, "infra/cluster/Chart.yaml"), []byte("name: other\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := run(t, at, nil, "go", "run", "./infra/release", "-version", version); err == nil || !strings.Contains(out, "the tree is v0.1.0-dirty") {
-			t.Errorf("a changed tree: %v\n%s", err, out)
-		}
-	})
+	t.Run("archive", func(t *testing.T) { archive(t, read("lbremedy"+machine), read("functions_"+version+".tar.gz")) })
+	must(t, at, nil, "git", "tag", "v0.9.0")
+	if out, err := run(t, at, []string{"VERSION=v0.9.0"}, builder); err == nil || !strings.Contains(out, "CHANGELOG.md has no section v0.9.0") {
+		t.Errorf("a version without notes: %v\n%s", err, out)
+	}
+	// Only a clean tree of the tag is a release.
+	for name, want := range map[string]string{"infra/cluster/Chart.yaml": " M infra/cluster/Chart.yaml", "b.go": "?? b.go"} {
+		t.Run("dirty", func(t *testing.T) {
+			file := filepath.Join(at, name)
+			was, _ := os.ReadFile(file)
+			if err := os.WriteFile(file, []byte("name: other\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := run(t, at, small, builder); err == nil || !strings.Contains(out, "git is in a dirty state") || !strings.Contains(out, want) {
+				t.Errorf("a changed tree: %v\n%s", err, out)
+			}
+			err := os.Remove(file)
+			if was != nil {
+				err = os.WriteFile(file, was, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 // push pushes the release to a registry, which gets what it lacks and no more.

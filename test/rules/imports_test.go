@@ -42,10 +42,6 @@ var rows = []row{
 		why: "it says what permissions mean to a NATS server",
 	},
 	{
-		who: []string{"infra/release"},
-		why: "it builds a program, and is no part of it",
-	},
-	{
 		who: []string{"infra/gen/...", "infra/keys"},
 		may: []string{"..."},
 	},
