@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,9 +34,10 @@ import (
 //
 // What EventBridge doesn't deliver is found by a list of all Events, which is made every half an hour.
 type Posts struct {
-	URL    string // of the target, as the rule in EventBridge has it
-	Region string // of EventBridge
-	Token  string // of the target: the signature token
+	Address string // where to listen; empty: nowhere, and Events are watched
+	URL     string // of the target, as the rule in EventBridge has it
+	Region  string // of EventBridge
+	Token   string // of the target: the signature token
 
 	limit *rate.Limiter
 	wire  http.RoundTripper // what leads to the certificate; nil: the net. Tests alone set it
@@ -51,7 +53,46 @@ const (
 	postReaders = 4                // that are read at once
 	postTries   = 5                // of one Event; later the list finds it
 	relistEvery = 30 * time.Minute // the API server keeps Events for an hour
+	hearing     = 10 * time.Second // how long a request, and its answer, may take
 )
+
+// PostsToken is the variable with the token. A flag would show it to everyone who may list processes.
+const PostsToken = "LBREMEDY_FROM_HTTP_TOKEN"
+
+// Flags adds the flags for the settings.
+func (p *Posts) Flags(add func(at *string, name, value, usage string)) {
+	add(&p.Address, "from-http", "", "`address` at which EventBridge tells of Events by POST, such as :8090; without it they are watched")
+	add(&p.URL, "from-http-url", "", "`URL` of the target in EventBridge, exactly as it is there; its token is read from "+PostsToken)
+	add(&p.Region, "from-http-region", "", "`region` of EventBridge, such as cn-hangzhou")
+}
+
+// Listen returns where requests come; nil if Events are watched. The address is the last thing to be wrong.
+func (p *Posts) Listen() (net.Listener, error) {
+	if p.Address == "" {
+		if p.URL != "" || p.Region != "" {
+			return nil, errors.New("--from-http-url and --from-http-region count only with --from-http")
+		}
+		return nil, nil
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", p.Address)
+	if err != nil {
+		return nil, fmt.Errorf("--from-http: %w", err)
+	}
+	return l, nil
+}
+
+// Serve takes requests until ctx ends.
+func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: e, ReadHeaderTimeout: hearing, ReadTimeout: hearing, WriteTimeout: hearing, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("take requests of EventBridge: %w", err)
+	}
+	return nil
+}
 
 // check returns what is wrong with the settings, or nil.
 func (p *Posts) check() error {
@@ -61,11 +102,11 @@ func (p *Posts) check() error {
 	u, err := url.Parse(p.URL)
 	switch {
 	case err != nil, u.Scheme != "https", u.Host == "", u.User != nil, u.Fragment != "":
-		return errors.New("the address that EventBridge sends to is no URL such as https://lbremedy.example.com/events")
+		return errors.New("--from-http-url: it is no URL such as https://lbremedy.example.com/events")
 	case p.Region == "" || strings.Trim(p.Region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return fmt.Errorf("%q is no region such as cn-hangzhou", p.Region)
+		return fmt.Errorf("--from-http-region: %q is no region such as cn-hangzhou", p.Region)
 	case len(p.Token) < 16:
-		return errors.New("the token of EventBridge's target has less than 16 characters")
+		return errors.New(PostsToken + ": the token of the target in EventBridge has less than 16 characters")
 	}
 	p.limit = rate.NewLimiter(postRate, postBurst)
 	return nil

@@ -23,9 +23,9 @@ import (
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
 	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager or pagerduty
-	URL        string    `json:"url,omitempty"`       // of a webhook or an Alertmanager, if it is no secret; of a server of mail; the platform of an app or of PagerDuty, if not the usual one
+	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a server of mail; of a platform, where not the usual one
 	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk, WeCom and Slack are secrets
-	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key is that signs for DingTalk or a webhook, the secret of an app or of mail, the token of an Alertmanager, the routing key of PagerDuty
+	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key that signs, the token or the secret of an app or of mail is
 	App        string    `json:"app,omitempty"`       // of an app: its client ID
 	Chat       string    `json:"chat,omitempty"`      // of an app: ID of the group that its cards go to
 	From       string    `json:"from,omitempty"`      // of mail: the address that it comes from
