@@ -23,9 +23,9 @@ import (
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
 	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager or pagerduty
-	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a server of mail; of a platform, where not the usual one
+	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a server of mail; of a platform, if it has another one than the usual
 	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk, WeCom and Slack are secrets
-	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key that signs, the token or the secret of an app or of mail is
+	SecretFrom Reference `json:"secretFrom,omitzero"` // where the secret is: a key that signs, a token, or that of an app or of mail
 	App        string    `json:"app,omitempty"`       // of an app: its client ID
 	Chat       string    `json:"chat,omitempty"`      // of an app: ID of the group that its cards go to
 	From       string    `json:"from,omitempty"`      // of mail: the address that it comes from

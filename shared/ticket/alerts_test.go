@@ -20,8 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An alertDesk takes alerts as Alertmanager does. The real program takes what it was sent in test/alertmanager.
-type alertDesk struct {
+// An alertServer takes alerts as Alertmanager does. The real program takes what it was sent in test/alertmanager.
+type alertServer struct {
 	*hook
 	w      *world
 	alerts map[string]alert // by labels
@@ -29,8 +29,8 @@ type alertDesk struct {
 	header http.Header
 }
 
-func newAlertDesk(w *world) *alertDesk {
-	d := &alertDesk{hook: newHook(w), w: w, alerts: map[string]alert{}}
+func newAlertServer(w *world) *alertServer {
+	d := &alertServer{hook: newHook(w), w: w, alerts: map[string]alert{}}
 	d.answers(func(_ int, p post) (int, http.Header, string) {
 		if d.broken != 0 {
 			return d.broken, d.header, "no such token: t0ken-of-alerts"
@@ -63,12 +63,12 @@ func newAlertDesk(w *world) *alertDesk {
 }
 
 // sink returns the sink that leads there.
-func (d *alertDesk) sink() policy.Sink {
+func (d *alertServer) sink() policy.Sink {
 	return policy.Sink{Name: "am", Kind: policy.Alertmanager, URL: d.server.URL + "/am/", SecretFrom: secret(d, "t0ken-of-alerts")}
 }
 
 // firing returns the summaries of the alerts that fire.
-func (d *alertDesk) firing() []string {
+func (d *alertServer) firing() []string {
 	var all []string
 	for _, a := range d.alerts {
 		if a.EndsAt.After(d.w.now()) {
@@ -97,7 +97,7 @@ func (q *queue) lives(d time.Duration, see func()) {
 func TestAlertmanager(t *testing.T) {
 	w := newWorld(t)
 	w.clock = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	d := newAlertDesk(w)
+	d := newAlertServer(w)
 	f := w.follower(nil, d.sink())
 	q := w.queue(f, 0)
 	one, two := []string{"The vSwitch is full (vsw-1), 1 Service"}, []string{"The vSwitch is full (vsw-1), 2 Services"}
@@ -218,7 +218,7 @@ func TestAlertmanager(t *testing.T) {
 // A follower that runs sends open tickets again, and only those of its own cluster.
 func TestAlertOfAnotherCluster(t *testing.T) {
 	w := newWorld(t)
-	d := newAlertDesk(w)
+	d := newAlertServer(w)
 	q := w.queue(w.follower(nil, d.sink()), 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	other := w.queue(w.follower(func(c *Config) { c.Cluster = "c2" }, d.sink()), 0)
@@ -248,8 +248,8 @@ func TestAlertmanagerAddress(t *testing.T) {
 	}
 }
 
-// A pagerDesk takes events as PagerDuty does.
-type pagerDesk struct {
+// A pagerServer takes events as PagerDuty does.
+type pagerServer struct {
 	*hook
 	open   map[string]pagerEvent // the last trigger of each open alert
 	acked  map[string]bool
@@ -260,8 +260,8 @@ type pagerDesk struct {
 
 const routingKey = "0123456789abcdef0123456789abcdef"
 
-func newPagerDesk(t testing.TB) *pagerDesk {
-	d := &pagerDesk{hook: newHook(t), open: map[string]pagerEvent{}, acked: map[string]bool{}}
+func newPagerServer(t testing.TB) *pagerServer {
+	d := &pagerServer{hook: newHook(t), open: map[string]pagerEvent{}, acked: map[string]bool{}}
 	d.answers(func(_ int, p post) (int, http.Header, string) {
 		if d.broken != 0 {
 			return d.broken, nil, ""
@@ -307,7 +307,7 @@ func newPagerDesk(t testing.TB) *pagerDesk {
 }
 
 // summaries returns what the open alerts say in a line.
-func (d *pagerDesk) summaries() []string {
+func (d *pagerServer) summaries() []string {
 	var all []string
 	for _, e := range d.open {
 		all = append(all, e.Payload.Severity+": "+e.Payload.Summary)
@@ -319,7 +319,7 @@ func (d *pagerDesk) summaries() []string {
 // An incident has one alert at PagerDuty, whatever is sent twice, and ends with it.
 func TestPagerDuty(t *testing.T) {
 	w := newWorld(t)
-	d := newPagerDesk(t)
+	d := newPagerServer(t)
 	f := w.follower(d.wired, policy.Sink{Name: "pager", Kind: policy.PagerDuty, SecretFrom: secret(t, routingKey)})
 	q := w.queue(f, 0)
 	open := func(want ...string) {
@@ -387,7 +387,8 @@ func TestPagerDuty(t *testing.T) {
 	}
 	q.empty()
 	// A wrong key is refused, and appears nowhere.
-	f = w.follower(d.wired, policy.Sink{Name: "wrong", Kind: policy.PagerDuty, URL: "https://events.eu.pagerduty.com", SecretFrom: secret(t, "s3cr3t-routing-key")})
+	wrong := policy.Sink{Name: "wrong", Kind: policy.PagerDuty, URL: "https://events.eu.pagerduty.com", SecretFrom: secret(t, "s3cr3t-routing-key")}
+	f = w.follower(d.wired, wrong)
 	q = w.queue(f, 0)
 	q.put(w.write(w.record(50, "busy", event.Asked)))
 	if stats(f).Refused != 1 || strings.Contains(w.log.String(), "s3cr3t-routing-key") || strings.Contains(w.log.String(), routingKey) {

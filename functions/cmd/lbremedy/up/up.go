@@ -211,14 +211,14 @@ func (u *upRun) run(ctx context.Context) error {
 		defer listener.Close()
 	}
 	u.posts.Token = os.Getenv(exporter.PostsToken)
-	posts, err := u.posts.Listen()
-	switch {
-	case err != nil:
-		return command.Mistake{Err: err}
-	case posts != nil && !u.parts.exporter:
-		posts.Close()
+	if u.posts.Address != "" && !u.parts.exporter {
 		return command.Wrong("--from-http: only the exporter reads Events: leave it out, or add exporter to --parts")
-	case posts != nil:
+	}
+	posts, err := u.posts.Listen()
+	if err != nil {
+		return command.Mistake{Err: err}
+	}
+	if posts != nil {
 		defer posts.Close()
 	}
 	if u.traces, err = trace.New(ctx, u.Version, u.Cluster, u.Log()); err != nil {
