@@ -19,7 +19,7 @@ var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)((?
 
 // Commands are those of lbremedy that texts name.
 var Commands = []string{
-	"approve", "breaker", "classify", "console", "dead", "doctor", "keys", "lb", "ls", "pause", "plan", "policy", "preflight", "reject", "replay",
+	"approve", "breaker", "classify", "console", "dead", "doctor", "hand", "keys", "lb", "ls", "pause", "plan", "policy", "preflight", "reject", "replay",
 	"resume", "run", "show", "status", "tickets", "undo", "up",
 }
 

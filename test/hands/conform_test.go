@@ -112,7 +112,8 @@ func TestBreaks(t *testing.T) {
 				return accepts(call, "{}")
 			}
 			return said
-		}, []string{"It refuses a call whose signature is missing.", "It refuses a call with the signature of another key.", "It refuses a call of a key that it does not know.",
+		}, []string{"It refuses a call whose signature is missing.", "It refuses a call with the signature of another key.",
+			"It refuses a call of a key that it does not know.",
 			"It refuses a call whose content is that of another call.", "It refuses a call with the algorithm none."}},
 		"it keeps no call": {func(call []byte) []byte {
 			said := good(call)
