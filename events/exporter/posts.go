@@ -29,8 +29,8 @@ import (
 // cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
 //
 // A request counts if EventBridge has signed it and it has the token of the target, which proves whose rule it comes from: EventBridge signs
-// for all who have an account. Even then it only names an Event. The Event is read from the API server, so that nothing but an Event that
-// there is can be published, by its own resource version.
+// for every account. Even then it only names an Event. The Event is read from the API server, so that only an existing Event is published,
+// under its own resource version.
 //
 // What EventBridge doesn't deliver is found by a list of all Events, which is made every half an hour.
 type Posts struct {
@@ -143,7 +143,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, no.says, no.status)
 }
 
-// receive takes one request. What costs something comes after what shows that it is EventBridge's.
+// receive takes one request. The body is read after the token was compared, and decoded after the signature was verified.
 func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	p := e.c.Posts
 	target, _ := url.Parse(p.URL) // it was checked

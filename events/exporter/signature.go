@@ -64,7 +64,7 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	for _, name := range []string{headerTime, headerHash, headerVersion, headerKey, headerToken} {
 		lines = append(lines, name+": "+header.Get(name))
 	}
-	// The page ends the text with the body. There are receivers in the field that also take a line break behind it.
+	// The page ends the text with the body. Some receivers also accept a line break behind it, as the page's own formula could be read.
 	for _, end := range []string{"", "\n"} {
 		sum := sha256.Sum256([]byte(strings.Join(lines, "\n") + "\n" + string(body) + end))
 		if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil {
@@ -74,8 +74,8 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	return no("the signature is wrong: is the URL that of the target in EventBridge, with its path and query?")
 }
 
-// publicKey returns the key of EventBridge from its certificate. The region is part of the host, and whoever names another host is not
-// asked: the name of a bucket that merely looks like it is anybody's to have.
+// publicKey returns the key of EventBridge from its certificate. Only the host of the region is asked: anybody can have a bucket of OSS whose
+// name ends like it.
 func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host != p.Region+"-eventbridge.oss-accelerate.aliyuncs.com" || u.User != nil {

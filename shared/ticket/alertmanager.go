@@ -24,7 +24,7 @@ type alertmanager struct {
 const (
 	// ARMS clears an alert that is not sent again for its auto-clear period, by default for 300 seconds (ARMS documentation, "UpdateIntegration").
 	resendAlert = 2 * time.Minute
-	// An alert ends by itself so long after lbremedy sent it last: later than a restart takes, and not too late for who removes lbremedy.
+	// An alert ends by itself so long after lbremedy sent it last: a restart takes less, and after lbremedy is removed none fires for long.
 	keepAlert = 30 * time.Minute
 )
 

@@ -57,7 +57,7 @@ func (p *pagerDuty) send(ctx context.Context, t Ticket) error {
 	case t.Status == Closed:
 		e.Action = "resolve"
 	case t.Was == Open && lead.Result == event.Unsettled && len(lead.By) > 0:
-		// Somebody has approved the plan, it is applied, and nothing is asked: whoever is on call is spared the next level of escalation.
+		// A person has approved the plan, it is applied, and nothing is asked: the next level of escalation need not be paged.
 		e.Action = "acknowledge"
 	default:
 		e.Action = "trigger"
