@@ -25,6 +25,7 @@
 //     (lane.go), under a time that is neither to come nor long before the Event.
 //   - Events about Nodes and the cluster (others.go) are few: they are listed again before each of their watches, and progress does not
 //     cover them. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
+//   - In place of a watch EventBridge may tell of Events (posts.go). What it says is a hint: each Event is read from the API server.
 //   - What can't become a message, such as an Event about a Service whose UID is
 //     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
 //     them do, and then one an hour, so that nobody fills DEAD with them.
@@ -88,6 +89,8 @@ type Config struct {
 	Burst int
 
 	Now func() time.Time // what Events are dated by that are dated in the future; nil: time.Now
+
+	Posts *Posts // who tells of Events instead of a watch; nil: they are watched
 }
 
 // Stats count what an exporter has met since it was made.
@@ -107,6 +110,8 @@ type Stats struct {
 	Retries    atomic.Int64 // publishes that were tried again
 	Unread     atomic.Int64 // reads of a Service that failed, and are made again
 	Saves      atomic.Int64 // times that progress was saved
+	Posted     atomic.Int64 // requests of EventBridge that were taken
+	Refused    atomic.Int64 // requests that were not
 }
 
 // An Exporter exports the Events of one cluster.
@@ -121,6 +126,7 @@ type Exporter struct {
 
 	registry registry
 	told     notice
+	posted   chan kube.Selection // each selects one Event that a request names
 
 	mu      sync.Mutex
 	now     *entries // of the session that runs
@@ -140,8 +146,11 @@ func New(c Config) (*Exporter, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if err := c.Posts.check(); err != nil {
+		return nil, err
+	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
-	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newEntries(), news: make(chan struct{}, 1),
+	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newEntries(), news: make(chan struct{}, 1), posted: make(chan kube.Selection, posted),
 		registry: registry{read: c.Kube.ServiceUID}}, nil
 }
 
@@ -303,10 +312,17 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	})
 	var out sync.WaitGroup
 	out.Go(func() { s.drain(reading) })
-	for _, which := range others() {
-		out.Go(func() { s.other(reading, which) })
+	if e.c.Posts != nil {
+		for range postReaders {
+			out.Go(func() { s.readPosted(reading) })
+		}
+		s.lists(reading)
+	} else {
+		for _, which := range others() {
+			out.Go(func() { s.other(reading, which) })
+		}
+		s.read(reading, from)
 	}
-	s.read(reading, from)
 	stop()
 	guard.Wait()
 	out.Wait()

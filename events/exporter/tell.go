@@ -35,7 +35,7 @@ func (e *Exporter) Page() ledger.Page {
 func (e *Exporter) Export() observe.Export {
 	n := &e.stats
 	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Slowed: n.Slowed.Load(),
-		Unread: n.Unread.Load(), Ready: e.Ready()}
+		Unread: n.Unread.Load(), Posted: n.Posted.Load(), Refused: n.Refused.Load(), Ready: e.Ready()}
 }
 
 // tell keeps the exporter's page in NATS until ctx ends, and a last time then. One

@@ -18,6 +18,8 @@ type Export struct {
 	Saves   int64 // times that progress was saved
 	Slowed  int64 // Events that came while their namespace made more than its budget
 	Unread  int64 // reads of a Service that failed
+	Posted  int64 // requests of EventBridge that were taken
+	Refused int64 // requests that were not
 	Ready   bool  // Events are read and get through
 }
 
@@ -43,6 +45,10 @@ func (m *Metrics) Exporter(ask func() Export) {
 		"the newest is published.", nil, func() int64 { return ask().Slowed })
 	m.counter("lbremedy_service_read_errors_total", "Reads of the Service that an Event is about that failed. The Event waits, and the read is made again.",
 		nil, func() int64 { return ask().Unread })
+	for end, n := range map[string]func(Export) int64{"taken": func(x Export) int64 { return x.Posted }, "refused": func(x Export) int64 { return x.Refused }} {
+		m.counter("lbremedy_posts_total", "Requests to exporter --from-http: taken, or refused, since EventBridge has not signed them, or they come too late, "+
+			"too often or in another form.", prometheus.Labels{"end": end}, func() int64 { return n(ask()) })
+	}
 	m.counter("lbremedy_progress_saves_total", "Times that the progress in the cluster's Events was saved.", nil, func() int64 { return ask().Saves })
 	m.gauge("lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.", nil,
 		func() float64 { return ask().Lag.Seconds() })

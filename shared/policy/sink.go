@@ -22,10 +22,10 @@ import (
 // it may lie in a ConfigMap and in a repository.
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
-	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail or webhook
-	URL        string    `json:"url,omitempty"`       // of a webhook, if it is no secret; of a server of mail; of an app of Lark: https://open.larksuite.com
+	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager or pagerduty
+	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a server of mail; of a platform, if it has another one than the usual
 	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk, WeCom and Slack are secrets
-	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key is that signs what is sent to DingTalk or a webhook, or the secret of an app or of mail
+	SecretFrom Reference `json:"secretFrom,omitzero"` // where the secret is: a key that signs, a token, or that of an app or of mail
 	App        string    `json:"app,omitempty"`       // of an app: its client ID
 	Chat       string    `json:"chat,omitempty"`      // of an app: ID of the group that its cards go to
 	From       string    `json:"from,omitempty"`      // of mail: the address that it comes from
@@ -136,6 +136,9 @@ const (
 	Mail     = "mail"     // mail over SMTP
 	Webhook  = "webhook"  // signed CloudEvents
 
+	Alertmanager = "alertmanager" // alerts by the API of Prometheus' Alertmanager, which ARMS has, too
+	PagerDuty    = "pagerduty"    // alerts by PagerDuty's Events API v2
+
 	DingTalkApp = "dingtalk-app" // cards with buttons of an app of DingTalk
 	FeishuApp   = "feishu-app"   // the same of Feishu or Lark
 )
@@ -143,7 +146,7 @@ const (
 // languages are those that people can be told in.
 var languages = []string{"en", "zh"}
 
-var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook}
+var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook, Alertmanager, PagerDuty}
 
 // Answers reports whether people can answer at sinks of a kind.
 func Answers(kind string) bool { return kind == DingTalkApp || kind == FeishuApp }
@@ -167,7 +170,7 @@ func (s Sink) Wants() []string {
 		return s.Results
 	case s.Kind == Event:
 		return told
-	case s.Kind == Alibaba:
+	case s.Kind == Alibaba, s.Kind == Alertmanager, s.Kind == PagerDuty:
 		return told[:4] // nobody there wants to know what needs no help
 	}
 	return told[:6]
@@ -192,27 +195,32 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 		}
 	}
 	chat := s.Kind == DingTalk || s.Kind == WeCom || s.Kind == Slack
+	own := s.Kind == Webhook || s.Kind == Alertmanager // its address is the user's
 	s.checkApp(bad)
 	s.checkMail(bad)
 	switch {
 	case Answers(s.Kind), s.Kind == Mail:
-	case s.Kind != Webhook && s.URL != "" && chat:
+	case s.Kind == PagerDuty && s.URLFrom != none:
+		bad("urlFrom", "the addresses of PagerDuty are fixed: leave it out, or write url")
+	case chat && s.URL != "":
 		bad("url", "the address of a %s webhook is a secret; put it into a variable or a file and name that in urlFrom", s.Kind)
-	case s.Kind != Webhook && s.URL != "", !chat && s.Kind != Webhook && s.URLFrom != none:
+	case !own && s.Kind != PagerDuty && s.URL != "", !own && !chat && s.URLFrom != none:
 		bad("url", "a sink of kind %s has no address", s.Kind)
 	case chat && s.URLFrom == none:
 		bad("urlFrom", "it names no place; name the variable (env) or the file with the address of the webhook")
-	case s.Kind == Webhook && (s.URL == "") == (s.URLFrom == none):
+	case own && (s.URL == "") == (s.URLFrom == none):
 		bad("url", "give either url or urlFrom")
 	case s.URL != "":
-		if err := CheckURL(s.Kind, s.URL); err != nil {
+		if err := s.CheckURL(s.URL); err != nil {
 			bad("url", "%v", err)
 		}
 	}
 	switch {
 	case s.Kind == Webhook && s.SecretFrom == none:
 		bad("secretFrom", "it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
-	case s.Kind != Webhook && s.Kind != DingTalk && !Answers(s.Kind) && s.Kind != Mail && s.SecretFrom != none:
+	case s.Kind == PagerDuty && s.SecretFrom == none:
+		bad("secretFrom", "it names no place; name the variable (env) or the file with the routing key of the integration")
+	case !own && s.Kind != DingTalk && !Answers(s.Kind) && s.Kind != Mail && s.Kind != PagerDuty && s.SecretFrom != none:
 		bad("secretFrom", "a sink of kind %s signs nothing", s.Kind)
 	}
 	switch {
@@ -269,7 +277,7 @@ func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	case s.URLFrom != none:
 		bad("urlFrom", "the address of an app's platform is fixed: leave it out")
 	case s.URL != "":
-		if err := CheckURL(s.Kind, s.URL); err != nil {
+		if err := s.CheckURL(s.URL); err != nil {
 			bad("url", "%v", err)
 		}
 	}
@@ -310,24 +318,36 @@ var platforms = map[string][]string{
 	FeishuApp:   {"https://open.feishu.cn", "https://open.larksuite.com"},
 	WeCom:       {"https://qyapi.weixin.qq.com"},
 	Slack:       {"https://hooks.slack.com"},
+	PagerDuty:   {"https://events.pagerduty.com", "https://events.eu.pagerduty.com"},
 }
 
-// CheckURL says what keeps an address from being one that a sink of the kind sends to: a chat has
-// that of its platform, and any other must be https, or http on loopback. The error doesn't
+// CheckURL says what keeps an address from being one that the sink sends to: a chat has
+// that of its platform, and any other must be https, or http on loopback. An Alertmanager in the cluster, which
+// mostly has no certificate, may be http where no token is sent to it. The error doesn't
 // repeat the address, which may hold a secret.
-func CheckURL(kind, text string) error {
-	if err := checkURL(text); err != nil {
+func (s Sink) CheckURL(text string) error {
+	u, err := url.Parse(text)
+	if s.Kind == Alertmanager && err == nil && u.Scheme == "http" && u.User == nil && inCluster(u.Hostname()) {
+		if s.SecretFrom != (Reference{}) {
+			return errors.New("the token is sent to https:// alone: leave out secretFrom, or write https://")
+		}
+		return nil
+	}
+	if err := checkURL(u, err); err != nil {
 		return err
 	}
-	fixed := platforms[kind]
-	if u, err := url.Parse(text); fixed != nil && (err != nil || !slices.Contains(fixed, u.Scheme+"://"+u.Host)) {
-		return fmt.Errorf("the address of a sink of kind %s begins with %s", kind, strings.Join(fixed, " or "))
+	if fixed := platforms[s.Kind]; fixed != nil && !slices.Contains(fixed, u.Scheme+"://"+u.Host) {
+		return fmt.Errorf("the address of a sink of kind %s begins with %s", s.Kind, strings.Join(fixed, " or "))
 	}
 	return nil
 }
 
-func checkURL(text string) error {
-	u, err := url.Parse(text)
+// inCluster reports whether a host can only be a Service of this cluster.
+func inCluster(host string) bool {
+	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
+}
+
+func checkURL(u *url.URL, err error) error {
 	switch {
 	case err != nil || u.Host == "":
 		return errors.New("the address is no URL such as https://example.com/hook")

@@ -19,8 +19,8 @@ var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)((?
 
 // Commands are those of lbremedy that texts name.
 var Commands = []string{
-	"approve", "breaker", "classify", "console", "dead", "doctor", "keys", "lb", "ls", "mcp", "pause", "plan", "policy", "preflight", "reject", "replay",
-	"resume", "run", "show", "status", "tickets", "undo", "up",
+	"approve", "breaker", "classify", "console", "dead", "doctor", "hand", "keys", "lb", "ls", "mcp", "pause", "plan", "policy", "preflight", "reject",
+	"replay", "resume", "run", "show", "status", "tickets", "undo", "up",
 }
 
 // Pieces returns a text in its parts. A command ends with the sentence that names it; what stands in quotes is part of it.

@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (d endpoint) address() (*url.URL, error) {
 			return nil, err // the secret may be there the next time
 		}
 	}
-	if err := policy.CheckURL(d.sink.Kind, text); err != nil {
+	if err := d.sink.CheckURL(text); err != nil {
 		return nil, fmt.Errorf("%w: what %s holds can't be used: %w", ErrRefused, d.sink.URLFrom, err)
 	}
 	u, err := url.Parse(text)
@@ -44,12 +45,16 @@ func (d endpoint) address() (*url.URL, error) {
 	return u, nil
 }
 
-// post sends a body. The errors hold neither the address nor a secret; those that trying again soon can't help are ErrRefused.
-func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte) error {
+// post sends a body. The errors hold neither the address nor a secret, also where an answer repeats the one that was sent; those that trying
+// again soon can't help are ErrRefused.
+func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte, secret string) error {
 	if len(body) > postSize {
 		return fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
 	}
 	_, err := chat.Post(ctx, d.wire, d.now(), "post to "+u.Host, http.MethodPost, u.String(), header, body)
+	if fail, ok := errors.AsType[*chat.Error](err); ok && secret != "" {
+		fail.Said = bytes.ReplaceAll(fail.Said, []byte(secret), []byte("***"))
+	}
 	return posted(err)
 }
 

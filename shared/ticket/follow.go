@@ -90,6 +90,8 @@ type kind struct {
 	card  bool // what was sent can be changed, without that people are told; see cards
 	title int  // most bytes of a title
 	text  int  // most bytes of a text
+
+	again time.Duration // what is open is sent again after so long, since the place forgets it; zero: it doesn't
 }
 
 // most messages of one sink that are answered at once.
@@ -148,7 +150,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		return sender{&robot{newEndpoint(s, c), r}}, kind{quiet: true, title: r.Title, text: r.Text}, nil
 	case policy.DingTalkApp, policy.FeishuApp:
 		if s.URL != "" {
-			if err := policy.CheckURL(s.Kind, s.URL); err != nil {
+			if err := s.CheckURL(s.URL); err != nil {
 				return nil, kind{}, fmt.Errorf("%w: %w", ErrRefused, err)
 			}
 		}
@@ -157,6 +159,10 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		return sender{&email{sink: s}}, kind{quiet: true, title: 150, text: 16000}, nil
 	case policy.Webhook:
 		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
+	case policy.Alertmanager:
+		return sender{&alertmanager{newEndpoint(s, c), c.Cluster}}, kind{title: 200, text: 8000, again: resendAlert}, nil
+	case policy.PagerDuty:
+		return sender{&pagerDuty{newEndpoint(s, c), c.Cluster}}, kind{title: 1000, text: 8000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }
@@ -212,6 +218,9 @@ func (o *outlet) consume(ctx context.Context) (err error) {
 	g.Go(func() error { o.closings(ctx); return nil })
 	if c, ok := o.to.(*cards); ok {
 		g.Go(func() error { c.app.Hear(ctx, o.clicked); return nil })
+	}
+	if o.again > 0 {
+		g.Go(func() error { o.repeats(ctx); return nil })
 	}
 	return g.Wait()
 }
@@ -527,6 +536,10 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	defer o.mu.Unlock()
 	if err == nil {
 		o.failed, o.closed = 0, time.Time{}
+		if h.Status == t.Status && h.Revision == v.revision { // nothing has changed
+			h.Notified, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = now, 0, time.Time{}, "", false, time.Time{}
+			return 0
+		}
 		(*o.counter(t))++
 		if h.Status != Open && t.Status == Open {
 			h.Opened, h.Updates = now, 0

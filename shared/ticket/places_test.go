@@ -20,10 +20,10 @@ func TestOnlyToThePlatform(t *testing.T) {
 	var came atomic.Int64
 	evil := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came.Add(1) }))
 	defer evil.Close()
-	for _, kind := range []string{policy.DingTalk, policy.WeCom, policy.Slack, policy.DingTalkApp, policy.FeishuApp} {
+	for _, kind := range []string{policy.DingTalk, policy.WeCom, policy.Slack, policy.DingTalkApp, policy.FeishuApp, policy.PagerDuty} {
 		for _, at := range []string{evil.URL, evil.URL + "/oapi.dingtalk.com", "https://oapi.dingtalk.com.evil.invalid/", "https://evil.invalid/"} {
 			s := policy.Sink{Name: "e", Kind: kind, App: "a", Chat: "c", Card: "t", SecretFrom: secret(t, "s3cr3t")}
-			if policy.Answers(kind) {
+			if policy.Answers(kind) || kind == policy.PagerDuty {
 				s.URL = at
 			} else {
 				s.URLFrom = secret(t, at)

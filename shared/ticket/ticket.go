@@ -41,7 +41,9 @@
 // A notification that reached the sink, but whose answer or whose note in the head was lost,
 // is made again. Alibaba Cloud's support is searched for the ticket first, an Event is
 // written in place of itself, and a webhook gets the same webhook-id. A chat shows the
-// message twice.
+// message twice. An Alertmanager and PagerDuty know an alert by its key.
+//
+// An Alertmanager forgets what is not sent again: open tickets are repeated there (repeat.go).
 //
 // # Answers
 //

@@ -89,5 +89,5 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	header.Set(standard.HeaderWebhookID, t.Message)
 	header.Set(standard.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	header.Set(standard.HeaderWebhookSignature, signature)
-	return w.post(ctx, u, header, body)
+	return w.post(ctx, u, header, body, secret)
 }

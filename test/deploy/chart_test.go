@@ -382,6 +382,7 @@ func TestValues(t *testing.T) {
 		"tokens in clear":   {"up", "{console: {enabled: true, url: 'http://lbremedy.example.com'}}", "url"},
 		"another loopback":  {"up", "{console: {enabled: true, url: 'http://localhost:8383'}}", "url"},
 		"a console's path":  {"up", "{console: {enabled: true, url: 'https://example.com/lbremedy'}}", "url"},
+		"a post in clear":   {"up", "{eventBridge: {url: 'http://lbremedy.example.com/events'}}", "url"},
 		"no class of ours":  {"chosen", "{knative: {classes: [tag-mising]}}", "knative.classes: there is no class tag-mising"},
 		"two authorities":   {"chosen", "{certificateAuthorities: {secret: ca}}", "certificateAuthorities"},
 		"no mount path":     {"chosen", "{up: {volumeMounts: [{name: more}]}}", "mountPath"},
@@ -1267,6 +1268,36 @@ func TestProbe(t *testing.T) {
 			if !slices.Equal(found, wantFound) || !slices.Equal(args, wantArgs) {
 				t.Errorf("%s: probes %t make %v, with %v", file, probed, found, args)
 			}
+		}
+	}
+}
+
+// With the address of a target EventBridge tells of Events: what it posts comes to lbremedy up, and the token from a Secret.
+func TestEventBridge(t *testing.T) {
+	for _, url := range []string{"", "https://lbremedy.example.com/events?cluster=c1"} {
+		values := readValues(t, "testdata/knative.yaml")
+		values["eventBridge"] = map[string]any{"url": url}
+		var found []string
+		for _, o := range objects(t, values, "lbremedy") {
+			text, err := json.Marshal(o.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range []string{`"--from-http-url=` + url + `"`, `"--from-http=:8090"`,
+				`"LBREMEDY_FROM_HTTP_TOKEN","valueFrom":{"secretKeyRef":{"key":"token","name":"lbremedy-eventbridge"}`,
+				`"port":80,"targetPort":8090`, `"ports":[{"port":8090,"protocol":"TCP"}]`} {
+				if bytes.Contains(text, []byte(part)) {
+					found = append(found, o.GetKind()+" "+o.GetName())
+				}
+			}
+		}
+		var want []string
+		if url != "" {
+			want = []string{"Deployment lbremedy-up", "Deployment lbremedy-up", "Deployment lbremedy-up", "NetworkPolicy lbremedy-up", "Service lbremedy-events"}
+		}
+		slices.Sort(found)
+		if !slices.Equal(found, want) {
+			t.Errorf("with %q: %q", url, found)
 		}
 	}
 }

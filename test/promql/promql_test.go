@@ -210,8 +210,8 @@ func TestDashboard(t *testing.T) {
 }
 
 // aside are the metrics that have no panel: they are for those who look closer.
-var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_state_known",
-	"lbremedy_stream_limit_bytes"}
+var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_posts_total", "lbremedy_progress_saves_total",
+	"lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
 // A series is what a metric was, one value a minute, as far as it goes.
 type series struct {

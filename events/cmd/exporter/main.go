@@ -20,6 +20,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -57,6 +58,7 @@ type options struct {
 	listen, level                string
 	replicas, burst              int
 	rate                         float64
+	posts                        exporter.Posts
 }
 
 // program returns the program, with its flags.
@@ -75,7 +77,7 @@ is read from LBREMEDY_NATS_TOKEN.`,
 			if err := command.Variables(cmd.Flags(), env); err != nil {
 				return err
 			}
-			o.Token = env("LBREMEDY_NATS_TOKEN") // a flag would show it to everyone who may list processes
+			o.Token, o.posts.Token = env("LBREMEDY_NATS_TOKEN"), env(exporter.PostsToken) // a flag would show it to everyone who may list processes
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	})
@@ -92,6 +94,7 @@ is read from LBREMEDY_NATS_TOKEN.`,
 	f.Float64Var(&o.rate, "namespace-rate", exporter.DefaultRate,
 		"`number` of failures of one namespace that are published in a second; what comes faster waits, the newest of each Service and class")
 	f.IntVar(&o.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
+	o.posts.Flags(f.StringVar)
 	f.IntVar(&o.replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
 	return cmd
 }
@@ -135,6 +138,10 @@ func (o *options) run(ctx context.Context, errs io.Writer) error {
 	if err != nil {
 		return command.Mistake{Err: err}
 	}
+	posts, err := o.posts.Listen()
+	if err != nil {
+		return command.Mistake{Err: err}
+	}
 	// What can fail is tried before anything is served.
 	o.Name, o.Log = "lbremedy exporter "+o.cluster, log
 	s, err := stream.Connect(ctx, o.Config)
@@ -159,8 +166,11 @@ func (o *options) run(ctx context.Context, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	e, err := exporter.New(exporter.Config{Cluster: o.cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate,
-		Burst: o.burst, Log: log})
+	c := exporter.Config{Cluster: o.cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate, Burst: o.burst, Log: log}
+	if posts != nil {
+		c.Posts = &o.posts
+	}
+	e, err := exporter.New(c)
 	if err != nil {
 		return err
 	}
@@ -181,7 +191,13 @@ func (o *options) run(ctx context.Context, errs io.Writer) error {
 	}
 	defer observe.Open(listener, ready, metrics.Handler(), log)()
 	log.Info("the exporter begins", "version", version, "cluster", o.cluster)
-	if err := e.Run(ctx); err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return e.Run(ctx) })
+	if posts != nil {
+		log.Info("EventBridge tells of Events", "address", posts.Addr().String())
+		g.Go(func() error { return e.Serve(ctx, posts) })
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	log.Info("the exporter has ended", "published", e.Stats().Published.Load())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ func TestMistakes(t *testing.T) {
 	server := nats.Start(t, embedded.Options{Token: "right"})
 	serverless := []string{"--cluster=c1", "--kubeconfig=" + kubeconfig, "--nats=" + server.URL()}
 
+	posted := slices.Clip(append(natsless, "--from-http-url=https://a.example", "--from-http-region=cn-hangzhou"))
 	shell.Mistakes(t, run, map[string]shell.Mistake{
 		"no cluster ID":        {Args: nil, Want: "name the cluster with --cluster or LBREMEDY_CLUSTER", Usage: true},
 		"a bad cluster ID":     {Args: []string{"--cluster=a.b"}, Want: `cluster ID "a.b" is not 1 to 64 letters`, Usage: true},
@@ -60,7 +62,17 @@ func TestMistakes(t *testing.T) {
 		"no NATS":         {Args: natsless, Want: "no NATS server answers there"},
 		"a wrong token":   {Args: serverless, Env: []string{"LBREMEDY_NATS_TOKEN=" + shell.Secret}, Want: "the server refuses these credentials"},
 		"a wrong seed":    {Args: natsless, Env: []string{"LBREMEDY_NATS_NKEY=" + shell.File(t, "seed", shell.Secret)}, Want: "holds no seed of a user"},
-		"no API server":   {Args: serverless, Env: []string{"LBREMEDY_NATS_TOKEN=right"}, Want: "connection refused"},
+
+		"EventBridge without its address": {Args: append(natsless, "--from-http-region=cn-hangzhou"), Want: "count only with --from-http", Usage: true},
+		"EventBridge at no address": {Args: append(natsless, "--from-http=:0", "--from-http-url=http://a.example"),
+			Want: "it is no URL such as https://", Usage: true},
+		"EventBridge in no region": {Args: append(natsless, "--from-http=:0", "--from-http-url=https://a.example"),
+			Want: `--from-http-region: "" is no region`, Usage: true},
+		"EventBridge without a token": {Args: append(posted, "--from-http=:0"), Env: []string{"LBREMEDY_FROM_HTTP_TOKEN=" + shell.Secret},
+			Want: "LBREMEDY_FROM_HTTP_TOKEN: the token of the target", Usage: true},
+		"EventBridge at a port in use": {Args: append(posted, "--from-http="+busy.Addr().String()), Env: []string{"LBREMEDY_FROM_HTTP_TOKEN=0123456789abcdef"},
+			Want: "address already in use", Usage: true},
+		"no API server": {Args: serverless, Env: []string{"LBREMEDY_NATS_TOKEN=right"}, Want: "connection refused"},
 		"a port in use": {Args: append(serverless, "--listen="+busy.Addr().String()), Env: []string{"LBREMEDY_NATS_TOKEN=right"},
 			Want: "address already in use", Usage: true},
 	})

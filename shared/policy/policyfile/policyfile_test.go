@@ -153,7 +153,7 @@ budgets:
   share: 120%
 tell:
 - name: e
-  kind: pager
+  kind: beeper
 `
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -162,13 +162,14 @@ tell:
 	if err == nil {
 		t.Fatal("it is right")
 	}
+	kinds := "alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager, pagerduty"
 	want := `line 1: mode: "fixx" is no mode: want observe or fix
 line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, namespaceLabels, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes
 line 9: budgets.share: "120%" is no share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk
 line 7: freezes[0].until: "25:00" is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00
-line 12: tell[0].kind: there is no kind "pager"; there are alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook`
+line 12: tell[0].kind: there is no kind "beeper"; there are ` + kinds
 	said := "policy file " + name + ": "
 	want = said + strings.ReplaceAll(want, "\n", "\n"+said)
 	if diff := cmp.Diff(want, err.Error()); diff != "" {

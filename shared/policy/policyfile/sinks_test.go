@@ -20,6 +20,9 @@ tell:
 - {name: lark, kind: feishu-app, url: "https://open.larksuite.com", app: cli_1, secretFrom: {env: LARK_SECRET}, chat: oc_1}
 - {name: mail, kind: mail, url: "smtps://smtpdm.aliyun.com:465", from: a@b.c, to: [d@e.f, "G <g@h.i>"], user: a, secretFrom: {env: MAIL_PASSWORD}}
 - {name: here, kind: webhook, url: "http://127.0.0.1:8080/", secretFrom: {env: OPS_KEY}}
+- {name: alerts, kind: alertmanager, url: "http://alertmanager.monitoring.svc:9093"}
+- {name: arms, kind: alertmanager, url: "https://alerts.aliyuncs.com", secretFrom: {env: ARMS_TOKEN}}
+- {name: pager, kind: pagerduty, secretFrom: {env: PAGER_KEY}}
 `
 
 func TestSinks(t *testing.T) {
@@ -39,6 +42,9 @@ func TestSinks(t *testing.T) {
 		{Name: "mail", Kind: policy.Mail, URL: "smtps://smtpdm.aliyun.com:465", From: "a@b.c", To: []string{"d@e.f", "G <g@h.i>"}, User: "a",
 			SecretFrom: policy.Reference{Env: "MAIL_PASSWORD"}},
 		{Name: "here", Kind: policy.Webhook, URL: "http://127.0.0.1:8080/", SecretFrom: policy.Reference{Env: "OPS_KEY"}},
+		{Name: "alerts", Kind: policy.Alertmanager, URL: "http://alertmanager.monitoring.svc:9093"},
+		{Name: "arms", Kind: policy.Alertmanager, URL: "https://alerts.aliyuncs.com", SecretFrom: policy.Reference{Env: "ARMS_TOKEN"}},
+		{Name: "pager", Kind: policy.PagerDuty, SecretFrom: policy.Reference{Env: "PAGER_KEY"}},
 	}
 	if diff := cmp.Diff(want, v.Sinks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -69,7 +75,7 @@ func TestSinksRefuse(t *testing.T) {
 		{`{kind: event}`, "tell[0]: it has no name"},
 		{`{name: "A b", kind: event}`, `tell[0].name: "A b" is not 1 to 32`},
 		{`{name: e, kind: event}, {name: e, kind: event}`, "tell[1].name: another sink is called e, too"},
-		{`{name: e, kind: pager}`, `tell[0].kind: there is no kind "pager"; there are alibaba, event`},
+		{`{name: e, kind: beeper}`, `tell[0].kind: there is no kind "beeper"; there are alibaba, event`},
 		{`{name: e, kind: event, urls: x}`, "line 1: tell[0].urls: there is no such field; there are name, kind"},
 		{`{name: e, kind: event, url: "https://x"}`, "tell[0].url: a sink of kind event has no address"},
 		{`{name: e, kind: event, secretFrom: {env: X}}`, "tell[0].secretFrom: a sink of kind event signs nothing"},
@@ -111,6 +117,12 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: w, kind: webhook, url: "http://127.0.0.1.evil.example/", secretFrom: {env: K}}`, "must begin with https://"},
 		{`{name: w, kind: webhook, url: "https://u:s3cr3t@x", secretFrom: {env: K}}`, "holds a user or password"},
 		{`{name: w, kind: webhook, url: "x", secretFrom: {env: K}}`, "is no URL"},
+		{`{name: a, kind: alertmanager}`, "tell[0].url: give either url or urlFrom"},
+		{`{name: a, kind: alertmanager, url: "http://am.example/s3cr3t"}`, "must begin with https://"},
+		{`{name: a, kind: alertmanager, url: "http://am.monitoring.svc/s3cr3t", secretFrom: {env: K}}`, "the token is sent to https:// alone"},
+		{`{name: p, kind: pagerduty}`, "tell[0].secretFrom: it names no place"},
+		{`{name: p, kind: pagerduty, urlFrom: {env: U}, secretFrom: {env: K}}`, "tell[0].urlFrom: the addresses of PagerDuty are fixed"},
+		{`{name: p, kind: pagerduty, url: "https://x.example/s3cr3t", secretFrom: {env: K}}`, "begins with https://events.pagerduty.com"},
 	} {
 		_, err := Parse([]byte("tell: ["+tt.sink+"]"), []string{"busy"})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {

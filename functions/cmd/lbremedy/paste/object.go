@@ -91,10 +91,6 @@ type value struct {
 
 type reference struct{ Kind, Namespace, Name string }
 
-// wraps are the keys under which tools keep an Event, as an object or as its text: searches, EventBridge, and kube-eventer's sinks for
-// SLS, Kafka and EventBridge (its v1.2.7), eventrouter, OpenTelemetry's collector.
-var wraps = []string{"eventId", "_source", "EventValue", "event", "object", "body", "data"}
-
 // deepest is how many values of JSON are read one within another. Each level reads all that is within it again.
 const deepest = 16
 
@@ -121,10 +117,8 @@ func (r *Reader) value(data []byte) error {
 	case v.Kind == "Event" || keys["involvedObject"] != nil || keys["regarding"] != nil:
 		return r.event(v, text("message", "note"))
 	}
-	for _, key := range wraps {
-		if inner := wrapped(keys[key], 4); inner != nil {
-			return r.value(inner)
-		}
+	if inner := event.Unwrap(data); inner != nil {
+		return r.value(inner)
 	}
 	for _, path := range [][]string{{"hits", "hits"}, {"resourceLogs"}, {"scopeLogs"}, {"logRecords"}} { // of Elasticsearch and OpenTelemetry
 		at := keys
@@ -185,24 +179,6 @@ var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 
 // objectOf returns the name of what an Event of this name is about.
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
-
-// wrapped returns the value of a key if it is an Event or holds one within so many levels, as an object or as text; else nil.
-func wrapped(data json.RawMessage, levels int) json.RawMessage {
-	var s string
-	if json.Unmarshal(data, &s) == nil {
-		data = json.RawMessage(s)
-	}
-	keys := keysIn(data)
-	if keys["involvedObject"] != nil || keys["regarding"] != nil {
-		return data
-	}
-	for _, key := range wraps {
-		if levels > 1 && keys[key] != nil && wrapped(keys[key], levels-1) != nil {
-			return data
-		}
-	}
-	return nil
-}
 
 // keysIn returns the values of an object by key; nil if it is none.
 func keysIn(data json.RawMessage) (keys map[string]json.RawMessage) {

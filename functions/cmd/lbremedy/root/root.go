@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/console"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/hands"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/mcp"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
@@ -84,7 +85,7 @@ override variables. --context chooses one of several clusters in the kubeconfig.
 			ID: "look", Title: "Look at a cluster:",
 			Commands: append(status.Commands(p), console.Command(p), mcp.Command(p), doctor.Command(p), balancer.Command(p)),
 		},
-		command.Group{ID: "about", Title: "About lbremedy:", Commands: []*cobra.Command{versionCommand(p)}},
+		command.Group{ID: "about", Title: "About lbremedy:", Commands: []*cobra.Command{hands.Command(p), versionCommand(p)}},
 	)
 	p.NameServices(root)
 	if p.Plugin {

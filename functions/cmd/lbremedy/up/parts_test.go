@@ -40,6 +40,7 @@ func TestParts(t *testing.T) {
 		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone does not apply a policy"},
 		"notifier's doctor":     {append(nats, "--parts", "notifier", "--doctor", "1h"), "--doctor: only the worker runs the doctor"},
 		"no runs":               {append(nats, "--runs", "0"), "--runs: 0 is less than one"},
+		"worker's posts":        {append(nats, "--parts", "worker", "--from-http", ":0"), "--from-http: only the exporter reads Events"},
 		"worker's probes":       {append(nats, "--parts", "worker", "--probe", "10m"), "--probe: only the notifier probes"},
 		"probes too often":      {append(nats, "--probe", "1m"), "--probe: 1m is less than 3m"},
 		"probe of no class": {append(nats, "--probe", "10m", "--probe-classes", "quotas"),

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ type upRun struct {
 	every          time.Duration // between two scheduled runs; zero: none
 	rate           float64       // budget of a namespace
 	burst          int
+	posts          exporter.Posts
 	secrets        []string // directories with the files that sinks may name, of secrets and templates
 	streams        stream.Settings
 	setup          bool // NATS, and nothing else
@@ -133,6 +135,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
 		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
+	u.posts.Flags(cmd.Flags().StringVar)
 	secrets = p.SecretFlag(cmd)
 	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
 	cmd.Flags().IntVar(&u.streams.Replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
@@ -207,6 +210,17 @@ func (u *upRun) run(ctx context.Context) error {
 		}
 		defer listener.Close()
 	}
+	u.posts.Token = os.Getenv(exporter.PostsToken)
+	if u.posts.Address != "" && !u.parts.exporter {
+		return command.Wrong("--from-http: only the exporter reads Events: leave it out, or add exporter to --parts")
+	}
+	posts, err := u.posts.Listen()
+	if err != nil {
+		return command.Mistake{Err: err}
+	}
+	if posts != nil {
+		defer posts.Close()
+	}
 	if u.traces, err = trace.New(ctx, u.Version, u.Cluster, u.Log()); err != nil {
 		return command.Mistake{Err: err}
 	}
@@ -250,7 +264,7 @@ func (u *upRun) run(ctx context.Context) error {
 		v, err := u.source.Read(ctx)
 		return v.Policy, err
 	}
-	return u.work(ctx, env, listener)
+	return u.work(ctx, env, listener, posts)
 }
 
 // env connects to the cluster and the cloud. A notifier alone asks neither before there is
@@ -365,18 +379,22 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// work runs the parts until ctx ends.
-func (u *upRun) work(ctx context.Context, env *host.Connection, listener net.Listener) error {
+// work runs the parts until ctx ends. posts is where EventBridge tells of Events; nil: they are watched.
+func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
 	var err error
 	if u.parts.exporter {
-		x, err = exporter.New(exporter.Config{
+		c := exporter.Config{
 			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Classifier: event.NewClassifier(table.Table()), Log: env.Log,
 			Rate: u.rate, Burst: u.burst, Now: env.Now,
-		})
-		if err != nil {
+		}
+		if posts != nil {
+			c.Posts = &u.posts
+			begin = append(begin, func() error { return x.Serve(ctx, posts) })
+		}
+		if x, err = exporter.New(c); err != nil {
 			return err
 		}
 		begin = append(begin, func() error { return x.Run(ctx) })

@@ -1,0 +1,288 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"golang.org/x/time/rate"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/retry"
+)
+
+// Posts says how EventBridge tells of a cluster's Events, by POST. ACK puts them into it as CloudEvents of the types
+// cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
+//
+// A request counts if EventBridge has signed it and it has the token of the target, which proves whose rule it comes from: EventBridge signs
+// for every account. Even then it only names an Event. The Event is read from the API server, so that only an existing Event is published,
+// under its own resource version.
+//
+// What EventBridge doesn't deliver is found by a list of all Events, which is made every half an hour.
+type Posts struct {
+	Address string // where to listen; empty: nowhere, and Events are watched
+	URL     string // of the target, as the rule in EventBridge has it
+	Region  string // of EventBridge
+	Token   string // of the target: the signature token
+
+	limit *rate.Limiter
+	wire  http.RoundTripper // what leads to the certificate; nil: the net. Tests alone set it
+	mu    sync.Mutex
+	key   certified
+}
+
+const (
+	postSize    = 1 << 20 // of a request; an event of EventBridge has 64 KB at most (EventBridge documentation, "Limits")
+	postRate    = 50      // requests in a second
+	postBurst   = 200
+	posted      = 1024             // Events that may wait to be read
+	postReaders = 4                // that are read at once
+	postTries   = 5                // of one Event; later the list finds it
+	relistEvery = 30 * time.Minute // the API server keeps Events for an hour
+	hearing     = 10 * time.Second // how long a request, and its answer, may take
+)
+
+// PostsToken is the variable with the token. A flag would show it to everyone who may list processes.
+const PostsToken = "LBREMEDY_FROM_HTTP_TOKEN"
+
+// Flags adds the flags for the settings.
+func (p *Posts) Flags(add func(at *string, name, value, usage string)) {
+	add(&p.Address, "from-http", "", "`address` at which EventBridge tells of Events by POST, such as :8090; without it they are watched")
+	add(&p.URL, "from-http-url", "", "`URL` of the target in EventBridge, exactly as it is there; its token is read from "+PostsToken)
+	add(&p.Region, "from-http-region", "", "`region` of EventBridge, such as cn-hangzhou")
+}
+
+// Listen returns where requests come; nil if Events are watched. The address is the last thing to be wrong.
+func (p *Posts) Listen() (net.Listener, error) {
+	if p.Address == "" {
+		if p.URL != "" || p.Region != "" {
+			return nil, errors.New("--from-http-url and --from-http-region count only with --from-http")
+		}
+		return nil, nil
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", p.Address)
+	if err != nil {
+		return nil, fmt.Errorf("--from-http: %w", err)
+	}
+	return l, nil
+}
+
+// Serve takes requests until ctx ends.
+func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: e, ReadHeaderTimeout: hearing, ReadTimeout: hearing, WriteTimeout: hearing, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("take requests of EventBridge: %w", err)
+	}
+	return nil
+}
+
+// check returns what is wrong with the settings, or nil.
+func (p *Posts) check() error {
+	if p == nil {
+		return nil
+	}
+	u, err := url.Parse(p.URL)
+	switch {
+	case err != nil, u.Scheme != "https", u.Host == "", u.User != nil, u.Fragment != "":
+		return errors.New("--from-http-url: it is no URL such as https://lbremedy.example.com/events")
+	case p.Region == "" || strings.Trim(p.Region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+		return fmt.Errorf("--from-http-region: %q is no region such as cn-hangzhou", p.Region)
+	case len(p.Token) < 16:
+		return errors.New(PostsToken + ": the token of the target in EventBridge has less than 16 characters")
+	}
+	p.limit = rate.NewLimiter(postRate, postBurst)
+	return nil
+}
+
+// A refusal is why a request is not taken.
+type refusal struct {
+	status int
+	says   string
+}
+
+func (r *refusal) Error() string { return r.says }
+
+// ServeHTTP takes what EventBridge sends. 204 means that the Events which it names will be read; another status that none of them will be.
+// EventBridge tries again, and by its rule's settings keeps what can't be delivered.
+func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := e.receive(w, r)
+	var no *refusal
+	if err == nil {
+		e.stats.Posted.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if !errors.As(err, &no) {
+		no = &refusal{http.StatusServiceUnavailable, err.Error()}
+	}
+	e.stats.Refused.Add(1)
+	if e.told.first("post " + no.says) {
+		e.log.Warn("a request to the address for EventBridge is refused; more of this kind are only counted for an hour", "error", event.Redact(no.says))
+	}
+	if no.status == http.StatusTooManyRequests || no.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "10")
+	}
+	http.Error(w, no.says, no.status)
+}
+
+// receive takes one request. The body is read after the token was compared, and decoded after the signature was verified.
+func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
+	p := e.c.Posts
+	target, _ := url.Parse(p.URL) // it was checked
+	switch {
+	case !p.limit.Allow():
+		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
+	case r.URL.Path != target.Path:
+		return &refusal{http.StatusNotFound, "nothing is at this path"}
+	case r.Method != http.MethodPost:
+		return &refusal{http.StatusMethodNotAllowed, "send a POST"}
+	case subtle.ConstantTimeCompare([]byte(r.Header.Get(headerToken)), []byte(p.Token)) != 1:
+		return &refusal{http.StatusUnauthorized, "the signature token is not that of the target"}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, postSize))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return &refusal{http.StatusRequestEntityTooLarge, "the body is larger than 1 MiB"}
+	}
+	if err != nil {
+		return &refusal{http.StatusBadRequest, "the body ends too early"}
+	}
+	if err := p.verify(r.Context(), r.Header, body, e.c.Now()); err != nil {
+		return err
+	}
+	all, err := named(r.Header, body)
+	if err != nil {
+		return &refusal{http.StatusBadRequest, err.Error()}
+	}
+	for _, which := range all {
+		select {
+		case e.posted <- which:
+		default:
+			return &refusal{http.StatusServiceUnavailable, "too many Events wait to be read"}
+		}
+	}
+	return nil
+}
+
+// named returns which Events a request names that may tell of failures. It is one CloudEvent in structured or binary mode, or a batch.
+func named(header http.Header, body []byte) ([]kube.Selection, error) {
+	var data [][]byte
+	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	switch body = bytes.TrimSpace(body); {
+	case len(body) == 0:
+		return nil, errors.New("it is no CloudEvent: the body is empty")
+	case media != cloudevents.ApplicationCloudEventsJSON && header.Get("Ce-Specversion") != "":
+		if header.Get("Ce-Id") == "" || header.Get("Ce-Source") == "" || header.Get("Ce-Type") == "" {
+			return nil, errors.New("it is no CloudEvent: ce-id, ce-source or ce-type is missing")
+		}
+		data = [][]byte{body}
+	default: // EventBridge may name it application/json
+		var batch []cloudevents.Event
+		if !bytes.HasPrefix(body, []byte("[")) {
+			body = slices.Concat([]byte("["), body, []byte("]"))
+		}
+		if err := json.Unmarshal(body, &batch); err != nil {
+			return nil, fmt.Errorf("it is no CloudEvent: %.200s", err)
+		}
+		for _, e := range batch {
+			if err := e.Validate(); err != nil {
+				return nil, fmt.Errorf("it is no CloudEvent: %.200s", err)
+			}
+			data = append(data, e.Data())
+		}
+	}
+	var all []kube.Selection
+	for _, d := range data {
+		if which, ok := eventIn(d); ok {
+			all = append(all, which)
+		}
+	}
+	return all, nil
+}
+
+// eventIn returns which Kubernetes Event the data of a CloudEvent names; false if it names none that may tell of a failure.
+func eventIn(data []byte) (kube.Selection, bool) {
+	var e struct {
+		Metadata                  struct{ Namespace, Name string }
+		InvolvedObject, Regarding struct{ Kind string }
+		Reason                    string
+	}
+	if json.Unmarshal(event.Unwrap(data), &e) != nil || !kube.ValidName(e.Metadata.Namespace) || !kube.ValidName(e.Metadata.Name) {
+		return kube.Selection{}, false
+	}
+	_, fails := event.FailureOf(e.Reason)
+	about := e.InvolvedObject.Kind == "Service" || e.Regarding.Kind == "Service" || e.Metadata.Name == event.Precheck
+	return kube.Selection{Namespace: e.Metadata.Namespace, Fields: "metadata.name=" + e.Metadata.Name}, fails || about
+}
+
+// readPosted reads the Events that requests name, until ctx ends. One that is there no more tells nothing.
+func (s *session) readPosted(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case which := <-s.posted:
+			backoff := retry.Backoff(firstWait, lastWait)
+			var err error
+			for range postTries {
+				if _, err = s.c.Kube.ListEvents(ctx, which, s.see(ctx)); err == nil || ctx.Err() != nil {
+					break
+				}
+				retry.Sleep(ctx, retry.Spread(backoff.Step()))
+			}
+			if err != nil && ctx.Err() == nil && s.told.first("posted") {
+				s.log.Warn("an Event that EventBridge tells of can't be read; a list of all Events, every half an hour, finds it", "kubeevent",
+					which.Namespace+"/"+which.Fields, "error", err)
+			}
+		}
+	}
+}
+
+// see takes in an Event that was read outside of a watch.
+func (s *session) see(ctx context.Context) func(kube.Event) error {
+	return func(ev kube.Event) error {
+		if o, ok := s.judge(ev); ok {
+			s.enter(o, true)
+		}
+		return ctx.Err()
+	}
+}
+
+// lists lists all Events now and then, until ctx ends: those that were written before the start, and those that EventBridge lost.
+func (s *session) lists(ctx context.Context) {
+	backoff := retry.Backoff(firstWait, lastWait)
+	for ctx.Err() == nil {
+		_, err := s.list(ctx)
+		for _, which := range others() {
+			if err == nil {
+				_, err = s.c.Kube.ListEvents(ctx, which, s.see(ctx))
+			}
+		}
+		if err != nil {
+			s.complain(ctx, err)
+			retry.Sleep(ctx, retry.Spread(backoff.Step()))
+			continue
+		}
+		s.reads()
+		s.ready.Store(true)
+		backoff = retry.Backoff(firstWait, lastWait)
+		retry.Sleep(ctx, relistEvery)
+	}
+}

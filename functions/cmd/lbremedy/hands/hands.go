@@ -1,0 +1,183 @@
+// Package hands is the command for those who write the hand of a class, in whatever language.
+package hands
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/say/chinese"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// Command returns the command hand.
+func Command(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hand",
+		Short: "Help to write a class in another language",
+		Long: `Help to write the hand of a class in another language than Go. The hand answers signed calls
+over HTTP; shared/hand/README.md describes them.`,
+	}
+	return command.Parent(cmd, testCommand(p))
+}
+
+// A test is one call of "hand test".
+type test struct {
+	*cli.Program
+	class, key, cases string
+}
+
+// A Checked is what one check came to.
+type Checked struct {
+	Check string `json:"check"`
+	Error string `json:"error,omitempty"` // empty: it holds
+
+	text say.Text
+}
+
+func testCommand(p *cli.Program) *cobra.Command {
+	t := &test{Program: p}
+	cmd := &cobra.Command{
+		Use:   "test URL",
+		Short: "Check whether a hand keeps the contract",
+		Long: `Check whether the hand at URL keeps the contract of a class: it accepts what the engine
+signs, refuses everything else, and answers recorded cases as they say. The hand must accept
+the public half of the key, and be of the cluster that --cluster names. Nothing is written.
+
+Exit codes: 0 it keeps the contract; 1 it does not; 2 the usage or a file is wrong.`,
+		Example: `  lbremedy hand test http://127.0.0.1:9000 --cluster c1234 --class class.yaml --engine-key engine.pem
+  lbremedy hand test http://127.0.0.1:9000 --cluster c1234 --class class.yaml --engine-key engine.pem --cases cases.yaml`,
+		Args: command.Exactly(1, 1, "name the URL of the hand"),
+		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().StringVar(&t.class, "class", "", "`file` with the declaration of the class, in YAML or JSON; required")
+	cmd.Flags().StringVar(&t.key, "engine-key", "", "`file` with the private key that signs the calls, from lbremedy keys; required")
+	cmd.Flags().StringVar(&t.cases, "cases", "", "`file` with a list of recorded cases, in YAML or JSON")
+	return cmd
+}
+
+// run makes the checks and shows what they came to.
+func (t *test) run(ctx context.Context, address string) error {
+	r, cases, err := t.read(address)
+	if err != nil {
+		return err
+	}
+	bad, all := 0, []Checked{}
+	hand.Conform(ctx, r, t.Cluster, cases, func(check say.Text, err error) {
+		c := Checked{Check: check.String(), text: check}
+		if err != nil {
+			bad++
+			c.Error = command.Clean(event.Redact(err.Error()))
+		}
+		all = append(all, c)
+	})
+	err = t.Print(all, func() {
+		for _, c := range all {
+			word := t.Paint(cli.Green, t.Phrase("ok"))
+			if c.Error != "" {
+				word = t.Paint(cli.Red, t.Phrase("wrong"))
+			}
+			fmt.Fprintf(t.Out, "%s  %s\n", word, t.Tell(c.text))
+			if c.Error != "" {
+				fmt.Fprintf(t.Out, "    %s\n", c.Error)
+			}
+		}
+	})
+	if err == nil && bad > 0 {
+		t.Note("%d of %d checks failed.", bad, len(all))
+		err = command.Exit(command.CodeFailed)
+	}
+	return err
+}
+
+// read reads the files that the flags name.
+func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, nil, command.Wrong("%q is no URL such as http://127.0.0.1:9000", address)
+	case t.Cluster == "":
+		return nil, nil, command.Wrong("name the cluster of the hand with --cluster")
+	case t.class == "":
+		return nil, nil, command.Wrong("--class: name the file with the declaration")
+	case t.key == "":
+		return nil, nil, command.Wrong("--engine-key: name the file with the private key (lbremedy keys makes one)")
+	}
+	var d remedy.Declaration
+	if err := t.decode(t.class, &d); err != nil {
+		return nil, nil, command.Wrong("--class: %w", err)
+	}
+	class, err := d.Remedy(step.All())
+	if err != nil {
+		return nil, nil, command.Wrong("--class: %w", err)
+	}
+	_, text, err := t.ReadText(t.key)
+	if err != nil {
+		return nil, nil, command.Wrong("--engine-key: %w", err)
+	}
+	key, err := hand.ParseKey(text)
+	if err != nil {
+		return nil, nil, command.Wrong("--engine-key: %s: %w", t.key, err)
+	}
+	var cases []hand.Recorded
+	if t.cases != "" {
+		if err := t.decode(t.cases, &cases); err != nil {
+			return nil, nil, command.Wrong("--cases: %w", err)
+		}
+	}
+	known := functions.Chinese(chinese.Language)()
+	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
+}
+
+// decode reads a file in YAML or JSON; a field that is not known is an error.
+func (t *test) decode(file string, to any) error {
+	_, text, err := t.ReadText(file)
+	if err != nil {
+		return err
+	}
+	data, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// poster posts calls to the address and returns the answers.
+func poster(address string) func(context.Context, []byte) ([]byte, error) {
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Timeout: time.Minute, CheckRedirect: stay}
+	return func(ctx context.Context, call []byte) ([]byte, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(call))
+		if err != nil {
+			return nil, errors.Join(err, hand.ErrUnavailable)
+		}
+		r.Header.Set("Content-Type", hand.MediaType)
+		answer, err := client.Do(r)
+		if err != nil {
+			return nil, errors.Join(err, hand.ErrUnsure)
+		}
+		defer answer.Body.Close()
+		return io.ReadAll(io.LimitReader(answer.Body, hand.MaxAnswer+1))
+	}
+}

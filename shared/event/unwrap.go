@@ -1,0 +1,31 @@
+package event
+
+import "encoding/json"
+
+// wraps are the keys under which tools keep a Kubernetes Event, as an object or as its text: searches, EventBridge, and kube-eventer's
+// sinks for SLS, Kafka and EventBridge (its v1.2.7), eventrouter, OpenTelemetry's collector.
+var wraps = []string{"eventId", "_source", "EventValue", "event", "object", "body", "data"}
+
+// Unwrap returns the Kubernetes Event in a value of JSON that is one, or holds one as an object or as text; nil if there is none within
+// five levels.
+func Unwrap(data []byte) json.RawMessage { return unwrap(data, 5) }
+
+func unwrap(data []byte, levels int) json.RawMessage {
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		data = []byte(s)
+	}
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal(data, &keys) // only an object has keys
+	if keys["involvedObject"] != nil || keys["regarding"] != nil {
+		return data
+	}
+	for _, key := range wraps {
+		if levels > 1 && keys[key] != nil {
+			if inner := unwrap(keys[key], levels-1); inner != nil {
+				return inner
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/policy"
+)
+
+// alertmanager posts one alert for each incident by the API v2 of Prometheus' Alertmanager, POST /api/v2/alerts (api/v2/openapi.yaml of
+// its v0.35.0). The Alert Management of ARMS takes the same at https://alerts.aliyuncs.com, with a bearer token (ARMS documentation,
+// "Integrate a self-managed Prometheus instance into Alert Management").
+//
+// Alertmanager keeps alerts in memory and drops them at their end, so that an open one is sent again and again. An alert is known by its
+// labels: they never change, and how bad things are stands in an annotation.
+type alertmanager struct {
+	endpoint
+	cluster string
+}
+
+const (
+	// ARMS clears an alert that is not sent again for its auto-clear period, by default for 300 seconds (ARMS documentation, "UpdateIntegration").
+	resendAlert = 2 * time.Minute
+	// An alert ends by itself so long after lbremedy sent it last: a restart takes less, and after lbremedy is removed none fires for long.
+	keepAlert = 30 * time.Minute
+)
+
+// An alert is one as Alertmanager takes it.
+type alert struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt,omitzero"`
+	EndsAt      time.Time         `json:"endsAt"`
+}
+
+// send posts the alert as it stands; one that is over has its end in the past.
+func (a *alertmanager) send(ctx context.Context, t Ticket) error {
+	u, err := a.address()
+	if err != nil {
+		return err
+	}
+	header, token := http.Header{"Content-Type": {"application/json"}}, ""
+	if a.sink.SecretFrom != (policy.Reference{}) {
+		if token, err = a.sink.SecretFrom.Read(); err != nil {
+			return err
+		}
+		header.Set("Authorization", "Bearer "+token)
+	}
+	one := alert{
+		Labels:      map[string]string{"alertname": "LBRemedyIncident", "class": t.Facts.Class, "cluster": a.cluster, "incident": t.Key},
+		Annotations: map[string]string{"summary": t.Title, "description": t.Text, "impact": string(t.Facts.Impact)},
+		StartsAt:    t.Facts.Since, EndsAt: t.At,
+	}
+	if t.Status == Open {
+		one.EndsAt = t.At.Add(keepAlert)
+	}
+	body, err := json.Marshal([]alert{one})
+	if err != nil {
+		return fmt.Errorf("%w: encode the alert: %w", ErrRefused, err)
+	}
+	return a.post(ctx, u.JoinPath("api/v2/alerts"), header, body, token)
+}

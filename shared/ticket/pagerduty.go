@@ -1,0 +1,79 @@
+package ticket
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// pagerDuty sends events by PagerDuty's Events API v2: 202 takes one, 400 is no event, 429 and 5xx ask for another try later, and a body
+// has 512 KB at most (PagerDuty developer documentation, "Events API v2 Overview"). The key of the ticket is the dedup_key: another trigger
+// changes the alert that is open, and opens one where it was resolved.
+type pagerDuty struct {
+	endpoint
+	cluster string
+}
+
+// A pagerEvent is one as the API takes it. Only a trigger has a payload.
+type pagerEvent struct {
+	RoutingKey string        `json:"routing_key"`
+	Action     string        `json:"event_action"`
+	DedupKey   string        `json:"dedup_key"`
+	Client     string        `json:"client"`
+	Payload    *pagerPayload `json:"payload,omitempty"`
+}
+
+type pagerPayload struct {
+	Summary   string         `json:"summary"` // at most 1024 characters
+	Source    string         `json:"source"`
+	Severity  string         `json:"severity"`
+	Timestamp time.Time      `json:"timestamp"`
+	Component string         `json:"component"`
+	Class     string         `json:"class"`
+	Details   map[string]any `json:"custom_details"`
+}
+
+// severities are those of impacts; of another one, or of none, it is a warning.
+var severities = map[event.Impact]string{event.NeverUp: "critical", event.Down: "critical", event.Partly: "error"}
+
+func (p *pagerDuty) send(ctx context.Context, t Ticket) error {
+	d := p.endpoint
+	d.sink.URL = cmp.Or(d.sink.URL, "https://events.pagerduty.com")
+	u, err := d.address()
+	if err != nil {
+		return err
+	}
+	key, err := d.sink.SecretFrom.Read()
+	if err != nil {
+		return err
+	}
+	e := pagerEvent{RoutingKey: key, DedupKey: t.Key, Client: "lbremedy"}
+	switch lead := t.Facts.Lead; {
+	case t.Status == Closed:
+		e.Action = "resolve"
+	case t.Was == Open && lead.Result == event.Unsettled && len(lead.By) > 0:
+		// A person has approved the plan, it is applied, and nothing is asked: the next level of escalation need not be paged.
+		e.Action = "acknowledge"
+	default:
+		e.Action = "trigger"
+		var services []string
+		for _, m := range t.Facts.Services {
+			services = append(services, m.Service.String())
+		}
+		e.Payload = &pagerPayload{
+			Summary: t.Title, Source: "cluster " + p.cluster, Severity: cmp.Or(severities[t.Facts.Impact], "warning"), Timestamp: t.Facts.Since,
+			Component: lead.Service.String(), Class: t.Facts.Class,
+			Details: map[string]any{"text": t.Text, "impact": t.Facts.Impact, "failing": t.Facts.Failing, "over": t.Facts.Over, "services": services},
+		}
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("%w: encode the event: %w", ErrRefused, err)
+	}
+	return d.post(ctx, u.JoinPath("v2/enqueue"), http.Header{"Content-Type": {"application/json"}}, body, key)
+}
