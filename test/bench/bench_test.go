@@ -1,13 +1,13 @@
-// Package bench measures lbremedy's promises in one run on real parts: kube-apiserver and etcd, a JetStream
-// that syncs each message to disk, the shipped programs, and the simulated cloud and controller.
+// Package bench measures lbremedy's promises in one run on real parts: kube-apiserver and etcd, a JetStream that syncs
+// each message to disk, the shipped programs, and the simulated cloud and controller.
 //
 //	make bench
 //	go test -run '^$' -bench 'Figures/latency' ./test/bench
 //
-// Each benchmark runs once and reports its figures with their goals; the last output is a table of all.
-// Missing a goal is not a failure, because machines differ. Figures that depend on the machine are
-// compared, alternating in the same run, with the plainest program for the same purpose. The comment of
-// each method of rig describes its benchmark; begin with BenchmarkFigures.
+// Each benchmark runs once and reports its figures with their goals; the last output is a table of all. Missing a goal
+// is not a failure, because machines differ. Figures that depend on the machine are compared, alternating in the same
+// run, with the plainest program for the same purpose. The comment of each method of rig describes its benchmark; begin
+// with BenchmarkFigures.
 package bench
 
 import (
@@ -184,8 +184,8 @@ func number(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// cluster returns the run's API server for exclusive use. If the run has none, it starts one that syncs to
-// disk, like the run's.
+// cluster returns the run's API server for exclusive use. If the run has none, it starts one that syncs to disk, like
+// the run's.
 func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 	b.Helper()
 	r.clusterOnce.Do(func() {

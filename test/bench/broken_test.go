@@ -24,17 +24,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// standing are lasting failures: the controller's message, and the class that asks, or would write but may
-// not.
+// standing are lasting failures: the controller's message, and the class that asks, or would write but may not.
 var standing = []struct{ class, message string }{
 	{"unclassified", "Error syncing load balancer []: Message: Something that nobody has seen before."},
 	{"credentials", "Error syncing load balancer []: Message: Specified access key is not found."},
 	{"vswitch-ip-exhausted", saysFull},
 }
 
-// broken measures what 1,000 Services that stay broken in three ways leave in the streams after 30 days of
-// a fast clock, at one failure a day. One failure in five minutes leaves the same: TestStaysBroken of
-// shared/engine has 8,640 of them.
+// broken measures what 1,000 Services that stay broken in three ways leave in the streams after 30 days of a fast
+// clock, at one failure a day. One failure in five minutes leaves the same: TestStaysBroken of shared/engine has 8,640
+// of them.
 func (r *rig) broken(b *testing.B) {
 	const services, days, goal = 1000, 30, 200
 	st := r.startNATS(b).connect(b)

@@ -56,8 +56,8 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// watchServices is common to the bare programs: it watches new Events of Services, and prints a line when
-// it will miss none.
+// watchServices is common to the bare programs: it watches new Events of Services, and prints a line when it will miss
+// none.
 func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) error) error {
 	config, err := kube.Load(os.Getenv("LBREMEDY_KUBECONFIG"), "")
 	if err != nil {
@@ -123,8 +123,8 @@ func writeMain(ctx context.Context) error {
 	})
 }
 
-// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard,
-// even if the benchmark is killed.
+// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the
+// benchmark is killed.
 func guardMain(ctx context.Context) error {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	for _, v := range os.Environ() {
@@ -264,8 +264,8 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatalf("read the time of the process: %v", err)
 	}
-	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are
-	// user and system time in ticks, 100 a second on Linux.
+	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are user and system
+	// time in ticks, 100 a second on Linux.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	total := 0
 	for _, f := range fields[11:13] {

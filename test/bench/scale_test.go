@@ -59,10 +59,10 @@ func accountOf(l ledger.Ledger) ledger.Account {
 // room is a part's memory limit: that of the chart's Pod.
 const room = 256 << 20
 
-// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a
-// cluster with 200 nodes and 500 load balancers: first "lbremedy up", which is everything in one process,
-// then exporter, worker, notifier and ledger separately with the same failures. A part has the collector's
-// memory limit that the chart sets, and may take no more than the Pod's.
+// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a cluster with 200
+// nodes and 500 load balancers: first "lbremedy up", which is everything in one process, then exporter, worker,
+// notifier and ledger separately with the same failures. A part has the collector's memory limit that the chart sets,
+// and may take no more than the Pod's.
 func (r *rig) scale(b *testing.B) {
 	n := scaled(b, 1000)
 	account := sim.New(b, debtors(500))
@@ -180,8 +180,8 @@ func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	}
 }
 
-// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the
-// exporter limits the rate of a namespace.
+// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits the
+// rate of a namespace.
 func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	b.Helper()
 	client := r.client(b).CoreV1()

@@ -22,11 +22,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// soak gives "lbremedy up" the failures of 8 hours of a controller that retries every five minutes: 96
-// rounds. In each, all Services fail again and are answered, and then some are deleted and others created.
-// Memory, goroutines, file handles, journal and consumers have to stay level. Rounds follow each other
-// without pauses. Programs use the real clock, so what depends on time, such as forgetting after an hour,
-// happens only as often as in the minutes of the run.
+// soak gives "lbremedy up" the failures of 8 hours of a controller that retries every five minutes: 96 rounds. In each,
+// all Services fail again and are answered, and then some are deleted and others created. Memory, goroutines, file
+// handles, journal and consumers have to stay level. Rounds follow each other without pauses. Programs use the real
+// clock, so what depends on time, such as forgetting after an hour, happens only as often as in the minutes of the run.
 func (r *rig) soak(b *testing.B) {
 	const services, churn, warm, tail = 40, 4, 24, 24
 	rounds := int(lasts(b, "LBREMEDY_BENCH_SOAK", 8*time.Hour) / (5 * time.Minute))

@@ -26,8 +26,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// worker measures how many events a second a worker in this process answers without acting: events of
-// deleted Services, and the same events again, which the journal answers. NATS is another process.
+// worker measures how many events a second a worker in this process answers without acting: events of deleted Services,
+// and the same events again, which the journal answers. NATS is another process.
 func (r *rig) worker(b *testing.B) {
 	const n, goal = 3000, 1000
 	st := r.startNATS(b).connect(b)

@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe-core finds problems for users with a screen reader or weak eyes. Its package is fetched once with
-// npm, and verified.
+// axe-core finds problems for users with a screen reader or weak eyes. Its package is fetched once with npm, and
+// verified.
 const (
 	axeVersion = "4.14.1"
 	axeSum     = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="

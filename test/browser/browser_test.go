@@ -258,8 +258,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Questions come before all numbers, of which zeros are muted. The head of a case has the facts for a
-	// decision.
+	// Questions come before all numbers, of which zeros are muted. The head of a case has the facts for a decision.
 	t.Run("first", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/")), Live())
@@ -345,8 +344,8 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// The doctor's findings are grouped by Service, the worst first, with their open case and a fix's
-	// changes as a diff.
+	// The doctor's findings are grouped by Service, the worst first, with their open case and a fix's changes as a
+	// diff.
 	t.Run("doctor", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/doctor")), Live(), chromedp.WaitVisible(css("#findings")))
@@ -374,8 +373,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// A case is one row of a table, headers sort, single letters navigate, and times are in the browser's
-	// time zone.
+	// A case is one row of a table, headers sort, single letters navigate, and times are in the browser's time zone.
 	t.Run("on call", func(t *testing.T) {
 		x := open(t, b, day)
 		if _, err := chromedp.Call(x.Context, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}); err != nil {
@@ -630,9 +628,9 @@ func TestConsole(t *testing.T) {
 	})
 }
 
-// BenchmarkBig measures each page with 5,000 Services with a case each: the maximum time to the first byte
-// and until it is shown, the time until each of 20 new records appears, and the console's memory. Building
-// the cluster takes minutes.
+// BenchmarkBig measures each page with 5,000 Services with a case each: the maximum time to the first byte and until it
+// is shown, the time until each of 20 new records appears, and the console's memory. Building the cluster takes
+// minutes.
 func BenchmarkBig(b *testing.B) {
 	chromium, w := look(b, "big")
 	x := open(b, chromium, day)

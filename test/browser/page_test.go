@@ -10,8 +10,7 @@ import (
 
 const chinese = "zh-CN"
 
-// check checks a tab's page: no findings of axe-core, everything fits, and the language is the requested
-// one.
+// check checks a tab's page: no findings of axe-core, everything fits, and the language is the requested one.
 func (x *tab) check(what string) {
 	x.t.Helper()
 	x.legible(what)
@@ -80,9 +79,9 @@ const broken = `[...document.querySelectorAll("button")].filter(b => [...b.child
 	return new Set([...r.getClientRects()].map(c => Math.round(c.top))).size > 1;
 })).map(b => b.outerHTML.slice(0, 200))`
 
-// foreign finds text in a wrong language. Data is exempt: IDs and names are not sentences, code and texts
-// of others are marked in the page, and commands end where Chinese continues. Single words of our own are
-// not exempt. Chinese characters and full-width punctuation need no space between them.
+// foreign finds text in a wrong language. Data is exempt: IDs and names are not sentences, code and texts of others are
+// marked in the page, and commands end where Chinese continues. Single words of our own are not exempt. Chinese
+// characters and full-width punctuation need no space between them.
 const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
 	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;

@@ -94,8 +94,8 @@ func readValues(t *testing.T, file string) map[string]any {
 	return values
 }
 
-// TestChart checks that a real API server accepts the chart's objects for several values, with Pods in a
-// namespace that enforces the strictest Pod security standard.
+// TestChart checks that a real API server accepts the chart's objects for several values, with Pods in a namespace that
+// enforces the strictest Pod security standard.
 func TestChart(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -165,8 +165,7 @@ func TestChart(t *testing.T) {
 	})
 }
 
-// TestIdentities checks that a real API server accepts the cluster identities of functions on Function
-// Compute.
+// TestIdentities checks that a real API server accepts the cluster identities of functions on Function Compute.
 func TestIdentities(t *testing.T) {
 	c := join(t)
 	namespace := c.namespace(t)
@@ -184,9 +183,9 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestIdentitiesBesideChart checks that step 7 of the Function Compute page applies no object that the
-// chart also creates, whatever is enabled: Helm would reject objects that it did not create, or lose parts
-// of its own. All bound objects exist.
+// TestIdentitiesBesideChart checks that step 7 of the Function Compute page applies no object that the chart also
+// creates, whatever is enabled: Helm would reject objects that it did not create, or lose parts of its own. All bound
+// objects exist.
 func TestIdentitiesBesideChart(t *testing.T) {
 	roles := regexp.MustCompile(`(?m)^roles\(\) .*$`).Find(manifest(t, "infra/fc/README.md"))
 	shell := exec.Command("sh", "-c", string(roles)+"\nroles")
@@ -226,8 +225,8 @@ func TestIdentitiesBesideChart(t *testing.T) {
 	}
 }
 
-// A server is the sandbox's API server. Tests only write namespaces and use dry runs for the rest, so they
-// do not disturb other tests.
+// A server is the sandbox's API server. Tests only write namespaces and use dry runs for the rest, so they do not
+// disturb other tests.
 type server struct {
 	config  *rest.Config
 	mapper  meta.RESTMapper
@@ -402,8 +401,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestPages checks that the chart accepts the values and policies on the installation pages, with variables
-// replaced by the pages' values.
+// TestPages checks that the chart accepts the values and policies on the installation pages, with variables replaced by
+// the pages' values.
 func TestPages(t *testing.T) {
 	var (
 		export = regexp.MustCompile(`(?m)^export ([A-Z_]+)=(\S+)`)
@@ -474,9 +473,8 @@ func TestSTS(t *testing.T) {
 	}
 }
 
-// TestChosen checks that each program and function has the variables, volumes, certificate authorities and
-// Secrets of the values, and only the chosen classes: a class without a function has no rights and no
-// route.
+// TestChosen checks that each program and function has the variables, volumes, certificate authorities and Secrets of
+// the values, and only the chosen classes: a class without a function has no rights and no route.
 func TestChosen(t *testing.T) {
 	chosen := readValues(t, "testdata/chosen.yaml")
 	one := readValues(t, "testdata/up.yaml")
@@ -575,8 +573,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestInitialScale checks that functions start with zero instances if the values say so and Knative allows
-// it, which is not its default.
+// TestInitialScale checks that functions start with zero instances if the values say so and Knative allows it, which is
+// not its default.
 func TestInitialScale(t *testing.T) {
 	allows := servingconfig.FromContextOrDefaults(t.Context())
 	scaler := *allows.Autoscaler
@@ -658,8 +656,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestMemory checks that GOMEMLIMIT follows each program's memory limit, which with one Pod is larger if
-// the doctor runs; explicit values take precedence.
+// TestMemory checks that GOMEMLIMIT follows each program's memory limit, which with one Pod is larger if the doctor
+// runs; explicit values take precedence.
 func TestMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base, values string
@@ -737,8 +735,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestEventWriters checks that the values determine who may write Events in the controller's name, and that
-// nothing is created without such values.
+// TestEventWriters checks that the values determine who may write Events in the controller's name, and that nothing is
+// created without such values.
 func TestEventWriters(t *testing.T) {
 	find := func(file string) map[string]map[string]any {
 		found := map[string]map[string]any{}
@@ -771,8 +769,8 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// TestNamespaces checks that the limited variant writes only in the named namespaces, with all rights that
-// classes need there.
+// TestNamespaces checks that the limited variant writes only in the named namespaces, with all rights that classes need
+// there.
 func TestNamespaces(t *testing.T) {
 	rules := map[string][]rbacv1.PolicyRule{}
 	var wide, local []string
@@ -811,8 +809,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestGuard checks that the guard is enforced as and where the values say, and knows the namespaces that
-// the policy protects.
+// TestGuard checks that the guard is enforced as and where the values say, and knows the namespaces that the policy
+// protects.
 func TestGuard(t *testing.T) {
 	for _, tt := range []struct{ base, values, actions, except, protect string }{
 		{"up", "{}", "[Warn Audit]", "[]", "[]"},
@@ -851,8 +849,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestRightsElsewhere checks that installations that bind rights without the chart still get the admission
-// policy, and none of the ClusterRoles: each value is independent.
+// TestRightsElsewhere checks that installations that bind rights without the chart still get the admission policy, and
+// none of the ClusterRoles: each value is independent.
 func TestRightsElsewhere(t *testing.T) {
 	generated := map[string]bool{}
 	for _, doc := range documents(manifest(t, "infra/cluster/rbac.yaml")) {
@@ -885,8 +883,8 @@ func TestRightsElsewhere(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that the values' policy is in one ConfigMap, which the API server lets the engine get
-// by name. Nobody else may read it, nobody may write it, and the engine may read no other.
+// TestPolicy checks that the values' policy is in one ConfigMap, which the API server lets the engine get by name.
+// Nobody else may read it, nobody may write it, and the engine may read no other.
 func TestPolicy(t *testing.T) {
 	c := join(t)
 	for base, account := range map[string]string{"up-console": "lbremedy-up", "knative": "lbremedy-engine"} {
@@ -991,8 +989,8 @@ func (c *server) as(t *testing.T, user string) dynamic.Interface {
 	return client
 }
 
-// TestEngine checks that with functions for all classes, lbremedy up may write neither to Services nor to
-// the cloud. If one class is left, it has the rights of all.
+// TestEngine checks that with functions for all classes, lbremedy up may write neither to Services nor to the cloud. If
+// one class is left, it has the rights of all.
 func TestEngine(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, account string }{
 		"one Pod":         {"up", "{}", "lbremedy-up"},
@@ -1053,8 +1051,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestConsole checks that the console may only read: it has the doctor's rights in the cluster and NATS's
-// user console. With NATS in the Pod of "lbremedy up", it is a container there.
+// TestConsole checks that the console may only read: it has the doctor's rights in the cluster and NATS's user console.
+// With NATS in the Pod of "lbremedy up", it is a container there.
 func TestConsole(t *testing.T) {
 	for base, want := range map[string]struct {
 		in      string // Deployment
@@ -1139,8 +1137,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestNetwork checks that no Pod reaches the metadata service of its node, which would give it the node's
-// role.
+// TestNetwork checks that no Pod reaches the metadata service of its node, which would give it the node's role.
 func TestNetwork(t *testing.T) {
 	for _, o := range objects(t, readValues(t, "testdata/knative.yaml"), "lbremedy") {
 		if o.GetKind() != "NetworkPolicy" {
@@ -1181,8 +1178,8 @@ func TestNetworkOfNATS(t *testing.T) {
 	}
 }
 
-// TestRoutes checks that the chart's routes match the schema of the routes file, and that nothing else gets
-// into the file.
+// TestRoutes checks that the chart's routes match the schema of the routes file, and that nothing else gets into the
+// file.
 func TestRoutes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "shared/event/schema/routes.v1.json"))
 	if err != nil {
@@ -1218,8 +1215,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestProbe checks that only with probes, the prober may create Events and read a Service in the namespace
-// of the probes' Service, which has no load balancer.
+// TestProbe checks that only with probes, the prober may create Events and read a Service in the namespace of the
+// probes' Service, which has no load balancer.
 func TestProbe(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, probed := range []bool{false, true} {
@@ -1276,8 +1273,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestChat checks that the notifier may create Approvals, in the name of others, only if people answer in
-// chats.
+// TestChat checks that the notifier may create Approvals, in the name of others, only if people answer in chats.
 func TestChat(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, chat := range []bool{false, true} {

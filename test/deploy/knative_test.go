@@ -1,6 +1,5 @@
-// Package deploy checks that platforms accept what is generated for them: Knative's own types decode and
-// validate the manifests, Helm's library renders the chart, and a real API server accepts the objects of
-// kinds that it knows.
+// Package deploy checks that platforms accept what is generated for them: Knative's own types decode and validate the
+// manifests, Helm's library renders the chart, and a real API server accepts the objects of kinds that it knows.
 //
 // It is a separate module, which keeps the libraries of two platforms out of lbremedy's dependencies.
 package deploy
@@ -38,8 +37,8 @@ func documents(text []byte) [][]byte {
 	return out
 }
 
-// strict decodes an object like an API server in strict mode: unknown or duplicate fields, or those in
-// another case, are errors.
+// strict decodes an object like an API server in strict mode: unknown or duplicate fields, or those in another case,
+// are errors.
 func strict(doc []byte, o any) error {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -49,8 +48,7 @@ func strict(doc []byte, o any) error {
 	return errors.Join(append(mistakes, err)...)
 }
 
-// checkKnative returns Knative's validation error of an object; known reports whether the object is of a
-// Knative kind.
+// checkKnative returns Knative's validation error of an object; known reports whether the object is of a Knative kind.
 func checkKnative(doc []byte) (known bool, err error) {
 	return checkKnativeIn(context.Background(), doc)
 }
@@ -125,8 +123,8 @@ func TestKnative(t *testing.T) {
 	}
 }
 
-// TestKnativeMistakes checks that mistakes in a manifest are found: in a name, in a value, in values that
-// belong together.
+// TestKnativeMistakes checks that mistakes in a manifest are found: in a name, in a value, in values that belong
+// together.
 func TestKnativeMistakes(t *testing.T) {
 	service := functions(t)[1]
 	for _, tt := range []struct {

@@ -563,8 +563,7 @@ func eventScenarios() []scenario {
 				failedCLB+`[]: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": `+
 					`invalid syntax (x1)`),
 		}, {
-			// Neither labels nor the status trigger a sync. Only the touch does, and it restores the
-			// address.
+			// Neither labels nor the status trigger a sync. Only the touch does, and it restores the address.
 			name: "labels and status", nodes: 1, counts: true, until: ensuredCLB + " (x2)",
 			act: func(p *run) {
 				p.patch(`{"metadata":{"labels":{"team":"shop"}}}`)
@@ -648,8 +647,8 @@ func healingScenarios() []scenario {
 			"kubernetes.do.not.delete": "NAME"}, and(byName, "TagResources")),
 		untagged("ten tags", many, many, byName),
 		{
-			// Clearing the status is not enough, because the hash is unchanged. An annotation changes it
-			// and triggers a sync.
+			// Clearing the status is not enough, because the hash is unchanged. An annotation changes it and triggers a
+			// sync.
 			name: "gone, cleared, touched", nodes: 1, world: sim.World{ForgetTokens: true}, counts: true, until: ensuredCLB + " (x1)",
 			act: func(p *run) {
 				p.lose()

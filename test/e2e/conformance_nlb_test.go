@@ -103,8 +103,8 @@ func nlbWorld() sim.World {
 	}
 }
 
-// nlbScenarios returns the scenarios of NLB. Their outcomes are those of a real controller v2.14.0, unless
-// a scenario says why it cannot run there.
+// nlbScenarios returns the scenarios of NLB. Their outcomes are those of a real controller v2.14.0, unless a scenario
+// says why it cannot run there.
 func nlbScenarios() []scenario {
 	scenarios := slices.Concat(nlbSynced(), nlbRefused(), nlbUnheard(), nlbWaits(), nlbChanges(), nlbLater(), nlbEnds(), nlbReleases())
 	for i := range scenarios {
@@ -364,8 +364,8 @@ func nlbChanges() []scenario {
 	}
 	tls := []string{"protocol-port", "tcpssl:80", "cert-id", "cert-1"}
 	read := []string{"ListListenerCertificates", "ListListenerCertificates"}
-	// Another protocol needs another group. If the new listener is created before the old one is deleted,
-	// the controller tries again; see differ.
+	// Another protocol needs another group. If the new listener is created before the old one is deleted, the
+	// controller tries again; see differ.
 	protocol := func(name string, change func(*run)) scenario {
 		retried := scenario{options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 }}
 		s := changes(name, zoned("cert-id", "cert-1"), change, retried, "DeleteListener", "CreateListener")

@@ -35,9 +35,9 @@ const (
 	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
 )
 
-// An outcome is everything that a reader can see after a scenario. Values that differ between runs are
-// replaced: IDs of the cloud by LB, the address of a load balancer by IP(its ID), the controller's name for
-// its resources by NAME, and the namespace by NS.
+// An outcome is everything that a reader can see after a scenario. Values that differ between runs are replaced: IDs of
+// the cloud by LB, the address of a load balancer by IP(its ID), the controller's name for its resources by NAME, and
+// the namespace by NS.
 type outcome struct {
 	Events      []string // type, reason, component and message, sorted, with the count if the scenario counts
 	Labels      map[string]string
@@ -78,9 +78,9 @@ const (
 
 // TestConformance compares the outcomes of the simulated controller with those of a real one.
 //
-// If CCM_BIN names a cloud-controller-manager, it runs the same scenarios against the same simulated cloud.
-// Otherwise the outcomes are compared with those recorded from v2.14.0. If CCM_VERSION names another
-// release, the simulated controller plays that one, and recorded outcomes are not used.
+// If CCM_BIN names a cloud-controller-manager, it runs the same scenarios against the same simulated cloud. Otherwise
+// the outcomes are compared with those recorded from v2.14.0. If CCM_VERSION names another release, the simulated
+// controller plays that one, and recorded outcomes are not used.
 func TestConformance(t *testing.T) {
 	c := cluster.Join(t)
 	bin, release := controller.Real()
@@ -123,10 +123,10 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// differ returns the differences of two outcomes. It logs those that depend only on timing and leaves them
-// out: an extra wake-up causes an extra round of reads; and a listener's new protocol is created in
-// parallel with the removal of the old listener, so the controller tries again if the port is still in use
-// (seen with v2.14.0; pkg/controller/service/nlbv2/listeners.go).
+// differ returns the differences of two outcomes. It logs those that depend only on timing and leaves them out: an
+// extra wake-up causes an extra round of reads; and a listener's new protocol is created in parallel with the removal
+// of the old listener, so the controller tries again if the port is still in use (seen with v2.14.0;
+// pkg/controller/service/nlbv2/listeners.go).
 func differ(t *testing.T, a, b outcome) string {
 	t.Helper()
 	diff := cmp.Diff(a, b)
@@ -286,9 +286,9 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	return out
 }
 
-// How long a controller of a release other than v2.14.0 may be idle before the scenario ends, because that
-// release may never do what the scenario waits for. If the simulated controller has stalled, the real one
-// is stopped before its first retry, which comes after 5 s.
+// How long a controller of a release other than v2.14.0 may be idle before the scenario ends, because that release may
+// never do what the scenario waits for. If the simulated controller has stalled, the real one is stopped before its
+// first retry, which comes after 5 s.
 const (
 	quiet        = 6 * time.Second
 	quietReal    = 45 * time.Second
@@ -391,9 +391,9 @@ func (p *run) watch() (stop func()) {
 	}
 }
 
-// awake waits until the controller has processed the current state of the cluster, for both kinds of load
-// balancer: it removes its finalizer from a probe Service that wants no load balancer. Otherwise an earlier
-// change, such as a node, could queue the next Service a second time during its first sync.
+// awake waits until the controller has processed the current state of the cluster, for both kinds of load balancer: it
+// removes its finalizer from a probe Service that wants no load balancer. Otherwise an earlier change, such as a node,
+// could queue the next Service a second time during its first sync.
 func (p *run) awake() {
 	p.Helper()
 	services := p.kube.CoreV1().Services(p.ns)
@@ -599,11 +599,10 @@ func (p *run) hashed(svc *corev1.Service) string {
 	return "of another state"
 }
 
-// tracks returns actions without their random order. A controller works in parallel on a load balancer, its
-// groups and its listeners, reads in any order, creates the groups of several ports in parallel, and polls
-// a job or a new NLB any number of times. Actions are split into these tracks, each in order; adjacent
-// reads are sorted, and so are creations of groups, since a group needs to exist before it gets servers.
-// All calls count, except polls.
+// tracks returns actions without their random order. A controller works in parallel on a load balancer, its groups and
+// its listeners, reads in any order, creates the groups of several ports in parallel, and polls a job or a new NLB any
+// number of times. Actions are split into these tracks, each in order; adjacent reads are sorted, and so are creations
+// of groups, since a group needs to exist before it gets servers. All calls count, except polls.
 func tracks(actions []string) []string {
 	var all []string
 	for _, track := range []func(string) bool{
@@ -652,8 +651,8 @@ var (
 	ofJobs      = regexp.MustCompile(`^(?:GetJobStatus|ListAsynJobs)$`)
 )
 
-// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use:
-// 5 s, doubling.
+// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use: 5 s,
+// doubling.
 func (p *run) pauses(action string, speed float64) []string {
 	var all []string
 	var last time.Time

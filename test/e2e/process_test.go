@@ -1,5 +1,5 @@
-// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream,
-// and kills them.
+// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream, and kills
+// them.
 package e2e
 
 import (

@@ -22,8 +22,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is
-// only compared with them.
+// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only
+// compared with them.
 type evidence struct {
 	Services []witness
 	Failures []failure
@@ -238,8 +238,8 @@ func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	return out
 }
 
-// records returns the journal since the start of the world, in order. Any node of NATS answers, and one
-// that was hit may lack the end, so the leader states the journal's length.
+// records returns the journal since the start of the world, in order. Any node of NATS answers, and one that was hit
+// may lack the end, so the leader states the journal's length.
 func (w *world) records(ctx context.Context) ([]recorded, error) {
 	asked, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -279,9 +279,9 @@ const late = backlog + time.Minute
 // midway is how long a run in progress may take after the end.
 const midway = 30 * time.Second
 
-// unheard reports whether a part's write to a Service was lost with the cluster and the controller has
-// reported nothing about the restored Service since: then it has not checked the current state yet. From
-// memory, it may report syncing what was lost.
+// unheard reports whether a part's write to a Service was lost with the cluster and the controller has reported nothing
+// about the restored Service since: then it has not checked the current state yet. From memory, it may report syncing
+// what was lost.
 func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	w.mu.Lock()
 	e := evidence{Lost: slices.Clone(w.lost)}
@@ -313,8 +313,8 @@ func (w *world) works(ctx context.Context, service, uid string) bool {
 	return err == nil && over(said)
 }
 
-// kept returns the controller's reports about a Service from the cluster's Events: an API server that is
-// killed between a write and its audit line loses the line.
+// kept returns the controller's reports about a Service from the cluster's Events: an API server that is killed between
+// a write and its audit line loses the line.
 func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	list, err := w.cluster.Client().CoreV1().Events(w.bed.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
 	if err != nil {
@@ -340,8 +340,8 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	return said, nil
 }
 
-// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and
-// one that was hit may lack the end of the journal.
+// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and one that was
+// hit may lack the end of the journal.
 func (w *world) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -359,8 +359,7 @@ func (w *world) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// outwait lets running runs end after the deadline, within the time after which a run counts as dead and is
-// taken over.
+// outwait lets running runs end after the deadline, within the time after which a run counts as dead and is taken over.
 func (w *world) outwait(ctx context.Context, services []witness) {
 	ctx, cancel := context.WithTimeout(ctx, midway)
 	defer cancel()

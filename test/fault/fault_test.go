@@ -46,8 +46,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestResumeCutOff checks a node of NATS that is cut off and answers readers with old data: resuming
-// through a node that does not know of the pause must not report that nothing is paused.
+// TestResumeCutOff checks a node of NATS that is cut off and answers readers with old data: resuming through a node
+// that does not know of the pause must not report that nothing is paused.
 func TestResumeCutOff(t *testing.T) {
 	ctx := t.Context()
 	w := &world{dir: t.TempDir()}

@@ -22,8 +22,7 @@ import (
 type kind struct {
 	name        string
 	least, most time.Duration // duration
-	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends by
-	// itself.
+	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends by itself.
 	strike func(ctx context.Context, w *world, r *rand.Rand) (hit string, heal func(context.Context) error, err error)
 	long   bool // too long for the short form
 }
@@ -153,8 +152,7 @@ func through(all []*proxy, m mode) {
 	}
 }
 
-// cutOff breaks all connections between one node of NATS and the others in a random way. Its clients still
-// reach it.
+// cutOff breaks all connections between one node of NATS and the others in a random way. Its clients still reach it.
 func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	i := r.IntN(nodes)
 	all := w.around(i)
@@ -217,9 +215,9 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 	return strings.Join(names, " and "), nil, errs
 }
 
-// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API
-// servers, which cache state, are restarted, and resource versions continue. Writes are paused until the
-// copy, so most come after it and are lost.
+// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API servers, which
+// cache state, are restarted, and resource versions continue. Writes are paused until the copy, so most come after it
+// and are lost.
 func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(context.Context) error, err error) {
 	release, err := w.ruling(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ func at(seconds float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// sound returns the evidence of a history without errors: two steps on one Service, one on another, and a
-// question about a third.
+// sound returns the evidence of a history without errors: two steps on one Service, one on another, and a question
+// about a third.
 func sound() evidence {
 	tag := event.StepRecord{Kind: "tag", Text: say.Literal("tag lb-1"), Step: json.RawMessage(`{"id":"lb-1"}`)}
 	touch := event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Step: json.RawMessage(`{}`)}

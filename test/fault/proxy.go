@@ -18,8 +18,8 @@ const (
 	double      // received data arrives twice
 )
 
-// A proxy connects one part to another, which may be several servers: the first that accepts a connection
-// gets it, as behind a load balancer.
+// A proxy connects one part to another, which may be several servers: the first that accepts a connection gets it, as
+// behind a load balancer.
 type proxy struct {
 	listener net.Listener
 	to       []string

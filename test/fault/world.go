@@ -36,8 +36,8 @@ const (
 	startTime = 3 * time.Minute  // of all parts, on a busy machine
 )
 
-// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its
-// controller, which run in this process. A proxy connects each pair of parts.
+// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its controller,
+// which run in this process. A proxy connects each pair of parts.
 type world struct {
 	dir     string
 	cluster *cluster.Cluster // through one API server
@@ -62,8 +62,8 @@ type world struct {
 	full   bool   // disks of nodes can be filled
 }
 
-// A span is a time in which something was in force, from the acknowledgement of its start to before the
-// request of its end.
+// A span is a time in which something was in force, from the acknowledgement of its start to before the request of its
+// end.
 type span struct{ from, to time.Time }
 
 // newWorld starts a world with its files in a folder.
@@ -110,8 +110,8 @@ func (w *world) end() {
 	}
 }
 
-// ports returns n free ports for parts that restart on the same one. They are below the ranges from which
-// systems assign ports: Linux begins at 32768, others at 49152.
+// ports returns n free ports for parts that restart on the same one. They are below the ranges from which systems
+// assign ports: Linux begins at 32768, others at 49152.
 func ports(n int) ([]int, error) {
 	const first, end = 12000, 32000
 	var out []int

@@ -1,12 +1,12 @@
-// Package rig runs all of lbremedy for tests on a testbed of real parts: API server, JetStream, exporter, a
-// worker in fix mode, ticket sinks, and the operator's program as a separate process. Cloud and controller
-// are simulated. Begin with [New].
+// Package rig runs all of lbremedy for tests on a testbed of real parts: API server, JetStream, exporter, a worker in
+// fix mode, ticket sinks, and the operator's program as a separate process. Cloud and controller are simulated. Begin
+// with [New].
 //
-// Tests advance the clock of worker and sinks. Keys expire by the clock of the NATS server, which cannot be
-// advanced; a test that needs the end of a budget's window removes the keys.
+// Tests advance the clock of worker and sinks. Keys expire by the clock of the NATS server, which cannot be advanced; a
+// test that needs the end of a budget's window removes the keys.
 //
-// Parallel tests share one API server, and a proxy limits each to its own namespace. A real controller
-// (CCM_BIN) cannot be limited, so each gets an API server of its own.
+// Parallel tests share one API server, and a proxy limits each to its own namespace. A real controller (CCM_BIN) cannot
+// be limited, so each gets an API server of its own.
 package rig
 
 import (
@@ -390,8 +390,7 @@ func (r *Rig) Says(code int, out, errs string, args ...string) Said {
 	return got
 }
 
-// Shelf returns a folder for pasted commands: bin has the program and kubectl, and files are stored by
-// name.
+// Shelf returns a folder for pasted commands: bin has the program and kubectl, and files are stored by name.
 func (r *Rig) Shelf(files map[string]string) string {
 	r.Helper()
 	file, err := program()
@@ -419,9 +418,8 @@ func (r *Rig) Paste(dir, text string) Said {
 	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// narrow returns a kubeconfig limited to one testbed: lists and watches of Services and Events over all
-// namespaces return only its namespace, and nodes only its own. Otherwise plans could depend on the nodes
-// of other tests.
+// narrow returns a kubeconfig limited to one testbed: lists and watches of Services and Events over all namespaces
+// return only its namespace, and nodes only its own. Otherwise plans could depend on the nodes of other tests.
 func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Helper()
 	to, err := url.Parse(c.Config.Host)

@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// remote returns the hand of a class as a function: calls are signed and answers are checked. All scenarios
-// thus prove that class and engine exchange nothing else.
+// remote returns the hand of a class as a function: calls are signed and answers are checked. All scenarios thus prove
+// that class and engine exchange nothing else.
 func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, error) {
 	key, err := hand.NewKey()
 	if err != nil {
@@ -37,8 +37,8 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	}, nil
 }
 
-// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the
-// class, or in test/classes.
+// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the class, or
+// in test/classes.
 func known(format string) bool {
 	if chinese.Language().Has(format) {
 		return true

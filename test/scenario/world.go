@@ -214,8 +214,8 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 	return account, writer
 }
 
-// A ground has the shared parts of a class's worlds. Each world is rebuilt, but starting NATS for each
-// would take longer than everything else.
+// A ground has the shared parts of a class's worlds. Each world is rebuilt, but starting NATS for each would take
+// longer than everything else.
 type ground struct {
 	cluster *cluster.Cluster
 	url     string // of NATS
@@ -262,8 +262,8 @@ func (g *ground) furnish(t *testing.T, namespace string) {
 	g.furnished[nodeName] = true
 }
 
-// config returns a copy of a config with these rights in the cluster. A class's worlds have the same
-// rights, which are granted once.
+// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are
+// granted once.
 func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
 	t.Helper()
 	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
@@ -306,8 +306,8 @@ var applicationID = regexp.MustCompile(`\bapplication [0-9a-f-]{36}\b`)
 
 var caseName = regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`)
 
-// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers
-// ${request} or ${application}.
+// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers ${request} or
+// ${application}.
 func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
@@ -353,8 +353,7 @@ func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	return made
 }
 
-// clean deletes objects of previous scenarios: all Services except the API server's, and the DaemonSets of
-// kube-system.
+// clean deletes objects of previous scenarios: all Services except the API server's, and the DaemonSets of kube-system.
 func clean(t *testing.T, c *cluster.Cluster, namespace string) {
 	t.Helper()
 	ctx, client := context.WithoutCancel(t.Context()), c.Client()
@@ -457,8 +456,8 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 }
 
-// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until
-// the API server has seen it.
+// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API
+// server has seen it.
 func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	var role rbacv1.ClusterRole
@@ -584,8 +583,8 @@ func (w *world) wait(t *testing.T) {
 	w.calls.made = nil
 }
 
-// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock
-// by each wait.
+// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock by each
+// wait.
 func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
@@ -604,8 +603,8 @@ func (w *world) observe(t *testing.T) {
 	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
 }
 
-// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the
-// steps' undo needs. The admission policy does not apply to people.
+// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the steps' undo
+// needs. The admission policy does not apply to people.
 func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	t.Helper()
 	env, hands := *w.env, *w.hands
@@ -634,8 +633,8 @@ func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	return &env, &hands
 }
 
-// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result
-// rather than the scenario's state.
+// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than
+// the scenario's state.
 func (w *world) controllerAfterWrite(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -785,8 +784,7 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	return s
 }
 
-// listeners returns the listeners of a load balancer with this port and protocol, which can be changed in
-// place.
+// listeners returns the listeners of a load balancer with this port and protocol, which can be changed in place.
 func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.Listener) {
 	for i := range s.World.LoadBalancers {
 		if s.World.LoadBalancers[i].ID != lb {
@@ -801,8 +799,8 @@ func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.
 	return found
 }
 
-// likeListeners removes the listeners' settings that the same listener of another snapshot does not state.
-// A recreated listener states values that were defaults before, and the cloud shows both alike.
+// likeListeners removes the listeners' settings that the same listener of another snapshot does not state. A recreated
+// listener states values that were defaults before, and the cloud shows both alike.
 func (s snapshot) likeListeners(other snapshot) {
 	for i := range s.World.LoadBalancers {
 		lb := &s.World.LoadBalancers[i]
@@ -862,8 +860,8 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 	}
 }
 
-// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy
-// versions that are no longer the default.
+// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are
+// no longer the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
 	delete(s.Service.Annotations, ccm.Resync)

@@ -35,8 +35,8 @@ func host(product string) string {
 	return strings.ToLower(product) + ".cn-hangzhou.aliyuncs.com"
 }
 
-// on makes a call from the SDK's request and response types. set has pairs of request fields and values, or
-// pointers to values that are known only at the call.
+// on makes a call from the SDK's request and response types. set has pairs of request fields and values, or pointers to
+// values that are known only at the call.
 func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request func() Q, response func() A, set ...any) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		q, a := request(), response()
@@ -56,8 +56,8 @@ func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request fun
 	}}
 }
 
-// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the
-// container service and has a body.
+// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the container
+// service and has a body.
 func plainly(name, product, version, path string, said ...string) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		r := requests.NewCommonRequest()
@@ -181,8 +181,8 @@ func denied(t *testing.T, product, action string, err error) {
 	}
 }
 
-// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without
-// grants, and with a wrong key.
+// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without grants, and with
+// a wrong key.
 func TestActions(t *testing.T) {
 	calls := slices.Concat(slbCalls(), vpcCalls(), ecsCalls(), ramCalls(), stsCalls(), csCalls(), supportCalls(), nlbCalls())
 	byName := map[string]actionCall{}
@@ -236,8 +236,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// needed are the actions that the real controller and lbremedy call or may need. Those of NLB are in the
-// tests of nlb.
+// needed are the actions that the real controller and lbremedy call or may need. Those of NLB are in the tests of nlb.
 var needed = map[string]string{
 	"slb": `DescribeLoadBalancers CreateLoadBalancer DescribeLoadBalancerAttribute DeleteLoadBalancer ListTagResources TagResources UntagResources
 		DescribeVServerGroups DescribeVServerGroupAttribute CreateVServerGroup SetVServerGroupAttribute DeleteVServerGroup AddVServerGroupBackendServers

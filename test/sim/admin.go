@@ -61,8 +61,8 @@ var kinds = map[string]string{
 	"quotas": "name", "quotaApplications": "id", "tickets": "id",
 }
 
-// adminHandler serves the admin API to programs on this machine. It rejects web pages in a browser by
-// requiring a loopback address in the Host header and no Origin.
+// adminHandler serves the admin API to programs on this machine. It rejects web pages in a browser by requiring a
+// loopback address in the Host header and no Origin.
 func (c *Cloud) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]func(*http.Request) (any, error){
@@ -96,8 +96,7 @@ func (c *Cloud) adminHandler() http.Handler {
 	})
 }
 
-// lost rewrites the mux's answer to a request that matches no pattern. It keeps the status and the header
-// Allow.
+// lost rewrites the mux's answer to a request that matches no pattern. It keeps the status and the header Allow.
 type lost struct{ http.ResponseWriter }
 
 func (l lost) WriteHeader(status int) {
@@ -203,8 +202,7 @@ func (c *Cloud) putWorld(r *http.Request) (any, error) {
 	return nil, c.Replace(&w)
 }
 
-// reset restores the initial World. IDs continue, so objects left from the old World are not mistaken for
-// new ones.
+// reset restores the initial World. IDs continue, so objects left from the old World are not mistaken for new ones.
 func (c *Cloud) reset(*http.Request) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,12 +277,10 @@ func form(v any) map[string]any {
 	return m
 }
 
-// Kinds returns the lists of a [World] that the admin API serves, each with the field that identifies an
-// element.
+// Kinds returns the lists of a [World] that the admin API serves, each with the field that identifies an element.
 func Kinds() map[string]string { return maps.Clone(kinds) }
 
-// kind returns a list of a World and the index of the element with an ID, or -1. Callers are also found by
-// name.
+// kind returns a list of a World and the index of the element with an ID, or -1. Callers are also found by name.
 func kind(w map[string]any, name, id string) ([]any, int, error) {
 	field := kinds[name]
 	if field == "" {

@@ -71,8 +71,8 @@ func (want asked) pick(calls []Call) []wireCall {
 	return list
 }
 
-// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is
-// closed when the next call arrives.
+// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is closed when
+// the next call arrives.
 func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +82,8 @@ func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) 
 	return slices.Clone(c.calls[min(max(0, n-c.forgotten), len(c.calls)):]), c.forgotten + len(c.calls), c.news
 }
 
-// serveCalls returns the calls so far. A following client also gets later calls until it closes the
-// connection or has enough.
+// serveCalls returns the calls so far. A following client also gets later calls until it closes the connection or has
+// enough.
 func (c *Cloud) serveCalls(w http.ResponseWriter, r *http.Request) {
 	want, err := readAsked(r)
 	if err != nil || !want.follow {

@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Fault makes calls fail. Empty selectors Product, Action and Caller select all. Delay combines with the
-// others; of those, the first set one applies, in the order of the fields.
+// A Fault makes calls fail. Empty selectors Product, Action and Caller select all. Delay combines with the others; of
+// those, the first set one applies, in the order of the fields.
 type Fault struct {
 	Product string // such as slb
 	Action  string // such as CreateLoadBalancer; * matches any text
@@ -48,8 +48,7 @@ func (d *dice) below(rate float64) bool {
 	return d.Float64() < rate
 }
 
-// Fault adds a fault and returns a function that removes it. Of several matching faults, the oldest
-// applies.
+// Fault adds a fault and returns a function that removes it. Of several matching faults, the oldest applies.
 func (c *Cloud) Fault(f Fault) (remove func()) {
 	id := c.stand(f)
 	return func() { c.lift(id) }
@@ -132,8 +131,7 @@ func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 	return nil, core.Fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
 }
 
-// UsualCodes returns the codes of errors that any action may return, sorted. A Fault with one of them needs
-// no message.
+// UsualCodes returns the codes of errors that any action may return, sorted. A Fault with one of them needs no message.
 func UsualCodes() []string { return core.UsualCodes() }
 
 // after applies a fault's effects between the action and the answer.

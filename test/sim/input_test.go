@@ -186,8 +186,8 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// large is an account of the maximum size: 200 vSwitches, 500 load balancers with 5,000 groups, 2,000
-// network interfaces.
+// large is an account of the maximum size: 200 vSwitches, 500 load balancers with 5,000 groups, 2,000 network
+// interfaces.
 func large() *World {
 	w := &World{Quotas: []Quota{{Name: "slb_quota_instances_num", Total: 1000}, {Name: "slb_quota_backendserver_attached_num", Total: 1000}}}
 	for i := range 200 {
@@ -215,8 +215,8 @@ func large() *World {
 	return w
 }
 
-// BenchmarkWire measures whole calls of cheap clients over real connections in a large account. The target
-// of the server is 5,000 calls a second on two cores.
+// BenchmarkWire measures whole calls of cheap clients over real connections in a large account. The target of the
+// server is 5,000 calls a second on two cores.
 func BenchmarkWire(b *testing.B) {
 	const slb, vpc, ecs = "2014-05-15", "2016-04-28", "2014-05-26"
 	w := large()
@@ -281,8 +281,8 @@ func cpu(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestStartsFast checks that a large account starts within 100 ms of processor time, which is independent
-// of other programs.
+// TestStartsFast checks that a large account starts within 100 ms of processor time, which is independent of other
+// programs.
 func TestStartsFast(t *testing.T) {
 	w := large()
 	best := time.Hour

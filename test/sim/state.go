@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// A State is the current state of a Cloud: a World with defaults, whose resources are indexed by ID. Maps
-// are non-nil, and their elements can be changed in place. Each product has a part, with its own fields.
+// A State is the current state of a Cloud: a World with defaults, whose resources are indexed by ID. Maps are non-nil,
+// and their elements can be changed in place. Each product has a part, with its own fields.
 type State struct {
 	*coreState
 	*billingState

@@ -122,8 +122,8 @@ func (c *Cloud) done() {
 	}
 }
 
-// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it
-// after stopping a client.
+// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after
+// stopping a client.
 func (c *Cloud) Idle(ctx context.Context) error {
 	c.mu.Lock()
 	if c.inHand == 0 {
@@ -457,8 +457,7 @@ func body(f *core.Failure, p *core.Product, id string) any {
 	return m
 }
 
-// gateway are the error codes that the gateway returns before a product sees the request, in the gateway's
-// format.
+// gateway are the error codes that the gateway returns before a product sees the request, in the gateway's format.
 var gateway = map[string]bool{
 	"InvalidVersion": true, "InvalidAction.NotFound": true, "InvalidAccessKeyId.NotFound": true, "SignatureDoesNotMatch": true,
 	"SignatureNonceUsed": true, "InvalidTimeStamp.Expired": true, "InvalidTimeStamp.Format": true, "MissingSecurityToken": true,

@@ -8,9 +8,9 @@ import (
 
 // A World is the initial content of a simulated account.
 //
-// Every field has a useful zero value, so a test states only what matters to it: without a VPC there is one
-// VPC, without a vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form,
-// with all defaults set and all lists sorted.
+// Every field has a useful zero value, so a test states only what matters to it: without a VPC there is one VPC,
+// without a vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form, with all
+// defaults set and all lists sorted.
 type World struct {
 	Region            string             `json:"region,omitempty"`    // cn-hangzhou if empty
 	AccountID         string             `json:"accountId,omitempty"` // 16 digits

@@ -94,8 +94,8 @@ func accountFixtures() []Fixture {
 	}
 }
 
-// Unheard is a Service that the cloud rejects with an unknown error. No state of the cloud has that answer,
-// so it is an injected fault. Only this fixture of a testbed creates HTTP listeners.
+// Unheard is a Service that the cloud rejects with an unknown error. No state of the cloud has that answer, so it is an
+// injected fault. Only this fixture of a testbed creates HTTP listeners.
 func Unheard() Fixture {
 	const says = "The listener profile does not match the generation of the instance."
 	return Fixture{

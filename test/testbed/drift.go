@@ -45,8 +45,8 @@ func detuned(lb *sim.LoadBalancer) {
 	l.Config["EstablishedTimeout"], l.Config["HealthCheckInterval"] = "10", "50"
 }
 
-// detunedNetwork changes a timeout of the NLB's listener, and the scheduler and health check of its group,
-// like a person.
+// detunedNetwork changes a timeout of the NLB's listener, and the scheduler and health check of its group, like a
+// person.
 func detunedNetwork(s *sim.State, n *sim.NLB) {
 	l := &n.Listeners[0]
 	l.Config["IdleTimeout"] = "900"
@@ -55,8 +55,8 @@ func detunedNetwork(s *sim.State, n *sim.NLB) {
 	n.NoCrossZone = true
 }
 
-// driftFixtures are Services whose load balancer a person changed in the console long before syncs fail. A
-// fix triggers a sync that reverts the change; with these failures the controller fails before it does so.
+// driftFixtures are Services whose load balancer a person changed in the console long before syncs fail. A fix triggers
+// a sync that reverts the change; with these failures the controller fails before it does so.
 func driftFixtures() []Fixture {
 	web := created(with("protocol-port", "http:80"))
 	reused := Fixture{Class: reuse, Says: saysReuse, Ends: event.Asked, repair: annotated("id", "")}

@@ -88,8 +88,8 @@ func (s *operationSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone
-// unless the annotation zone-maps is empty.
+// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone unless the
+// annotation zone-maps is empty.
 func readCreate(arg []byte) (operation, error) {
 	var of struct {
 		NLB         bool              `json:"nlb"`
@@ -146,8 +146,7 @@ func readGroups(arg []byte) (operation, error) {
 	}, err
 }
 
-// readIgnore returns an operation that makes an action of CLB succeed without effect for the controller,
-// until accept.
+// readIgnore returns an operation that makes an action of CLB succeed without effect for the controller, until accept.
 func readIgnore(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -176,8 +175,8 @@ func readNothing(do operation) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
 }
 
-// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type
-// of that value, and validates the names.
+// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type of that
+// value, and validates the names.
 func readPatch(do func(patch []byte) operation, zero any) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) {
 		return do(slices.Clone(arg)), strict(arg, reflect.New(reflect.TypeOf(zero)).Interface())

@@ -39,16 +39,15 @@ func (f Fixture) As(service string) Fixture {
 	return f
 }
 
-// Supported reports whether the controller in use can fail this way. The simulated one can fail in all
-// ways; a real one has one release and the real clock.
+// Supported reports whether the controller in use can fail this way. The simulated one can fail in all ways; a real one
+// has one release and the real clock.
 func (f Fixture) Supported() bool {
 	bin, version := controller.Real()
 	released := f.Config.Version == "" || f.Config.Version == version
 	return bin == "" || released && f.Config.Speed == 0 && !f.picks && (f.until == "" || !controller.Since(version, f.until))
 }
 
-// All returns each fixture of a Service once, named like its Service: at least one of each class that
-// handles Services.
+// All returns each fixture of a Service once, named like its Service: at least one of each class that handles Services.
 func All() []Fixture {
 	all := slices.Concat(
 		vswitchFixtures(), identityFixtures(), reuseFixtures(), backendFixtures(), nodeFixtures(), accountFixtures(), permissionFixtures(),
@@ -60,8 +59,8 @@ func All() []Fixture {
 	return all
 }
 
-// Others returns each fixture of nodes and of the cluster once, like All. Each needs a cluster of its own,
-// because their Events are in a common namespace.
+// Others returns each fixture of nodes and of the cluster once, like All. Each needs a cluster of its own, because
+// their Events are in a common namespace.
 func Others() []Fixture {
 	return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")}
 }

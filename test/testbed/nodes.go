@@ -57,8 +57,8 @@ func (tb *Testbed) build(ctx context.Context) error {
 	return tb.daemonSet(ctx)
 }
 
-// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores
-// failures: the cluster is a sandbox.
+// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the
+// cluster is a sandbox.
 func (tb *Testbed) clear(ctx context.Context) {
 	tb.mu.Lock()
 	joined := slices.Clone(tb.joined)
@@ -127,8 +127,7 @@ func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) erro
 		return nil
 	}
 	if err == nil {
-		// The API server taints new nodes until a controller, which does not run here, sees that they are
-		// ready.
+		// The API server taints new nodes until a controller, which does not run here, sees that they are ready.
 		made.Spec.Taints = node.Spec.Taints
 		_, err = api.Update(ctx, made, metav1.UpdateOptions{})
 	}
@@ -188,8 +187,8 @@ func outage(over bool) operation {
 	}
 }
 
-// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the
-// simulated controller runs instead.
+// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated
+// controller runs instead.
 func (tb *Testbed) daemonSet(ctx context.Context) error {
 	app := map[string]string{"app": controllerName}
 	data, err := encode(&appsv1.DaemonSet{

@@ -33,8 +33,8 @@ func (tb *Testbed) Allow(ctx context.Context, text string) error {
 // PolicyFlag returns the value of the flag --policy for that ConfigMap.
 func (tb *Testbed) PolicyFlag() string { return "configmap:" + tb.Namespace + "/" + policyName }
 
-// Policy returns a reader of the policy that Allow put in force in the testbed of a namespace. c needs the
-// right ReadsPolicy.
+// Policy returns a reader of the policy that Allow put in force in the testbed of a namespace. c needs the right
+// ReadsPolicy.
 func Policy(c *kube.Cluster, namespace string, parse policyfile.Parser) func(context.Context) (remedy.Policy, error) {
 	source := policyfile.FromConfigMap(c, namespace, policyName, parse)
 	return func(ctx context.Context) (remedy.Policy, error) {

@@ -69,8 +69,8 @@ func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed
-// removes a CLB's listeners.
+// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed removes a CLB's
+// listeners.
 func abandoned(ctx context.Context, tb *Testbed, service string) error {
 	trace := fmt.Sprintf("k8s/80/%s-of-old/%s/%s", service, tb.Namespace, tb.ID)
 	return lent(func(lb *sim.LoadBalancer) {
@@ -149,8 +149,7 @@ func reuseFixtures() []Fixture {
 			repair:  rebound("nlb", ""),
 		},
 		{
-			// Since v2.12 the controller also compares the IP version of a load balancer that outlives the
-			// Service.
+			// Since v2.12 the controller also compares the IP version of a load balancer that outlives the Service.
 			Name: "fixed-family-deleted", Class: "attribute-immutable", Ends: event.Asked,
 			Says:    "can not change LoadBalancer AddressIPVersion once created",
 			Story:   "It is deleted, and uses an IPv6 load balancer of its owner's.",

@@ -27,9 +27,8 @@ import (
 // operator is the name of the testbed's operator.
 const operator = "operator"
 
-// Env returns the environment of a class, or of "up" for all classes in one program: the cluster as its
-// ServiceAccount and the cloud as its caller, with only the generated rights and those to read the policy
-// that Allow put in force.
+// Env returns the environment of a class, or of "up" for all classes in one program: the cluster as its ServiceAccount
+// and the cloud as its caller, with only the generated rights and those to read the policy that Allow put in force.
 func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse policyfile.Parser) (*engine.Env, error) {
 	if err := identity.Admit(ctx, tb.Cluster); err != nil {
 		return nil, err
@@ -51,8 +50,8 @@ func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse
 	return env, nil
 }
 
-// Person returns the environment of a person who undoes fixes of these remedies: all of their rights, and
-// those that undo needs.
+// Person returns the environment of a person who undoes fixes of these remedies: all of their rights, and those that
+// undo needs.
 func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy, parse policyfile.Parser) (*engine.Env, error) {
 	rights, err := identity.Of("up")
 	if err != nil {

@@ -15,9 +15,9 @@ const allPods = "172.20.0.0/16"
 
 const saysRouteDenied = "You are not authorized to do this action. You should be authorized by RAM."
 
-// NoRoute is a new node without a route, because the controller's role has lost the right to create one.
-// Releases before v2.11.2 create each route separately and report it for the node. They retry after five
-// minutes, so the clock is fast.
+// NoRoute is a new node without a route, because the controller's role has lost the right to create one. Releases
+// before v2.11.2 create each route separately and report it for the node. They retry after five minutes, so the clock
+// is fast.
 func NoRoute() Fixture {
 	return Fixture{
 		Name: "denied-route", Class: permission, Kind: event.KindNode, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -28,9 +28,8 @@ func NoRoute() Fixture {
 	}
 }
 
-// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that
-// v2.11.2 and later need: they create routes in one call, whose failure concerns all routes rather than a
-// node.
+// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that v2.11.2 and
+// later need: they create routes in one call, whose failure concerns all routes rather than a node.
 func NoRoutes() Fixture {
 	return Fixture{
 		Name: "denied-routes", Class: permission, Kind: event.KindCluster, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,

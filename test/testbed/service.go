@@ -151,8 +151,7 @@ func touched(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{"example.com/revision": fmt.Sprint(n)})
 }
 
-// forgetful removes the address from the Service's status, which makes the controller create a load
-// balancer again.
+// forgetful removes the address from the Service's status, which makes the controller create a load balancer again.
 func forgetful(ctx context.Context, tb *Testbed, service string) error {
 	data, err := encode(map[string]any{"status": map[string]any{"loadBalancer": nil}})
 	if err != nil {
@@ -211,8 +210,7 @@ func account(change func(*sim.State)) operation {
 	}
 }
 
-// refused makes the cloud reject an action of CLB that only this Service needs; an empty text is the code's
-// usual one.
+// refused makes the cloud reject an action of CLB that only this Service needs; an empty text is the code's usual one.
 func refused(action, code, text string) operation {
 	return failing(sim.Fault{Product: "slb", Action: action, Code: code, Message: text})
 }

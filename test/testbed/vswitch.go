@@ -28,8 +28,8 @@ func FullVSwitch(vswitch string) Fixture {
 	}
 }
 
-// AnyVSwitch is a Service for which the controller chooses a full vSwitch. Since v2.13.0 the controller
-// then tries another one.
+// AnyVSwitch is a Service for which the controller chooses a full vSwitch. Since v2.13.0 the controller then tries
+// another one.
 func AnyVSwitch() Fixture {
 	return Fixture{
 		Name: "vswitch-any", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
@@ -40,8 +40,7 @@ func AnyVSwitch() Fixture {
 	}
 }
 
-// FixedAddress is a Service that requests a particular address of a full vSwitch, which other vSwitches
-// cannot have.
+// FixedAddress is a Service that requests a particular address of a full vSwitch, which other vSwitches cannot have.
 func FixedAddress() Fixture {
 	return Fixture{
 		Name: "vswitch-address", Class: full, Says: saysFull, Ends: event.Asked,

@@ -23,8 +23,7 @@ const (
 	balancerLabel = "service.k8s.alibaba/loadbalancer-id"
 )
 
-// A watch follows a testbed's Services and the controller's Events, and notifies the testbed of deleted
-// Pods.
+// A watch follows a testbed's Services and the controller's Events, and notifies the testbed of deleted Pods.
 type watch struct {
 	end     func()
 	cluster event.Service // failures of the cluster
@@ -223,8 +222,8 @@ func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error
 	return svc, nil
 }
 
-// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's
-// ID exists since v2.4.0.
+// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists
+// since v2.4.0.
 func marked(svc *corev1.Service) bool {
 	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }
@@ -243,8 +242,7 @@ func (w *watch) allNodes() []*corev1.Node {
 	return slices.Collect(maps.Values(w.nodes))
 }
 
-// failure returns a Service's first failure with this text, or else its first one, and whether there is
-// one.
+// failure returns a Service's first failure with this text, or else its first one, and whether there is one.
 func (w *watch) failure(name, text string) (failure, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,8 +264,8 @@ func saying(text string) func(failure) bool {
 	return func(f failure) bool { return strings.Contains(f.Message, text) }
 }
 
-// recovered reports whether the controller's last Event about a Service reports success after a failure,
-// and a time between the two.
+// recovered reports whether the controller's last Event about a Service reports success after a failure, and a time
+// between the two.
 func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,4 @@
-// Empty is an HTTP server that answers 200 on the port in PORT, as the baseline for the start of function
-// programs.
+// Empty is an HTTP server that answers 200 on the port in PORT, as the baseline for the start of function programs.
 package main
 
 import (

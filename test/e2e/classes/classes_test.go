@@ -35,8 +35,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// listed are the fixtures whose load balancer somebody has changed. Their record says what else the sync
-// will change, and whether that interrupts traffic.
+// listed are the fixtures whose load balancer somebody has changed. Their record says what else the sync will change,
+// and whether that interrupts traffic.
 var listed = map[string]struct {
 	what string
 	down bool
@@ -46,21 +46,20 @@ var listed = map[string]struct {
 	"drifted-lost-settings": {"listener tcp:80", false}, "drifted-lost-nlb-settings": {"listener TCPSSL:80", false},
 }
 
-// noWayBack are the fixtures whose plan says that its fix cannot be undone: the previous state no longer
-// exists.
+// noWayBack are the fixtures whose plan says that its fix cannot be undone: the previous state no longer exists.
 var noWayBack = []string{"balancer-gone", "deletion-protected", "deletion-protected-nlb"}
 
-// inTheWay are the fixtures whose fix cannot be undone after the sync: an object that the controller then
-// made is in the way.
+// inTheWay are the fixtures whose fix cannot be undone after the sync: an object that the controller then made is in
+// the way.
 var inTheWay = []string{"listener-left"}
 
-// ruledOut are the fixtures whose fix cannot be undone after the sync: the load balancer that the
-// controller then made cannot have the previous settings.
+// ruledOut are the fixtures whose fix cannot be undone after the sync: the load balancer that the controller then made
+// cannot have the previous settings.
 var ruledOut = []string{"zone-sold-out"}
 
-// TestClasses injects the failures of every class on a real API server, with the exporter and one worker
-// for each class, which has only its generated rights. The controller's own Event starts each case. Each of
-// the four phases compares the whole state of cluster and cloud:
+// TestClasses injects the failures of every class on a real API server, with the exporter and one worker for each
+// class, which has only its generated rights. The controller's own Event starts each case. Each of the four phases
+// compares the whole state of cluster and cloud:
 //
 //   - The worker acts while no controller runs. Only what the journalled steps name
 //     changes. A class that asks has asked one question.
@@ -85,8 +84,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// allowed are fixtures whose plans have a higher risk than the policy of the demonstration allows, with
-// their results under a policy that allows it.
+// allowed are fixtures whose plans have a higher risk than the policy of the demonstration allows, with their results
+// under a policy that allows it.
 var allowed = map[string]event.Result{
 	"cert-expired": event.Fixed, "balancer-two": event.Fixed, "balancer-two-nlb": event.Fixed, "eni-lent": event.Synced, "listener-left": event.Fixed,
 	"deletion-protected": event.Fixed, "deletion-protected-nlb": event.Fixed, "nodes-cordoned": event.Fixed,
@@ -133,8 +132,7 @@ func demonstration(t *testing.T) []byte {
 	return text
 }
 
-// runClasses injects the fixtures' failures on one testbed. ahead is how far the engine's clock is
-// advanced.
+// runClasses injects the fixtures' failures on one testbed. ahead is how far the engine's clock is advanced.
 func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead time.Duration) {
 	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -377,8 +375,8 @@ func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	r.testbed.Wake()
 }
 
-// tickets waits until each fixture that asks is in one open ticket, which was opened once, and no other
-// fixture is in one.
+// tickets waits until each fixture that asks is in one open ticket, which was opened once, and no other fixture is in
+// one.
 func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, asks func(testbed.Fixture) bool) {
 	t.Helper()
 	in := func(f testbed.Fixture) (open []string) {
@@ -473,8 +471,8 @@ func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 	t.Fatal(err)
 }
 
-// cloudWrites compares the worker's writes to the cloud with the journal: a write that was reverted shows
-// in no state diff.
+// cloudWrites compares the worker's writes to the cloud with the journal: a write that was reverted shows in no state
+// diff.
 func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	t.Helper()
 	steps := 0
@@ -521,8 +519,8 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 		if rec.Result != event.Asked || len(rec.Ask) == 0 {
 			t.Errorf("%s (%s) has waited long and is %s: %s", f.Name, f.Class, rec.Result, rec.Finding)
 		}
-		// The same event gets the same answer. If the test took so long that the class asked before the
-		// clock was advanced, the question is still the same.
+		// The same event gets the same answer. If the test took so long that the class asked before the clock was
+		// advanced, the question is still the same.
 		again := r.hosts[f.Class].Handle(ctx, e).Record
 		if again.Result != event.Asked || !again.At.Equal(rec.At) && !again.Repeats && again.Ask.String() != rec.Ask.String() {
 			t.Errorf("%s (%s) has asked %q, and then ended as %s at %v: %s", f.Name, f.Class, rec.Ask, again.Result, again.At, again.Ask)
@@ -530,8 +528,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 	}
 }
 
-// lasts is longer than the quarter of an hour after which a failure that was to pass by itself becomes a
-// question.
+// lasts is longer than the quarter of an hour after which a failure that was to pass by itself becomes a question.
 const lasts = 16 * time.Minute
 
 // undo undoes a fixture's fix, and returns steps that cannot be undone.
@@ -569,8 +566,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f tes
 	return nil
 }
 
-// person returns the environment of a person who undoes fixes: those writes are not among the rights of the
-// classes.
+// person returns the environment of a person who undoes fixes: those writes are not among the rights of the classes.
 func (r *rig) person(t *testing.T, ctx context.Context, tb *testbed.Testbed) *engine.Env {
 	t.Helper()
 	env, err := tb.Person(ctx, r.stream, functions.All, cli.ParsePolicy)

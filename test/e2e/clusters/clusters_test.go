@@ -1,6 +1,5 @@
-// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an
-// exporter, "lbremedy up" and two function programs. Exporters and engines use the NATS users that
-// infra/keys makes.
+// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an exporter,
+// "lbremedy up" and two function programs. Exporters and engines use the NATS users that infra/keys makes.
 package clusters
 
 import (
@@ -45,8 +44,8 @@ func TestMain(m *testing.M) {
 	shell.Tests(m, &built)
 }
 
-// The two clusters. The ID of one is a prefix of the other's, and they share a namespace and the names of
-// Services and vSwitches.
+// The two clusters. The ID of one is a prefix of the other's, and they share a namespace and the names of Services and
+// vSwitches.
 const (
 	one = "c1"
 	two = "c1-b_2"
@@ -295,8 +294,8 @@ func (r *rig) fail(cluster, class, service string) {
 // programs are the functions of both clusters, by class.
 var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
 
-// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes
-// file for them.
+// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for
+// them.
 func (r *rig) functions(cluster string) (routes string) {
 	r.Helper()
 	text := "routes:\n"
@@ -320,8 +319,8 @@ func (r *rig) engine(cluster, routes string) (end func()) {
 		"--policy", r.places[cluster].testbed.PolicyFlag(), "--routes", routes, "--engine-key", key)
 }
 
-// TestClusters checks that two clusters on one NATS are independent: each is repaired by its own engine and
-// functions, and a limit of one does not affect the other.
+// TestClusters checks that two clusters on one NATS are independent: each is repaired by its own engine and functions,
+// and a limit of one does not affect the other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
@@ -424,8 +423,7 @@ func TestClusters(t *testing.T) {
 		t.Errorf("the Service of %s, whose case is %s, was written to", two, alike.Case)
 	}
 
-	// Each receiver was notified of its own cluster only. No message is dead, and only cases that ask are
-	// waiting.
+	// Each receiver was notified of its own cluster only. No message is dead, and only cases that ask are waiting.
 	for id, p := range r.places {
 		r.must(p.testbed.Until(r.ctx, func() bool { return len(p.receiver.told()) > 0 }))
 		if told := p.receiver.told(); !slices.Equal(told, []string{id}) {

@@ -1,12 +1,11 @@
-// Package doctor tests the whole doctor in one world: a real API server with the checks' rights, the
-// simulated cloud over HTTP with their actions, a controller that syncs, and a real JetStream. The world
-// begins healthy, and nothing is found. Then people's actions in the cluster and the console give each
-// check something to find, and the doctor finds exactly the table in sick_test.go. Scheduled runs, the
-// operator's program and its fixes follow. The doctor's clock is 20 minutes ahead, so the checks' waiting
-// times have passed while the controller's Events still exist.
+// Package doctor tests the whole doctor in one world: a real API server with the checks' rights, the simulated cloud
+// over HTTP with their actions, a controller that syncs, and a real JetStream. The world begins healthy, and nothing is
+// found. Then people's actions in the cluster and the console give each check something to find, and the doctor finds
+// exactly the table in sick_test.go. Scheduled runs, the operator's program and its fixes follow. The doctor's clock is
+// 20 minutes ahead, so the checks' waiting times have passed while the controller's Events still exist.
 //
-// With CCM_BIN, that controller syncs in place of the simulated one, and the table is the same, including
-// the names of load balancers, groups and listeners, but for:
+// With CCM_BIN, that controller syncs in place of the simulated one, and the table is the same, including the names of
+// load balancers, groups and listeners, but for:
 //
 //   - its release (CCM_VERSION): the healthy RAM policy allows all known calls of that release, and the
 //     table says that the poorer policy lacks actions, but not which;
@@ -27,8 +26,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// buried removes the heartbeats of killed engines, as if 15 s had passed, so other engines can take over
-// their objects.
+// buried removes the heartbeats of killed engines, as if 15 s had passed, so other engines can take over their objects.
 func (r *rig) buried() {
 	r.Helper()
 	keys, err := r.env.Stream.Keys(r.Context(), "engine.*.*")
@@ -105,8 +103,7 @@ func TestDoctor(t *testing.T) {
 	r.fixed()
 }
 
-// TestStandIn runs the same two worlds with a program started like CCM_BIN. It stands in for a real
-// v2.14.0.
+// TestStandIn runs the same two worlds with a program started like CCM_BIN. It stands in for a real v2.14.0.
 func TestStandIn(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
 	t.Setenv(controller.VersionVariable, standin.Version)

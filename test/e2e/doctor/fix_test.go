@@ -72,9 +72,9 @@ func (r *rig) fixable() []fix {
 	}
 }
 
-// fixed repairs a finding of each check that has a fix, while the controller runs, through plan, policy,
-// journal and engine. It compares the whole state of cluster and cloud: only the journalled steps and the
-// controller's sync change it, and undo reverts the steps. Fixes that the policy forbids are not made.
+// fixed repairs a finding of each check that has a fix, while the controller runs, through plan, policy, journal and
+// engine. It compares the whole state of cluster and cloud: only the journalled steps and the controller's sync change
+// it, and undo reverts the steps. Fixes that the policy forbids are not made.
 func (r *rig) fixed() {
 	r.Helper()
 	all := r.fixable()
@@ -111,9 +111,8 @@ func (r *rig) fixed() {
 	}
 }
 
-// rested waits until the controller has been idle for a while. A starting controller syncs every Service,
-// and a real one many of them twice, for the Service and for a node. Until then, a sync may still repair
-// things.
+// rested waits until the controller has been idle for a while. A starting controller syncs every Service, and a real
+// one many of them twice, for the Service and for a node. Until then, a sync may still repair things.
 func (r *rig) rested() {
 	r.Helper()
 	const rest = 2 * time.Second

@@ -19,9 +19,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// proxy returns a kubeconfig for a separate process, with the rights of grants. That process's clock cannot
-// be advanced, so the proxy shifts the API server's times back by as much as the doctor's clock is ahead.
-// before, if not nil, is called with each request and may delay it.
+// proxy returns a kubeconfig for a separate process, with the rights of grants. That process's clock cannot be
+// advanced, so the proxy shifts the API server's times back by as much as the doctor's clock is ahead. before, if not
+// nil, is called with each request and may delay it.
 func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request)) (kubeconfig string) {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, user, rules(grants))
@@ -60,8 +60,7 @@ func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request
 
 var instant = regexp.MustCompile(`"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 
-// aged returns a body whose JSON times are shifted back. A body is one line, or in a watch one line for
-// each event.
+// aged returns a body whose JSON times are shifted back. A body is one line, or in a watch one line for each event.
 func aged(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	out, in := io.Pipe()
 	go func() {

@@ -62,8 +62,8 @@ const (
 
 	// limit is the time that one test may take.
 	limit = 8 * time.Minute
-	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the
-	// hour that Events are kept.
+	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that
+	// Events are kept.
 	later = 20 * time.Minute
 )
 
@@ -160,8 +160,8 @@ func (r *rig) run(env *host.Connection) doctor.Result {
 	return result
 }
 
-// lines returns the findings of at least a severity as lines of severity, check, object and key. A load
-// balancer has the name of its Service.
+// lines returns the findings of at least a severity as lines of severity, check, object and key. A load balancer has
+// the name of its Service.
 func lines(result doctor.Result, least doctor.Severity) []string {
 	var all []string
 	for _, f := range result.AtLeast(least).Findings {
@@ -349,8 +349,8 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
-// aged adds an Event like the controller's of this reason, as if written for two hours. It does not change
-// the controller's own Events, which the controller may still be writing.
+// aged adds an Event like the controller's of this reason, as if written for two hours. It does not change the
+// controller's own Events, which the controller may still be writing.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
 	events := r.testbed.Cluster.Client().CoreV1().Events(namespace)

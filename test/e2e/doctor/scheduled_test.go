@@ -23,8 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// scheduled runs the doctor as "lbremedy up" does on a timer, and checks how many cases it opens and
-// closes.
+// scheduled runs the doctor as "lbremedy up" does on a timer, and checks how many cases it opens and closes.
 func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	r.Helper()
 	result, err := (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx)

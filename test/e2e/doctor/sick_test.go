@@ -34,8 +34,8 @@ type illness struct {
 	repair  func(*rig) // a person's repair without the controller; nil: the fault stays
 }
 
-// sick returns a world in which each check has something to find. One fault is one finding, unless two
-// checks cover it. Every check finds something here, but a few findings cannot be produced:
+// sick returns a world in which each check has something to find. One fault is one finding, unless two checks cover it.
+// Every check finds something here, but a few findings cannot be produced:
 //
 //   - no-events for a release that writes none, and everything that depends on older
 //     releases: the testbed has one release. Scenarios of the check cover these.
@@ -331,8 +331,8 @@ func (r *rig) inject(all []illness) {
 	}
 }
 
-// cordon cordons the third worker, and waits until the controller has removed it from all Services except
-// the one without the annotation.
+// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one
+// without the annotation.
 func (r *rig) cordon() {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),

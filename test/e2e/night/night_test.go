@@ -1,6 +1,5 @@
-// Package night plays a night of an on-call engineer: the operator's program's screens in each situation,
-// the number of words before the first command, and the effect of each printed command when it is run as
-// printed.
+// Package night plays a night of an on-call engineer: the operator's program's screens in each situation, the number of
+// words before the first command, and the effect of each printed command when it is run as printed.
 package night
 
 import (
@@ -36,9 +35,9 @@ type walk struct {
 	plain *strings.Replacer // replaces what differs between runs
 }
 
-// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case
-// depends on, and a looser policy. Each screen, except lists (which a pipe does not cut), fits 80 columns
-// and is compared with a file of testdata/night.
+// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case depends on, and a
+// looser policy. Each screen, except lists (which a pipe does not cut), fits 80 columns and is compared with a file of
+// testdata/night.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	lacking := testbed.NoListener()

@@ -16,10 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestGitOps checks that lbremedy does not write to fields that a GitOps tool keeps, because the tool would
-// revert it, and gives a person the patch to commit. The tools write as real ones do, so the API server
-// itself records the owners of fields. A field that another program set on the tool's object does not
-// belong to the tool.
+// TestGitOps checks that lbremedy does not write to fields that a GitOps tool keeps, because the tool would revert it,
+// and gives a person the patch to commit. The tools write as real ones do, so the API server itself records the owners
+// of fields. A field that another program set on the tool's object does not belong to the tool.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	const asks, fixes = event.Asked, event.Fixed

@@ -52,8 +52,8 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// TestBudget checks that when more Services fail than the budget has places, the others wait, continue
-// after the window, and are all fixed.
+// TestBudget checks that when more Services fail than the budget has places, the others wait, continue after the
+// window, and are all fixed.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const services, places = 5, 2
@@ -112,14 +112,13 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBreaker checks that three fixes that do not work within ten minutes stop their class until a person
-// closes the breaker. Services that wait, are deleted or fail for another class do not count.
+// TestBreaker checks that three fixes that do not work within ten minutes stop their class until a person closes the
+// breaker. Services that wait, are deleted or fail for another class do not count.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {class: 100, least: 100}\n").Start()
 	r.Must(r.Testbed.Halt(r.Ctx)) // no write takes effect
-	// fails makes a Service fail and its plan be applied, and lets minutes pass before the result is
-	// verified.
+	// fails makes a Service fail and its plan be applied, and lets minutes pass before the result is verified.
 	fails := func(name string, meanwhile func(*corev1.Service)) {
 		t.Helper()
 		r.Create(name, nil)
@@ -145,8 +144,7 @@ func TestBreaker(t *testing.T) {
 	// After the write it fails for another cause: the first one is over.
 	fails("another", func(svc *corev1.Service) {
 		r.ComplainLater(svc.Name, "Message: the listener is busy with something new")
-		// The verifying run hands the Service to that failure, so its result may arrive first, and Ends
-		// would miss it.
+		// The verifying run hands the Service to that failure, so its result may arrive first, and Ends would miss it.
 		r.Must(r.Testbed.Until(r.Ctx, func() bool {
 			return slices.ContainsFunc(r.Records(svc.Name), func(rec event.Record) bool { return rec.Class != rig.Full })
 		}))
@@ -176,8 +174,7 @@ func TestBreaker(t *testing.T) {
 	r.Ends("next", event.Fixed)
 }
 
-// TestRaisedBudget checks that raising a budget, of the class or of the cluster, wakes the cases that wait
-// for it.
+// TestRaisedBudget checks that raising a budget, of the class or of the cluster, wakes the cases that wait for it.
 func TestRaisedBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ spent, raised string }{

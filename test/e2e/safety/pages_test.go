@@ -18,8 +18,8 @@ metadata: {namespace: shop, name: web}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 `
 
-// TestPages runs the commands that the pages show to an operator, in order, in a cluster with one fixed
-// case and others that ask. No command is a usage error; an exit code above 2 reports findings.
+// TestPages runs the commands that the pages show to an operator, in order, in a cluster with one fixed case and others
+// that ask. No command is a usage error; an exit code above 2 reports findings.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()

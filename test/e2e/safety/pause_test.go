@@ -19,8 +19,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestPause checks that the kill switch prevents every step that has not started within a second, of a
-// worker in this process and of "lbremedy up" in its own. Plans that are half applied continue afterwards.
+// TestPause checks that the kill switch prevents every step that has not started within a second, of a worker in this
+// process and of "lbremedy up" in its own. Plans that are half applied continue afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener()
@@ -108,8 +108,8 @@ func TestPauseUnreadable(t *testing.T) {
 	}
 }
 
-// TestPauseLong checks that a plan that was half applied for more than a quarter of an hour is not resumed:
-// the case is diagnosed again, and steps already made are recognized.
+// TestPauseLong checks that a plan that was half applied for more than a quarter of an hour is not resumed: the case is
+// diagnosed again, and steps already made are recognized.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener().As("web")

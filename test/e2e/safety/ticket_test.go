@@ -150,9 +150,9 @@ func (d *receiver) tells(name string) string {
 	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, shell.File(d.r, "key", secret))
 }
 
-// TestTicket checks that a ticket is opened once, updated while Services join, closed with the outcome, and
-// reopened instead of duplicated: by webhook, at Alibaba Cloud's support, and as Events on the Services. A
-// webhook that is down for an hour delays nobody and misses nothing.
+// TestTicket checks that a ticket is opened once, updated while Services join, closed with the outcome, and reopened
+// instead of duplicated: by webhook, at Alibaba Cloud's support, and as Events on the Services. A webhook that is down
+// for an hour delays nobody and misses nothing.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
@@ -233,8 +233,8 @@ func TestTicket(t *testing.T) {
 	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
-// TestOneCause checks that a node without a route is one ticket: a Service whose Pods have no usable node
-// because of it waits, says so, and refers to the node's case.
+// TestOneCause checks that a node without a route is one ticket: a Service whose Pods have no usable node because of it
+// waits, says so, and refers to the node's case.
 func TestOneCause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoRoute().As("lonely")
@@ -283,8 +283,8 @@ func TestOneCause(t *testing.T) {
 	}
 }
 
-// complain waits for this Event about a Service, as "kubectl describe service" shows it, and checks that it
-// has only one.
+// complain waits for this Event about a Service, as "kubectl describe service" shows it, and checks that it has only
+// one.
 func complain(r *rig.Rig, service, reason, kind, text string) {
 	r.Helper()
 	var ours []corev1.Event

@@ -39,8 +39,7 @@ func New(base *core.State, a Account) (*State, error) {
 	return s, nil
 }
 
-// Payable refuses chargeable resources if the account cannot or may not pay: pay-as-you-go requires 100
-// CNY.
+// Payable refuses chargeable resources if the account cannot or may not pay: pay-as-you-go requires 100 CNY.
 func (s *State) Payable() *core.Failure {
 	if s.Account.Gate != "" {
 		return core.Documented(s.Account.Gate)

@@ -47,8 +47,8 @@ func ports(svc *corev1.Service) {
 	}
 }
 
-// TestListenerAnnotations checks that each listener annotation is sent in the calls for its protocols, on
-// creation and on change, and in no other call.
+// TestListenerAnnotations checks that each listener annotation is sent in the calls for its protocols, on creation and
+// on change, and in no other call.
 func TestListenerAnnotations(t *testing.T) {
 	t.Parallel()
 	all := []struct {
@@ -166,8 +166,8 @@ func TestListenerSwitches(t *testing.T) {
 	}
 }
 
-// TestDomainExtensions tests that further domains of an HTTPS listener are created, changed and removed,
-// and that removing the annotation keeps them.
+// TestDomainExtensions tests that further domains of an HTTPS listener are created, changed and removed, and that
+// removing the annotation keeps them.
 func TestDomainExtensions(t *testing.T) {
 	world := sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}, {ID: "cert-2"}}}
 	show := func(r *rig) []string {
@@ -214,8 +214,7 @@ func TestDomainExtensions(t *testing.T) {
 	})
 }
 
-// TestBalancerAnnotations checks that annotations for a new load balancer are sent, with the defaults of
-// missing ones.
+// TestBalancerAnnotations checks that annotations for a new load balancer are sent, with the defaults of missing ones.
 func TestBalancerAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -274,8 +273,8 @@ func TestLegacyPrefix(t *testing.T) {
 	}
 }
 
-// TestImmutable tests annotations that apply only at creation. A change of each is an error, and several
-// errors are combined.
+// TestImmutable tests annotations that apply only at creation. A change of each is an error, and several errors are
+// combined.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{

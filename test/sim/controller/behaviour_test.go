@@ -100,8 +100,8 @@ func TestWhatWakes(t *testing.T) {
 	r.synced("web", now.Labels[labelHash])
 }
 
-// TestLostTag tests the loss of the tag of a load balancer with a custom name: syncs of backends and full
-// syncs fail, and a touch succeeds once the tag is restored.
+// TestLostTag tests the loss of the tag of a load balancer with a custom name: syncs of backends and full syncs fail,
+// and a touch succeeds once the tag is restored.
 func TestLostTag(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -123,8 +123,8 @@ func TestLostTag(t *testing.T) {
 	}
 }
 
-// TestTagPutBack tests the loss of the tag of a load balancer that is found by name: a full sync restores
-// it, unless the load balancer has ten tags.
+// TestTagPutBack tests the loss of the tag of a load balancer that is found by name: a full sync restores it, unless
+// the load balancer has ten tags.
 func TestTagPutBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -146,8 +146,8 @@ func TestTagPutBack(t *testing.T) {
 	}
 }
 
-// TestVanished tests the deletion of a load balancer outside the controller: the controller creates it
-// again with the same client token, until a restart discards that.
+// TestVanished tests the deletion of a load balancer outside the controller: the controller creates it again with the
+// same client token, until a restart discards that.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -250,8 +250,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestHalfMade tests that a sync continues with the load balancer of a first sync that failed after
-// creating it.
+// TestHalfMade tests that a sync continues with the load balancer of a first sync that failed after creating it.
 func TestHalfMade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -562,8 +561,7 @@ func TestEventBudget(t *testing.T) {
 	}
 }
 
-// TestConnectionCut tests a connection that breaks: as in reality, the Event shows the whole URL of the
-// request.
+// TestConnectionCut tests a connection that breaks: as in reality, the Event shows the whole URL of the request.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", CutBefore: true}) })
@@ -651,8 +649,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestBadProviderID tests a node that is not an ECS instance: its error appears only when the listener
-// looks for its group.
+// TestBadProviderID tests a node that is not an ECS instance: its error appears only when the listener looks for its
+// group.
 func TestBadProviderID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -712,8 +710,8 @@ func TestToken(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestPodsSkipped tests a Pod whose network interface disappears: its backend is kept, and so are those of
-// deleted Pods.
+// TestPodsSkipped tests a Pod whose network interface disappears: its backend is kept, and so are those of deleted
+// Pods.
 func TestPodsSkipped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}}}}, 0)

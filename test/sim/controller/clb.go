@@ -29,8 +29,7 @@ func (b *clb) kind() kind {
 	return kind{component: "service-controller", finalizer: finalizerCLB, refusesPublic: true, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
 }
 
-// wantsCLB reports whether the Service requests a CLB. Services with another class belong to other
-// controllers.
+// wantsCLB reports whether the Service requests a CLB. Services with another class belong to other controllers.
 func wantsCLB(svc *corev1.Service) bool {
 	_, tunnel := svc.Annotations[annotationTunnel]
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil &&
@@ -81,8 +80,7 @@ func (p *pass) fail(reason, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// ensure syncs finalizer, cloud, labels and status, in this order: a failed sync leaves labels and status
-// unchanged.
+// ensure syncs finalizer, cloud, labels and status, in this order: a failed sync leaves labels and status unchanged.
 func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	if b.DryRun {
 		return b.try(ctx, svc, events)
@@ -100,8 +98,8 @@ func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.Eve
 	return p.conclude(ctx, lb.id, func() []corev1.LoadBalancerIngress { return p.ingress(ctx, lb) }, backends, "has invalid backend in vservergroups")
 }
 
-// conclude marks the Service as synced in its Pods, labels and status, in this order, and then writes an
-// Event. If backends are missing, it writes no Event and queues the Service again.
+// conclude marks the Service as synced in its Pods, labels and status, in this order, and then writes an Event. If
+// backends are missing, it writes no Event and queues the Service again.
 func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.LoadBalancerIngress, backends groups, lacking string) error {
 	if err := p.open(ctx, backends); err != nil {
 		p.event(note{corev1.EventTypeWarning, reasonFailedReadiness, fmt.Sprintf(
@@ -124,8 +122,8 @@ func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.
 	return nil
 }
 
-// clean deletes the load balancer of a Service that no longer wants one, or removes the Service's parts
-// from a load balancer that is not the controller's own.
+// clean deletes the load balancer of a Service that no longer wants one, or removes the Service's parts from a load
+// balancer that is not the controller's own.
 func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	if b.DryRun {
 		return b.try(ctx, svc, events)
@@ -137,8 +135,8 @@ func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// end calls apply to delete the cloud resources, and then removes the marks of a synced Service, the
-// finalizer last. An error of a missing load balancer is ignored.
+// end calls apply to delete the cloud resources, and then removes the marks of a synced Service, the finalizer last. An
+// error of a missing load balancer is ignored.
 func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (string, error)) error {
 	if slices.Contains(p.svc.Finalizers, finalizer) {
 		if id, err := apply(); err != nil && !strings.Contains(err.Error(), gone) {
@@ -159,8 +157,8 @@ func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (st
 	return nil
 }
 
-// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is
-// known, even with an error.
+// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is known, even
+// with an error.
 func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
 	remote := &balancer{}
 	want, err := p.wanted(ctx)
@@ -266,8 +264,8 @@ func (p *pass) read(ctx context.Context, want, remote *balancer) error {
 	return together(tasks...)
 }
 
-// ownsListeners reports whether the controller manages the listeners. On a load balancer that it did not
-// create, it does so only on request.
+// ownsListeners reports whether the controller manages the listeners. On a load balancer that it did not create, it
+// does so only on request.
 func (p *pass) ownsListeners(want *balancer) bool {
 	return !want.reused || p.annotation("force-override-listeners") == "true"
 }
@@ -290,8 +288,7 @@ func (p *pass) gone() error {
 		"this may happen when you delete the loadbalancer", ip)
 }
 
-// ingress returns the addresses for the Service's status. A host name replaces EIPs, which are looked up
-// all the same.
+// ingress returns the addresses for the Service's status. A host name replaces EIPs, which are looked up all the same.
 func (p *pass) ingress(ctx context.Context, lb *balancer) []corev1.LoadBalancerIngress {
 	ips := []corev1.LoadBalancerIngress{{IP: lb.address}}
 	if p.annotation("external-ip-type") == "eip" {
@@ -332,8 +329,7 @@ func wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// together runs tasks in parallel and joins their errors in the order of the tasks: one unchanged, several
-// as "[a, b]".
+// together runs tasks in parallel and joins their errors in the order of the tasks: one unchanged, several as "[a, b]".
 func together(tasks ...func() error) error {
 	errs := make([]error, len(tasks))
 	var running sync.WaitGroup

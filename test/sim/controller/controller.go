@@ -1,19 +1,19 @@
-// Package controller is a simulated cloud-controller-manager. It syncs LoadBalancer Services of a real API
-// server against the simulated cloud, and leaves the Events, labels, finalizers and status of the real one.
-// [Run] plays v2.14.0 by default, faithful wherever it affects failures: triggers, hash, search
-// for and reuse of a load balancer, calls and their order, texts of Events, back-off. Code names the
-// release since which behaviour differs. Facts are from the public source and recorded runs of v2.14.0. Odd
-// behaviour is kept: an error in one port's backends appears only when its listener finds no group, an
-// error in reading a group's backends is ignored, and nothing is cleaned up after an error.
+// Package controller is a simulated cloud-controller-manager. It syncs LoadBalancer Services of a real API server
+// against the simulated cloud, and leaves the Events, labels, finalizers and status of the real one. [Run] plays
+// v2.14.0 by default, faithful wherever it affects failures: triggers, hash, search for and reuse of a load balancer,
+// calls and their order, texts of Events, back-off. Code names the release since which behaviour differs. Facts are
+// from the public source and recorded runs of v2.14.0. Odd behaviour is kept: an error in one port's backends appears
+// only when its listener finds no group, an error in reading a group's backends is ignored, and nothing is cleaned up
+// after an error.
 //
-// Begin with trigger.go (what queues a Service), loop.go (its turn) and clb.go (its sync), with
-// loadbalancer.go, vgroups.go, listeners.go and message.go. sequence.go has releases before v2.12.0,
-// first.go the first generation (v1.9.3), nlb*.go NLB, route.go the routes to nodes. Another kind of load
-// balancer is a [kind] in [Run]. [GitOps] reverts changes.
+// Begin with trigger.go (what queues a Service), loop.go (its turn) and clb.go (its sync), with loadbalancer.go,
+// vgroups.go, listeners.go and message.go. sequence.go has releases before v2.12.0, first.go the first generation
+// (v1.9.3), nlb*.go NLB, route.go the routes to nodes. Another kind of load balancer is a [kind] in [Run]. [GitOps]
+// reverts changes.
 //
-// Not simulated: routes of nodes that leave; the feature gate by which an annotation chooses the kind of
-// load balancer; Endpoints, which releases before v2.9.1 read instead of EndpointSlices; the edge load
-// balancers of v2.7 and v2.8; the cluster's resource group for new load balancers.
+// Not simulated: routes of nodes that leave; the feature gate by which an annotation chooses the kind of load balancer;
+// Endpoints, which releases before v2.9.1 read instead of EndpointSlices; the edge load balancers of v2.7 and v2.8; the
+// cluster's resource group for new load balancers.
 package controller
 
 import (
@@ -45,8 +45,8 @@ import (
 // fieldManager is the controller's name in managedFields.
 const fieldManager = "cloud-controller-manager"
 
-// Options configure a controller. Kube, Cloud, Credentials, ClusterID and VPC are required, and VSwitches
-// for intranet load balancers without a vSwitch of their own.
+// Options configure a controller. Kube, Cloud, Credentials, ClusterID and VPC are required, and VSwitches for intranet
+// load balancers without a vSwitch of their own.
 type Options struct {
 	Kube        *rest.Config // unlimited rate unless it sets one
 	Cloud       string       // host:port of the simulated OpenAPI
@@ -71,8 +71,8 @@ type Options struct {
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
 	DryRun    bool            // check every Service once, change nothing, report, and end
 
-	// Before, if not nil, is called with each Event before it is stored, in order, and delays it and all
-	// later ones until it returns. An Event can thus arrive after its failure was handled.
+	// Before, if not nil, is called with each Event before it is stored, in order, and delays it and all later ones
+	// until it returns. An Event can thus arrive after its failure was handled.
 	Before func(*corev1.Event)
 
 	Log *slog.Logger // nil: none
@@ -155,8 +155,8 @@ func (c *controller) pause(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Speed)
 }
 
-// Run runs the controller until ctx ends, and then returns nil. It returns an error if the options are
-// wrong or the cluster cannot be read.
+// Run runs the controller until ctx ends, and then returns nil. It returns an error if the options are wrong or the
+// cluster cannot be read.
 //
 // At its start it syncs every LoadBalancer Service. A dry run ends by itself.
 func Run(ctx context.Context, o Options) error {
@@ -290,8 +290,8 @@ func Start(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
-// correlation returns the recorder's real limits, by the controller's clock: ten Events within ten minutes
-// that differ only in their text become one, and a Service has 25 Events plus one every five minutes.
+// correlation returns the recorder's real limits, by the controller's clock: ten Events within ten minutes that differ
+// only in their text become one, and a Service has 25 Events plus one every five minutes.
 func (c *controller) correlation() record.CorrelatorOptions {
 	return record.CorrelatorOptions{
 		QPS:                  float32(c.Speed / 300),
@@ -299,8 +299,7 @@ func (c *controller) correlation() record.CorrelatorOptions {
 	}
 }
 
-// A sink stores Events. Before v2.8.0 the controller's Kubernetes library left the reporting component
-// empty.
+// A sink stores Events. Before v2.8.0 the controller's Kubernetes library left the reporting component empty.
 type sink struct {
 	record.EventSink
 	reporting bool
@@ -308,14 +307,13 @@ type sink struct {
 	last      chan struct{} // capacity one; receives when all Events so far are stored
 }
 
-// lastEvent is the object of a marker Event that is not stored. It arrives after all Events that were
-// written before.
+// lastEvent is the object of a marker Event that is not stored. It arrives after all Events that were written before.
 const lastEvent = "last-event"
 
 // drain waits until all written Events are stored, or ctx ends.
 //
-// Events are stored in the background, in order, and dropped if too many wait. The marker may be dropped,
-// too, and is then repeated.
+// Events are stored in the background, in order, and dropped if too many wait. The marker may be dropped, too, and is
+// then repeated.
 func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()

@@ -70,8 +70,8 @@ func (r *rig) unready(service string) {
 	}
 }
 
-// TestReadinessGate tests a Pod with a readiness gate: while its containers are not ready, the synced
-// Service is queued again; then the Pod becomes a backend and gets the condition.
+// TestReadinessGate tests a Pod with a readiness gate: while its containers are not ready, the synced Service is queued
+// again; then the Pod becomes a backend and gets the condition.
 func TestReadinessGate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}, 0, func(r *rig) { r.opts.Speed = 200 })
@@ -144,8 +144,8 @@ func TestVirtualNode(t *testing.T) {
 	}
 }
 
-// TestHybridNode tests a node outside the cloud with a Pod: neither is a backend since v2.12.1; before, the
-// sync fails on the node.
+// TestHybridNode tests a node outside the cloud with a Pod: neither is a backend since v2.12.1; before, the sync fails
+// on the node.
 func TestHybridNode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -280,8 +280,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestExpiredCertificate tests an expired certificate: it does not replace another one, but a new listener
-// uses it.
+// TestExpiredCertificate tests an expired certificate: it does not replace another one, but a new listener uses it.
 func TestExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Certificates: []sim.Certificate{
@@ -299,8 +298,8 @@ func TestExpiredCertificate(t *testing.T) {
 	r.synced("new", "")
 }
 
-// reports captures the report of a dry run instead of storing it: the Event is about the whole cluster, and
-// exporters of other tests would publish it.
+// reports captures the report of a dry run instead of storing it: the Event is about the whole cluster, and exporters
+// of other tests would publish it.
 type reports struct {
 	next http.RoundTripper
 	last *corev1.Event

@@ -16,12 +16,11 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// precheckEvent is the name of the Event in kube-system with the report of a dry run, the check before an
-// upgrade.
+// precheckEvent is the name of the Event in kube-system with the report of a dry run, the check before an upgrade.
 const precheckEvent = "CloudControllerManagerPrecheckResult"
 
-// A precheck is a dry run: the Services that are still to be checked, and the changes that would be made.
-// It is safe for concurrent use.
+// A precheck is a dry run: the Services that are still to be checked, and the changes that would be made. It is safe
+// for concurrent use.
 type precheck struct {
 	end func() // called when all are checked
 
@@ -129,16 +128,16 @@ func about(ctx context.Context, svc *corev1.Service) context.Context {
 	return context.WithValue(ctx, aboutKey{}, svc.Namespace+"/"+svc.Name)
 }
 
-// A hint is the item that a dry run reports in place of a call: its code, and a text with the values of
-// these parameters.
+// A hint is the item that a dry run reports in place of a call: its code, and a text with the values of these
+// parameters.
 type hint struct {
 	code, text string
 	params     []string
 	about      string // parameter appended to the Service's name
 }
 
-// hints returns the reported hint for each call. Calls that are neither listed here nor silent are made,
-// including two writes: if a release needs another group, its dry run creates that group and its backends.
+// hints returns the reported hint for each call. Calls that are neither listed here nor silent are made, including two
+// writes: if a release needs another group, its dry run creates that group and its backends.
 func hints() map[string]hint {
 	const lb, port, group = "LoadBalancerId", "ListenerPort", "VServerGroupId"
 	all := map[string]hint{

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// A firstCLB simulates the first generation of the controller, v1.9.3. It was a different program, based on
-// the library of that time, with other messages:
+// A firstCLB simulates the first generation of the controller, v1.9.3. It was a different program, based on the library
+// of that time, with other messages:
 //
 //   - It sets no finalizer. It notices a deletion afterwards, and leaves the load balancer
 //     of a Service that is deleted while it is down.
@@ -73,8 +73,8 @@ func (b firstCLB) ensure(ctx context.Context, svc *corev1.Service, events record
 	return nil
 }
 
-// clean deletes the load balancer of a Service that is deleted or no longer wants one. On a user's load
-// balancer it deletes only the groups.
+// clean deletes the load balancer of a Service that is deleted or no longer wants one. On a user's load balancer it
+// deletes only the groups.
 func (b firstCLB) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if err := p.end(ctx); err != nil {
@@ -165,8 +165,7 @@ func (p firstPass) sync(ctx context.Context) (*balancer, error) {
 	return lb, p.tidy(ctx, lb, want)
 }
 
-// find returns the load balancer by the ID that the Service names, by tag or by name, and nil if none
-// exists.
+// find returns the load balancer by the ID that the Service names, by tag or by name, and nil if none exists.
 func (p firstPass) find(ctx context.Context) (*balancer, error) {
 	requests := []*slb.DescribeLoadBalancersRequest{slb.CreateDescribeLoadBalancersRequest(), slb.CreateDescribeLoadBalancersRequest()}
 	if id := p.annotation("id"); id != "" {
@@ -222,8 +221,8 @@ func (p firstPass) make(ctx context.Context, want *balancer) (*balancer, error) 
 	return made, p.describe(ctx, made)
 }
 
-// change checks whether a load balancer may be used, and changes attributes. It stops at the first one that
-// cannot be changed.
+// change checks whether a load balancer may be used, and changes attributes. It stops at the first one that cannot be
+// changed.
 func (p firstPass) change(ctx context.Context, want, lb *balancer) error {
 	tags, err := p.tagsOf(ctx, lb.id)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// GitOps is an actor that enforces manifests: it reverts changes of fields in a manifest as soon as it sees
-// them. Kube and Want are required.
+// GitOps is an actor that enforces manifests: it reverts changes of fields in a manifest as soon as it sees them. Kube
+// and Want are required.
 type GitOps struct {
 	Kube *rest.Config
 
-	// Want are the manifests, with namespace and name. Only their annotations and spec count; other fields
-	// belong to others.
+	// Want are the manifests, with namespace and name. Only their annotations and spec count; other fields belong to
+	// others.
 	Want []*corev1.Service
 
 	// Strict removes load balancer annotations that the manifest lacks, like an actor that once owned them.
@@ -32,8 +32,7 @@ type GitOps struct {
 	Log *slog.Logger // nil: none
 }
 
-// Run enforces the manifests until ctx ends, and then returns nil. It returns an error if the cluster
-// cannot be read.
+// Run enforces the manifests until ctx ends, and then returns nil. It returns an error if the cluster cannot be read.
 func (g GitOps) Run(ctx context.Context) error {
 	config := rest.CopyConfig(g.Kube)
 	config.UserAgent, config.QPS = "gitops", -1

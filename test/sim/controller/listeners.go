@@ -25,8 +25,8 @@ const (
 	protocolHTTPS = "https"
 )
 
-// A listener is a port of the load balancer. A wanted one has only the requested parameters, an existing
-// one those of the cloud.
+// A listener is a port of the load balancer. A wanted one has only the requested parameters, an existing one those of
+// the cloud.
 type listener struct {
 	port      int
 	protocol  string
@@ -271,8 +271,7 @@ type listenerDiff struct {
 // A listenerChange is an update of an existing listener.
 type listenerChange struct{ want, have *listener }
 
-// diffListeners compares the listeners. It leaves listeners of others alone, unless the Service has the
-// same port.
+// diffListeners compares the listeners. It leaves listeners of others alone, unless the Service has the same port.
 func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
 	for _, l := range want.listeners {
 		if l.groupID != "" {
@@ -308,15 +307,15 @@ func (l *listener) among(all []*listener) *listener {
 	return nil
 }
 
-// A listenerPlan is the work on listeners: during the work on groups, after that on one group (by name),
-// and after all of it.
+// A listenerPlan is the work on listeners: during the work on groups, after that on one group (by name), and after all
+// of it.
 type listenerPlan struct {
 	now, later []func(context.Context) error
 	waiting    map[string][]func(ctx context.Context, group string) error
 }
 
-// planListeners orders the work on listeners. A redirecting listener is created after its target and
-// deleted before it; a port that changes its protocol is free only after its old listener is deleted.
+// planListeners orders the work on listeners. A redirecting listener is created after its target and deleted before it;
+// a port that changes its protocol is free only after its old listener is deleted.
 func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	plan := &listenerPlan{waiting: map[string][]func(context.Context, string) error{}}
 	dropped, redirected := map[int]bool{}, map[int]bool{}
@@ -356,8 +355,7 @@ func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	return plan
 }
 
-// applyListeners executes the plan. It skips a listener whose group was not created, and returns an error
-// for it.
+// applyListeners executes the plan. It skips a listener whose group was not created, and returns an error for it.
 func (p *pass) applyListeners(ctx context.Context, lb string, plan *listenerPlan, done <-chan groupDone) error {
 	var mu sync.Mutex
 	var errs []error
@@ -411,8 +409,8 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	return p.extendDomains(ctx, lb, l, nil)
 }
 
-// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so
-// its listener is recreated.
+// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its
+// listener is recreated.
 func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) error {
 	l, have := c.want, c.have
 	if have.status == "stopped" {
@@ -459,8 +457,7 @@ func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) 
 	return p.changeDomains(ctx, lb, l)
 }
 
-// checkCertificate refuses to replace a certificate by an expired one. It reads both, and none for a new
-// listener.
+// checkCertificate refuses to replace a certificate by an expired one. It reads both, and none for a new listener.
 func (p *pass) checkCertificate(ctx context.Context, old, now string) error {
 	was, err := p.certificate(ctx, old)
 	if err != nil {
@@ -520,8 +517,8 @@ func (p *pass) deleteListener(ctx context.Context, lb string, l *listener) error
 	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerListenerResponse())
 }
 
-// named returns the protocol parameter that identifies a listener of a port: since v2.6.0 a port can have
-// one for TCP and one for UDP.
+// named returns the protocol parameter that identifies a listener of a port: since v2.6.0 a port can have one for TCP
+// and one for UDP.
 func (p *pass) named(protocol string) string {
 	if !p.version.since("v2.6.0") {
 		return ""

@@ -38,8 +38,7 @@ const (
 	protectedBy     = "managed.by.ack"
 )
 
-// A balancer is a load balancer. A wanted one has only the requested fields, an existing one those of the
-// cloud.
+// A balancer is a load balancer. A wanted one has only the requested fields, an existing one those of the cloud.
 type balancer struct {
 	id, name, address, addressType, ipVersion string
 	network, vswitch, masterZone, slaveZone   string
@@ -92,8 +91,8 @@ func (p *pass) wantedAttributes() (*balancer, error) {
 	return want, nil
 }
 
-// find fills in lb with the Service's load balancer: by the ID that the Service names, which must exist, by
-// tag, or by name. The ID is empty if none exists. It does not use the label with the ID.
+// find fills in lb with the Service's load balancer: by the ID that the Service names, which must exist, by tag, or by
+// name. The ID is empty if none exists. It does not use the label with the ID.
 func (p *pass) find(ctx context.Context, lb *balancer) error {
 	if id := cmp.Or(p.annotation("id"), lb.id); id != "" {
 		lb.id = id
@@ -229,8 +228,8 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	if own || cluster {
 		return "can not reuse loadbalancer created by kubernetes."
 	}
-	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a
-	// Service could no longer be changed.
+	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a Service could no
+	// longer be changed.
 	shown := p.annotation("external-ip-type") == "eip" && p.version.since("v2.7.0")
 	if shown || len(ingress) == 0 {
 		return ""
@@ -242,9 +241,9 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	return fmt.Sprintf("service has been associated with ip [%v], cannot be bound to ip [%s]", ingress[0].IP, lb.address)
 }
 
-// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if
-// that is full, releases since v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a
-// load balancer that got none is later found by name.
+// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if that is
+// full, releases since v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a load balancer that
+// got none is later found by name.
 func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	lb := *want
 	lb.addressType = cmp.Or(lb.addressType, addressInternet)
@@ -282,8 +281,8 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	return id, nil
 }
 
-// sinceByUse is the release since which load balancers are billed by use by default. Before, those without
-// a charge type were billed by spec.
+// sinceByUse is the release since which load balancers are billed by use by default. Before, those without a charge
+// type were billed by spec.
 const sinceByUse = "v2.12.1"
 
 // bySpec reports whether a charge type, in any case, allows a spec.
@@ -291,8 +290,8 @@ func (p *pass) bySpec(charge string) bool {
 	return strings.EqualFold(charge, payBySpec) || charge == "" && !p.version.since(sinceByUse)
 }
 
-// createIn sends the creation. Since v2.10.0 it uses the same client token until the load balancer is
-// deleted through the controller.
+// createIn sends the creation. Since v2.10.0 it uses the same client token until the load balancer is deleted through
+// the controller.
 func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	req, resp := slb.CreateCreateLoadBalancerRequest(), slb.CreateCreateLoadBalancerResponse()
 	req.ClientToken = uuid.NewString()
@@ -326,8 +325,8 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	return resp.LoadBalancerId, nil
 }
 
-// roomy returns the first of the controller's vSwitches with a free address, except the full one. It reads
-// them one by one, and skips those that it cannot read.
+// roomy returns the first of the controller's vSwitches with a free address, except the full one. It reads them one by
+// one, and skips those that it cannot read.
 func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	for _, id := range p.vswitches {
 		if id == full {
@@ -346,8 +345,8 @@ func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	return "", errors.New("no available vsw found")
 }
 
-// let deletes the controller's own load balancer, or keeps it without protection and tags if the Service
-// says so. It leaves others alone.
+// let deletes the controller's own load balancer, or keeps it without protection and tags if the Service says so. It
+// leaves others alone.
 func (p *pass) let(ctx context.Context, want, remote *balancer) error {
 	if want.reused || remote.id == "" {
 		return nil
@@ -399,8 +398,8 @@ func (p *pass) unprotect(ctx context.Context, lb *balancer) error {
 		p.protectFromChange(ctx, lb.id, unprotected))
 }
 
-// update makes the attributes of the load balancer match the Service. Each change of an attribute that is
-// fixed at creation is an error, besides errors of calls.
+// update makes the attributes of the load balancer match the Service. Each change of an attribute that is fixed at
+// creation is an error, besides errors of calls.
 func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	tag, value := tagOwn, p.name
@@ -451,8 +450,8 @@ func (p *pass) flags(ctx context.Context, want, remote *balancer) (errs []error)
 	return errs
 }
 
-// updateCharge changes the charge type or the spec. A value that differs only in case causes a call in
-// every sync. Before v2.8.0 a spec was sent for every charge type.
+// updateCharge changes the charge type or the spec. A value that differs only in case causes a call in every sync.
+// Before v2.8.0 a spec was sent for every charge type.
 func (p *pass) updateCharge(ctx context.Context, want, remote *balancer) error {
 	if want.charge != "" && want.charge != remote.charge {
 		req := slb.CreateModifyLoadBalancerInstanceChargeTypeRequest()
@@ -487,8 +486,7 @@ func (p *pass) updateInternet(ctx context.Context, want, remote *balancer) error
 	return p.cloud.call(ctx, req, slb.CreateModifyLoadBalancerInternetSpecResponse())
 }
 
-// updateTags makes the tags match the Service's list, and removes others, except those of the controller
-// and the cloud.
+// updateTags makes the tags match the Service's list, and removes others, except those of the controller and the cloud.
 func (p *pass) updateTags(ctx context.Context, want, remote *balancer) error {
 	about := func(doing string, tags any) string {
 		return fmt.Sprintf("error to %s slb id [%s] with tags %v, svc [%s/%s], err", doing, remote.id, tags, p.svc.Namespace, p.svc.Name)
@@ -573,8 +571,8 @@ func (p *pass) protectFromChange(ctx context.Context, lb, status string) error {
 
 // tokens are the client tokens of creations, by the name of the load balancer. The zero value is empty.
 //
-// A token is kept until its load balancer is deleted through the controller, so a vanished one is created
-// again with the same token. A restart discards them.
+// A token is kept until its load balancer is deleted through the controller, so a vanished one is created again with
+// the same token. A restart discards them.
 type tokens struct {
 	mu sync.Mutex
 	m  map[string]string

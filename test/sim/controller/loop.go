@@ -25,15 +25,15 @@ type kind struct {
 	refusesPublic bool
 	// unrehearsed reports whether a dry run ends without waiting for its Services.
 	unrehearsed bool
-	// ensure syncs a Service that wants a load balancer; clean removes the resources of one that no longer
-	// does. Both write Events. An error queues the Service again after the back-off.
+	// ensure syncs a Service that wants a load balancer; clean removes the resources of one that no longer does. Both
+	// write Events. An error queues the Service again after the back-off.
 	ensure, clean func(context.Context, *corev1.Service, record.EventRecorder) error
 }
 
 // A loop syncs the Services of a kind in turn.
 //
-// A change in the cluster queues a Service at once, even during a back-off. Only retries are delayed, and
-// only success resets their delay.
+// A change in the cluster queues a Service at once, even during a back-off. Only retries are delayed, and only success
+// resets their delay.
 type loop struct {
 	*controller
 	kind
@@ -48,8 +48,7 @@ func (c *controller) newLoop(k kind, events record.EventRecorder) *loop {
 	return &loop{controller: c, kind: k, events: events, queue: workqueue.NewTypedRateLimitingQueue(c.backoff()), deleted: map[cache.ObjectName]*corev1.Service{}}
 }
 
-// backoff returns the delays of retries: doubling for one Service, and ten a second for all after the first
-// hundred.
+// backoff returns the delays of retries: doubling for one Service, and ten a second for all after the first hundred.
 func (c *controller) backoff() workqueue.TypedRateLimiter[cache.ObjectName] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](c.pause(c.BackoffBase), c.pause(c.BackoffMax)),
@@ -134,8 +133,8 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 	return nil
 }
 
-// An until is a recorder that drops Events after the end of the controller: calls that the end interrupts
-// have not failed. The real controller's calls end only with its process.
+// An until is a recorder that drops Events after the end of the controller: calls that the end interrupts have not
+// failed. The real controller's calls end only with its process.
 type until struct {
 	record.EventRecorder
 	end <-chan struct{}
@@ -149,8 +148,8 @@ func (u until) Event(o runtime.Object, kind, reason, message string) {
 	}
 }
 
-// cleanDeleted removes the resources of a deleted Service, if one with this name was deleted: the name may
-// belong to another Service now. A restart forgets them.
+// cleanDeleted removes the resources of a deleted Service, if one with this name was deleted: the name may belong to
+// another Service now. A restart forgets them.
 func (l *loop) cleanDeleted(ctx context.Context, name cache.ObjectName) error {
 	l.mu.Lock()
 	svc := l.deleted[name]

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Reasons of the Events that the controller writes on Services, as of v2.14.0. The functions below have
-// those of older releases.
+// Reasons of the Events that the controller writes on Services, as of v2.14.0. The functions below have those of older
+// releases.
 const (
 	reasonSyncFailed         = "SyncLoadBalancerFailed"
 	reasonEnsured            = "EnsuredLoadBalancer"
@@ -36,8 +36,8 @@ type note struct {
 	kind, reason, message string
 }
 
-// syncFailed returns the Event of a failed sync; lb is the ID of the load balancer, empty if none exists.
-// Releases between v1.9.3.101 and v1.9.3.276 wrote none.
+// syncFailed returns the Event of a failed sync; lb is the ID of the load balancer, empty if none exists. Releases
+// between v1.9.3.101 and v1.9.3.276 wrote none.
 func (v version) syncFailed(lb string, err error) note {
 	text := v.reduce(err)
 	switch {
@@ -102,10 +102,10 @@ const sdkErrorMark = "[SDKError]"
 
 // reduce returns the text of an error in an Event: all of it before v1.9.3.276.
 //
-// Later, only the message of an OpenAPI error is kept, without code, action and request ID. Up to v2.6 it
-// is the text from the last "Message:" of the first line that has one; later, only the first OpenAPI error
-// counts, and the text before the next one remains as a rest of the wrapping. An error without an OpenAPI
-// error is shown whole, with its line breaks.
+// Later, only the message of an OpenAPI error is kept, without code, action and request ID. Up to v2.6 it is the text
+// from the last "Message:" of the first line that has one; later, only the first OpenAPI error counts, and the text
+// before the next one remains as a rest of the wrapping. An error without an OpenAPI error is shown whole, with its
+// line breaks.
 func (v version) reduce(err error) string {
 	text := err.Error()
 	part := text

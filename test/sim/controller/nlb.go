@@ -22,14 +22,14 @@ const (
 	classNLB     = "alibabacloud.com/nlb"
 	finalizerNLB = "service.k8s.alibaba/nlb"
 
-	// throttledTries is the number of attempts of a throttled call, throttledWait apart. Releases before
-	// v2.12.0 make one.
+	// throttledTries is the number of attempts of a throttled call, throttledWait apart. Releases before v2.12.0 make
+	// one.
 	throttledTries = 10
 	throttledWait  = time.Second
 )
 
-// An nlb syncs Services against NLB instances, since v2.5.0. It signs requests as for other products, which
-// the cloud accepts.
+// An nlb syncs Services against NLB instances, since v2.5.0. It signs requests as for other products, which the cloud
+// accepts.
 type nlb struct {
 	*controller
 	tokens tokens
@@ -54,8 +54,8 @@ func (b *nlb) begin(svc *corev1.Service, events record.EventRecorder) networkPas
 	return networkPass{p}
 }
 
-// annotation returns an annotation that this release reads for NLB, without the prefix. Some were
-// introduced for CLB earlier, others later.
+// annotation returns an annotation that this release reads for NLB, without the prefix. Some were introduced for CLB
+// earlier, others later.
 func (p networkPass) annotation(name string) string {
 	if since := introducedNLB(name); since != "" && !p.version.since(since) {
 		return ""
@@ -126,8 +126,7 @@ func (b *nlb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// A networkBalancer is an NLB. A wanted one has only the requested fields, an existing one those of the
-// cloud.
+// A networkBalancer is an NLB. A wanted one has only the requested fields, an existing one those of the cloud.
 type networkBalancer struct {
 	id, name, dns, vpc, status            string
 	addressType, ipVersion, resourceGroup string
@@ -184,8 +183,8 @@ func (p networkPass) ask(ctx context.Context, action string, params map[string]s
 	}
 }
 
-// A networkError is an error response of NLB. Its text includes the status and ends with a blank, because
-// the request ID after it is cut off.
+// A networkError is an error response of NLB. Its text includes the status and ends with a blank, because the request
+// ID after it is cut off.
 type networkError struct {
 	action  string
 	version version
@@ -228,8 +227,8 @@ const (
 	batchInterval               = 2200 * time.Millisecond
 )
 
-// poll calls done at intervals until it returns true or a limit passes. Reaching the limit is not an error:
-// the next sync checks again.
+// poll calls done at intervals until it returns true or a limit passes. Reaching the limit is not an error: the next
+// sync checks again.
 func (p networkPass) poll(ctx context.Context, interval, limit time.Duration, done func() (bool, error)) error {
 	for waited := time.Duration(0); ; waited += interval {
 		if ok, err := done(); ok || err != nil {
@@ -353,8 +352,7 @@ func (p networkPass) active(ctx context.Context, lb *networkBalancer) error {
 	return err
 }
 
-// apply makes the cloud match the Service, and returns the NLB, with an ID if one is known, and the wanted
-// one.
+// apply makes the cloud match the Service, and returns the NLB, with an ID if one is known, and the wanted one.
 func (p networkPass) apply(ctx context.Context) (lb, want *networkBalancer, err error) {
 	lb = &networkBalancer{}
 	if want, err = p.wanted(ctx); err != nil {

@@ -64,8 +64,7 @@ func (p networkPass) wantedAttributes() (*networkBalancer, error) {
 	return want, nil
 }
 
-// parseZones parses an annotation such as zone-a:vsw-1,zone-b:vsw-2:10.0.0.5:eip-1. Only a user's NLB may
-// lack it.
+// parseZones parses an annotation such as zone-a:vsw-1,zone-b:vsw-2:10.0.0.5:eip-1. Only a user's NLB may lack it.
 func parseZones(s string, reused bool) ([]zoneMapping, error) {
 	if s == "" && reused {
 		return nil, nil
@@ -102,8 +101,8 @@ func (p networkPass) settle(ctx context.Context, want, lb *networkBalancer) erro
 		if err := p.find(ctx, lb); err != nil {
 			return fmt.Errorf("update remote model for lbId %s, error: %w", lb.id, err)
 		}
-		// These are not parameters of CreateLoadBalancer. All of them are compared again later, with the
-		// state read here.
+		// These are not parameters of CreateLoadBalancer. All of them are compared again later, with the state read
+		// here.
 		if len(want.securityGroups) > 0 || want.ipv6AddressType != "" || want.crossZone != "" {
 			if err := p.update(ctx, want, lb); err != nil {
 				return err
@@ -132,8 +131,8 @@ func (p networkPass) unusable(lb *networkBalancer) string {
 	return fmt.Sprintf("service has been associated with dnsname [%v], cannot be bound to dnsname [%s]", ingress[0].Hostname, lb.dns)
 }
 
-// create creates an NLB and returns its ID. Since v2.11.0 the call includes tags, and the same client token
-// is used until the NLB is deleted through the controller. Before v2.9.1 it had no protection.
+// create creates an NLB and returns its ID. Since v2.11.0 the call includes tags, and the same client token is used
+// until the NLB is deleted through the controller. Before v2.9.1 it had no protection.
 func (p networkPass) create(ctx context.Context, want *networkBalancer) (string, error) {
 	params := map[string]string{
 		"LoadBalancerName": cmp.Or(want.name, p.name), "AddressType": cmp.Or(want.addressType, addressInternet), "VpcId": p.VPC,
@@ -192,8 +191,8 @@ func sayList(params map[string]string, name string, values []string) map[string]
 	return params
 }
 
-// let deletes the controller's own NLB, or keeps it without protection and tags if the Service says so. It
-// leaves others alone.
+// let deletes the controller's own NLB, or keeps it without protection and tags if the Service says so. It leaves
+// others alone.
 //
 // It first reads the groups again; if the NLB is gone, they may still exist.
 func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
@@ -311,8 +310,8 @@ func (p networkPass) updateIPv6(ctx context.Context, want, lb *networkBalancer) 
 	return wrap("UpdateNLBIPv6AddressType error", p.ask(ctx, action, map[string]string{"LoadBalancerId": lb.id}, nil))
 }
 
-// updateBandwidth adds the NLB to a common bandwidth package, or removes it from its own if the Service
-// names an empty one.
+// updateBandwidth adds the NLB to a common bandwidth package, or removes it from its own if the Service names an empty
+// one.
 func (p networkPass) updateBandwidth(ctx context.Context, want, lb *networkBalancer) error {
 	if !p.has("bandwidth-package-id") || want.bandwidth == lb.bandwidth {
 		return nil
@@ -329,8 +328,8 @@ func (p networkPass) updateBandwidth(ctx context.Context, want, lb *networkBalan
 	return p.ask(ctx, "AttachCommonBandwidthPackageToLoadBalancer", map[string]string{"LoadBalancerId": lb.id, "BandwidthPackageId": want.bandwidth}, nil)
 }
 
-// updateTags makes the tags match the Service's list, and removes others, except those of the controller
-// and the cloud. Without a list, it removes none.
+// updateTags makes the tags match the Service's list, and removes others, except those of the controller and the cloud.
+// Without a list, it removes none.
 func (p networkPass) updateTags(ctx context.Context, want, lb *networkBalancer) error {
 	if len(want.tags) == 0 {
 		return nil

@@ -42,9 +42,8 @@ func isRead(action string) bool {
 	return strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get") || strings.HasPrefix(action, "Describe")
 }
 
-// changes returns the calls that changed something, sorted. Rejected calls are left out: a listener with a
-// new protocol is created in parallel with the deletion of the old one, and retried if the port is still in
-// use.
+// changes returns the calls that changed something, sorted. Rejected calls are left out: a listener with a new protocol
+// is created in parallel with the deletion of the old one, and retried if the port is still in use.
 func (r *rig) changes() []string {
 	var names []string
 	for _, c := range r.cloud.CallsOf("ccm") {
@@ -448,8 +447,7 @@ func TestNLBReleases(t *testing.T) {
 	}
 }
 
-// TestNLBPorts tests a range of ports in front of Pods, and groups of addresses that replace groups of
-// instances.
+// TestNLBPorts tests a range of ports in front of Pods, and groups of addresses that replace groups of instances.
 func TestNLBPorts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
@@ -654,8 +652,7 @@ func count(list []string, what string) int {
 	return n
 }
 
-// TestNLBPodsWithoutInterface tests Pods whose network interfaces are missing: others are added, but none
-// is removed.
+// TestNLBPodsWithoutInterface tests Pods whose network interfaces are missing: others are added, but none is removed.
 func TestNLBPodsWithoutInterface(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
@@ -678,8 +675,8 @@ func TestNLBPodsWithoutInterface(t *testing.T) {
 	}
 }
 
-// TestNLBDryRun tests the check before an upgrade: releases before v2.15.0 do not support NLB there. The
-// report is about the whole cluster, so nothing else may run at the same time.
+// TestNLBDryRun tests the check before an upgrade: releases before v2.15.0 do not support NLB there. The report is
+// about the whole cluster, so nothing else may run at the same time.
 func TestNLBDryRun(t *testing.T) {
 	for _, version := range []string{"v2.14.0", "v2.15.0"} {
 		t.Run(version, func(t *testing.T) {

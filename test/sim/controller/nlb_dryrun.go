@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// networkRehearsals is the first release that supports dry runs with NLB. Earlier ones panic at the first
-// call: a Service gets only its finalizer and earlier Events, and is not in the report.
+// networkRehearsals is the first release that supports dry runs with NLB. Earlier ones panic at the first call: a
+// Service gets only its finalizer and earlier Events, and is not in the report.
 const networkRehearsals = "v2.15.0"
 
 // checkNLB names the report's part about NLB.
@@ -64,8 +64,8 @@ func networkHints() map[string]hint {
 	}
 }
 
-// instead reports whether a dry run suppresses a call, and its error. Reads are made. A write without a
-// hint makes the controller panic, such as joining a security group.
+// instead reports whether a dry run suppresses a call, and its error. Reads are made. A write without a hint makes the
+// controller panic, such as joining a security group.
 func (p networkPass) instead(action string, params map[string]string) (bool, error) {
 	h, ok := networkHints()[action]
 	read := strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get")

@@ -264,8 +264,8 @@ func (p networkPass) groupAttributes(l *networkListener) (map[string]string, err
 	return params, nil
 }
 
-// readGroups reads, with their servers, the Service's tagged groups and the user's groups that it names,
-// whether or not the NLB is the user's.
+// readGroups reads, with their servers, the Service's tagged groups and the user's groups that it names, whether or not
+// the NLB is the user's.
 func (p networkPass) readGroups(ctx context.Context, lb *networkBalancer) error {
 	var err error
 	if lb.groups, err = p.listGroups(ctx, sayTags(map[string]string{}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})); err != nil {
@@ -332,8 +332,7 @@ func (p networkPass) listGroups(ctx context.Context, params map[string]string) (
 	}
 }
 
-// flat returns the fields of an answer that are strings, numbers or booleans, and lists of strings with
-// indexes.
+// flat returns the fields of an answer that are strings, numbers or booleans, and lists of strings with indexes.
 func flat(raw map[string]json.RawMessage) map[string]string {
 	params := map[string]string{}
 	for k, v := range raw {
@@ -384,9 +383,9 @@ type networkMove struct {
 	add, drop, amend []backend
 }
 
-// planGroups returns the work for the wanted groups, and sets the IDs of existing ones. A group whose type
-// changes is recreated; until then it and its listener have the ID of the old one, so the old one is not
-// deleted before the next sync.
+// planGroups returns the work for the wanted groups, and sets the IDs of existing ones. A group whose type changes is
+// recreated; until then it and its listener have the ID of the old one, so the old one is not deleted before the next
+// sync.
 func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]networkMove, error) {
 	var moves []networkMove
 	planned := map[string]bool{}
@@ -445,8 +444,7 @@ func diffServers(want, have *networkGroup) (add, drop, amend []backend) {
 	return add, drop, amend
 }
 
-// applyGroups executes the moves. It sends each group to done as soon as it exists, before its servers are
-// added.
+// applyGroups executes the moves. It sends each group to done as soon as it exists, before its servers are added.
 func (p networkPass) applyGroups(ctx context.Context, moves []networkMove, done chan<- groupDone) error {
 	if done != nil {
 		defer close(done)
@@ -561,9 +559,8 @@ func (p networkPass) servers(ctx context.Context, action, group string, all []ba
 	return aggregate(errs)
 }
 
-// cleanup deletes the Service's groups that no port uses, or only untags them if the NLB outlives the
-// Service. From a group with servers of others it removes its own servers. It deletes an unused security
-// group of source ranges last.
+// cleanup deletes the Service's groups that no port uses, or only untags them if the NLB outlives the Service. From a
+// group with servers of others it removes its own servers. It deletes an unused security group of source ranges last.
 func (p networkPass) cleanup(ctx context.Context, want, lb *networkBalancer) error {
 	var gone networkGroups
 	for _, g := range lb.groups {

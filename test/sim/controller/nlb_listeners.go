@@ -28,8 +28,8 @@ const (
 	proxyMarks = "ProxyProtocolV2Config."
 )
 
-// A networkListener is a port, or a range of ports, of an NLB. A wanted one has only the requested
-// parameters, an existing one those of the cloud.
+// A networkListener is a port, or a range of ports, of an NLB. A wanted one has only the requested parameters, an
+// existing one those of the cloud.
 type networkListener struct {
 	id, protocol, status, group, groupID string
 	port                                 int // 0: from first to last
@@ -121,8 +121,8 @@ func (p networkPass) wantedListener(port corev1.ServicePort, reused bool) (*netw
 	return l, nil
 }
 
-// wantedTLS sets the parameters of the proxy protocol and TLS. The controller sends most of them also for
-// listeners without TLS.
+// wantedTLS sets the parameters of the proxy protocol and TLS. The controller sends most of them also for listeners
+// without TLS.
 func (p networkPass) wantedTLS(l *networkListener) {
 	flag := func(annotation, name string) {
 		if v := p.annotation(annotation); v != "" {
@@ -233,8 +233,8 @@ func namedGroup(annotation string, port corev1.ServicePort) (string, error) {
 	return "", nil
 }
 
-// readListeners reads the listeners of the NLB. If the Service lists additional certificates, it also reads
-// theirs, twice, as the controller does.
+// readListeners reads the listeners of the NLB. If the Service lists additional certificates, it also reads theirs,
+// twice, as the controller does.
 func (p networkPass) readListeners(ctx context.Context, lb *networkBalancer) error {
 	all, err := p.listListeners(ctx, lb.id)
 	named := p.has("additional-cert-ids")
@@ -315,8 +315,8 @@ func (p networkPass) readCertificates(ctx context.Context, all []*networkListene
 	}))
 }
 
-// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its
-// name. Each step returns its job.
+// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its name. Each step
+// returns its job.
 type networkPlan struct {
 	now     []networkStep
 	waiting map[string][]networkStep
@@ -366,8 +366,8 @@ func (p networkPass) planListeners(want, lb *networkBalancer) (*networkPlan, err
 	return plan, nil
 }
 
-// listener makes a call that changes a listener, and repeats it after a conflict. It returns its job, and
-// the listener's ID in id if that is not nil.
+// listener makes a call that changes a listener, and repeats it after a conflict. It returns its job, and the
+// listener's ID in id if that is not nil.
 func (p networkPass) listener(ctx context.Context, action string, params map[string]string, id *string) (string, error) {
 	var a struct{ JobId, ListenerId string }
 	err := p.again(ctx, "Conflict.Lock", func() error { return p.ask(ctx, action, params, &a) })
@@ -510,9 +510,8 @@ func (p networkPass) steps(ctx context.Context, steps []networkStep, group strin
 	return errs
 }
 
-// allFinished waits for jobs, beginning with a pause. Failed jobs and those that take too long are errors;
-// jobs that the cloud does not know are done. Releases before v2.12.0 polled each job and ignored its
-// result.
+// allFinished waits for jobs, beginning with a pause. Failed jobs and those that take too long are errors; jobs that
+// the cloud does not know are done. Releases before v2.12.0 polled each job and ignored its result.
 func (p networkPass) allFinished(ctx context.Context, api string, left []string) error {
 	if !p.version.since("v2.12.0") {
 		for _, id := range left {

@@ -28,8 +28,7 @@ func (r *rig) nlb(id string) *sim.NLB {
 	return nil
 }
 
-// TestNLBFirstSync checks everything that a first sync with slow jobs leaves behind, and a later change of
-// backends.
+// TestNLBFirstSync checks everything that a first sync with slow jobs leaves behind, and a later change of backends.
 func TestNLBFirstSync(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Jobs: sim.Duration(20 * time.Millisecond)}}, 1, func(r *rig) { r.opts.Speed = 200 })

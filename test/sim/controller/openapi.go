@@ -21,8 +21,8 @@ import (
 // callTimeout is the controller's time-out for a call.
 const callTimeout = 20 * time.Second
 
-// An openapi calls the simulated cloud with the SDK of the real controller. The SDK's client is not safe
-// for concurrent use, so each call gets its own; they share connections.
+// An openapi calls the simulated cloud with the SDK of the real controller. The SDK's client is not safe for concurrent
+// use, so each call gets its own; they share connections.
 type openapi struct {
 	addr       string
 	region     string
@@ -54,8 +54,8 @@ func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp respon
 	return err
 }
 
-// raw makes a call and returns the SDK's error unchanged, as the controller does for ECS, VPC and
-// UntagResources: the Event then shows all of it.
+// raw makes a call and returns the SDK's error unchanged, as the controller does for ECS, VPC and UntagResources: the
+// Event then shows all of it.
 func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	if o.dry != nil {
 		if instead, err := o.dry.instead(ctx, req); instead {
@@ -95,8 +95,7 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &e) && e.ErrorCode() == code
 }
 
-// lastCall is how long a running call may continue after the end: the cloud would execute an abandoned call
-// later.
+// lastCall is how long a running call may continue after the end: the cloud would execute an abandoned call later.
 const lastCall = 2 * time.Second
 
 // A carrier adds the context to requests of the SDK, which has none.

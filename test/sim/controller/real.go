@@ -30,14 +30,12 @@ import (
 
 // The environment variables that configure a real controller.
 const (
-	// BinaryVariable names the program of a real cloud-controller-manager, which replaces the simulated
-	// one.
+	// BinaryVariable names the program of a real cloud-controller-manager, which replaces the simulated one.
 	BinaryVariable = "CCM_BIN"
-	// VersionVariable names that program's release; v2.14.0 if it is empty. The expected behaviour depends
-	// on it.
+	// VersionVariable names that program's release; v2.14.0 if it is empty. The expected behaviour depends on it.
 	VersionVariable = "CCM_VERSION"
-	// LogVariable names a folder that keeps the logs of real controllers. Without it, only the log of one
-	// that died is kept.
+	// LogVariable names a folder that keeps the logs of real controllers. Without it, only the log of one that died is
+	// kept.
 	LogVariable = "CCM_LOG"
 )
 
@@ -61,8 +59,8 @@ func (o Options) Validate() error {
 	return err
 }
 
-// Play runs the real controller of the environment, or else the simulated one, until ctx ends. They behave
-// alike except for the differences listed at [RunReal].
+// Play runs the real controller of the environment, or else the simulated one, until ctx ends. They behave alike except
+// for the differences listed at [RunReal].
 func Play(ctx context.Context, o Options) error {
 	if bin, _ := Real(); bin != "" {
 		return RunReal(ctx, bin, o)
@@ -70,8 +68,8 @@ func Play(ctx context.Context, o Options) error {
 	return Run(ctx, o)
 }
 
-// StartPlay calls Play until the test ends or stop is called, which waits for the end. If the controller
-// fails, the test fails at once.
+// StartPlay calls Play until the test ends or stop is called, which waits for the end. If the controller fails, the
+// test fails at once.
 func StartPlay(t testing.TB, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -80,20 +78,19 @@ func StartPlay(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Play(ctx, o) })
 }
 
-// RunReal runs a real cloud-controller-manager, the program bin, against the simulated cloud until ctx
-// ends, and then returns nil. It returns an error, with the end of the log, which is kept, if the program
-// cannot start or ends by itself, or if ctx ends because of ErrStalled.
+// RunReal runs a real cloud-controller-manager, the program bin, against the simulated cloud until ctx ends, and then
+// returns nil. It returns an error, with the end of the log, which is kept, if the program cannot start or ends by
+// itself, or if ctx ends because of ErrStalled.
 //
-// The program gets the flags of v2.14.0; one that lacks some ends with an error. Kube needs the rights of
-// its ClusterRole: on Events, Services and their status, nodes, endpoints, EndpointSlices, and Pods and
-// their status.
+// The program gets the flags of v2.14.0; one that lacks some ends with an error. Kube needs the rights of its
+// ClusterRole: on Events, Services and their status, nodes, endpoints, EndpointSlices, and Pods and their status.
 //
-// The program has an environment of its own and uses only the simulated cloud. On Linux it ends with this
-// process in any case; a script has to exec it.
+// The program has an environment of its own and uses only the simulated cloud. On Linux it ends with this process in
+// any case; a script has to exec it.
 //
-// A real controller cannot be limited to a namespace or some nodes, chooses vSwitches itself, has its own
-// version and clock, and writes its Events itself: Namespace, Nodes, Pick, Version, Speed, BackoffBase,
-// BackoffMax and Before are ignored. Use a cluster without other tests.
+// A real controller cannot be limited to a namespace or some nodes, chooses vSwitches itself, has its own version and
+// clock, and writes its Events itself: Namespace, Nodes, Pick, Version, Speed, BackoffBase, BackoffMax and Before are
+// ignored. Use a cluster without other tests.
 func RunReal(ctx context.Context, bin string, o Options) error {
 	if _, err := o.check(); err != nil {
 		return fmt.Errorf("run real controller: %w", err)
@@ -119,8 +116,8 @@ func RunReal(ctx context.Context, bin string, o Options) error {
 	return fmt.Errorf("run real controller %s: %w; the end of its log, which is %s:\n%s", p.bin, err, p.log.Name(), end)
 }
 
-// StartReal calls RunReal until the test ends or stop is called, which waits for the end. If the controller
-// fails, the test fails at once.
+// StartReal calls RunReal until the test ends or stop is called, which waits for the end. If the controller fails, the
+// test fails at once.
 func StartReal(t testing.TB, bin string, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -237,8 +234,8 @@ func (p *process) run(ctx context.Context) error {
 	dieWithUs(cmd.SysProcAttr)
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The kernel kills the program when the thread that started it ends, so this thread lives as long
-		// as the program.
+		// The kernel kills the program when the thread that started it ends, so this thread lives as long as the
+		// program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -321,8 +318,8 @@ func (o *Options) environment() []string {
 	return env
 }
 
-// flags writes the controller's files to dir and returns its flags. The defaults suit the others:
-// --network, which decides about endpoints that are not configured, and no feature gate.
+// flags writes the controller's files to dir and returns its flags. The defaults suit the others: --network, which
+// decides about endpoints that are not configured, and no feature gate.
 func (o *Options) flags(dir string) ([]string, error) {
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "cloud-config")
 	if err := writeKubeconfig(kubeconfig, o.Kube); err != nil {
@@ -420,8 +417,8 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return nil
 }
 
-// onLoopback returns an error unless an address is a host:port of this machine: the simulated cloud listens
-// nowhere else.
+// onLoopback returns an error unless an address is a host:port of this machine: the simulated cloud listens nowhere
+// else.
 func onLoopback(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {

@@ -17,8 +17,8 @@ func TestRealDiesWithUs(t *testing.T) {
 	}
 }
 
-// killed runs this test binary as the parent of a controller, kills it, and returns a pipe that the
-// controller holds open.
+// killed runs this test binary as the parent of a controller, kills it, and returns a pipe that the controller holds
+// open.
 func killed(t *testing.T) *bufio.Reader {
 	t.Helper()
 	up := pipe(t)

@@ -288,8 +288,7 @@ func TestRealCanNotRun(t *testing.T) {
 	}
 }
 
-// TestRealLog checks that the log of a controller that ended well is kept on request, and that its path is
-// printed.
+// TestRealLog checks that the log of a controller that ended well is kept on request, and that its path is printed.
 func TestRealLog(t *testing.T) {
 	logs := filepath.Join(t.TempDir(), "logs")
 	t.Setenv(controller.LogVariable, logs)
@@ -351,8 +350,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// TestRealStandIn tests the whole path of a real controller with the stand-in, from the variable to the
-// load balancer.
+// TestRealStandIn tests the whole path of a real controller with the stand-in, from the variable to the load balancer.
 func TestRealStandIn(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)

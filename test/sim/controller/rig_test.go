@@ -36,8 +36,7 @@ const (
 	patience = 30 * time.Second
 )
 
-// A rig is a namespace of a real cluster, a simulated cloud, a controller between them, and watches of the
-// namespace.
+// A rig is a namespace of a real cluster, a simulated cloud, a controller between them, and watches of the namespace.
 type rig struct {
 	*testing.T
 	ns    string
@@ -55,8 +54,8 @@ type rig struct {
 	nodes    []corev1.Node            // each state of each node
 }
 
-// newRig starts the cloud w, a ready node if nodes is 1, and a controller with long delays. change may
-// modify the rig before.
+// newRig starts the cloud w, a ready node if nodes is 1, and a controller with long delays. change may modify the rig
+// before.
 func newRig(t *testing.T, w *sim.World, nodes int, change ...func(*rig)) *rig {
 	t.Helper()
 	c := cluster.Join(t)
@@ -170,8 +169,8 @@ func (r *rig) watch() {
 	})
 }
 
-// until waits until ok returns true. It calls ok after each change of a Service or an Event; ok may read
-// r.services and r.all.
+// until waits until ok returns true. It calls ok after each change of a Service or an Event; ok may read r.services and
+// r.all.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	late := false
@@ -218,8 +217,7 @@ func (r *rig) saw(service, want string) *corev1.Event {
 	return found
 }
 
-// synced waits for the marks of a successful sync with a hash other than was. Old releases leave fewer
-// marks.
+// synced waits for the marks of a successful sync with a hash other than was. Old releases leave fewer marks.
 func (r *rig) synced(name, was string) *corev1.Service {
 	r.Helper()
 	var svc *corev1.Service
@@ -230,8 +228,8 @@ func (r *rig) synced(name, was string) *corev1.Service {
 	return svc
 }
 
-// marked reports whether a Service has the labels of a sync by this release: releases stored no hash before
-// v1.9.3.339, and no ID before v2.4.0.
+// marked reports whether a Service has the labels of a sync by this release: releases stored no hash before v1.9.3.339,
+// and no ID before v2.4.0.
 func (r *rig) marked(svc *corev1.Service, was string) bool {
 	hash, id, v := svc.Labels[labelHash] != was, svc.Labels[labelID] != "", r.opts.Version
 	if strings.HasPrefix(v, "v1.9.3.") && v < "v1.9.3.339" {

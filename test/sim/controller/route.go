@@ -38,8 +38,8 @@ const (
 	routeBatch  = 50              // nodes in one pass
 )
 
-// SyncRoutes runs the route controller once over all nodes: it creates missing routes, and leaves the
-// conditions and Events of the real one. A failure in the cloud becomes an Event, not an error.
+// SyncRoutes runs the route controller once over all nodes: it creates missing routes, and leaves the conditions and
+// Events of the real one. A failure in the cloud becomes an Event, not an error.
 func SyncRoutes(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {
@@ -111,8 +111,8 @@ func (l *routeLoop) handler() cache.ResourceEventHandler {
 	}
 }
 
-// run maintains routes until ctx ends. Besides single nodes it syncs all of them every five minutes, and in
-// releases before batched also at the start.
+// run maintains routes until ctx ends. Besides single nodes it syncs all of them every five minutes, and in releases
+// before batched also at the start.
 func (l *routeLoop) run(ctx context.Context) {
 	l.routes.pause = func(d time.Duration) { _ = l.wait(ctx, d) }
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
@@ -248,9 +248,9 @@ func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, 
 	}
 }
 
-// together creates missing routes in one call, and returns how often each node is to be retried: after a
-// failed call, the real controller counts each node twice (batchSyncCloudRoutes and batchWorker of
-// pkg/controller/route), so its pauses grow by a factor of four.
+// together creates missing routes in one call, and returns how often each node is to be retried: after a failed call,
+// the real controller counts each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so its
+// pauses grow by a factor of four.
 func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[string]int) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !needsRoute(n) })
 	again = map[string]int{}
@@ -341,8 +341,8 @@ func named(n *corev1.Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: types.UID(n.Name)}
 }
 
-// create creates a route by a call of its own, with three attempts, unless it exists. It reads the entries
-// if have is empty.
+// create creates a route by a call of its own, with three attempts, unless it exists. It reads the entries if have is
+// empty.
 func (r *routes) create(ctx context.Context, table string, n *corev1.Node, have map[string]bool) (err error) {
 	if len(have) == 0 {
 		have, err = r.entries(ctx, table)

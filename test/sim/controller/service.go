@@ -45,9 +45,8 @@ func annotation(svc *corev1.Service, name string) string {
 	return svc.Annotations[legacyPrefix+name]
 }
 
-// introduced returns the first release that read an annotation, or "" if all simulated releases do. Earlier
-// ones ignore it. The releases are from the public release notes and the first source that contains the
-// name.
+// introduced returns the first release that read an annotation, or "" if all simulated releases do. Earlier ones ignore
+// it. The releases are from the public release notes and the first source that contains the name.
 func introduced(name string) string {
 	switch name {
 	case "cert-id", "acl-status", "acl-id", "acl-type", "forward-port", "remove-unscheduled-backend":
@@ -84,8 +83,8 @@ func introduced(name string) string {
 	return ""
 }
 
-// defaultName returns the name and tag value of the controller's own load balancer of a Service: "a" and
-// the UID without dashes.
+// defaultName returns the name and tag value of the controller's own load balancer of a Service: "a" and the UID
+// without dashes.
 func defaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
@@ -105,12 +104,12 @@ func Hash(svc *corev1.Service, release string) (string, error) {
 	return v.hash(svc), nil
 }
 
-// hash returns the digest by which the controller detects changes since the last successful sync. It covers
-// all annotations, but not labels or status.
+// hash returns the digest by which the controller detects changes since the last successful sync. It covers all
+// annotations, but not labels or status.
 //
 // It is the SHA-224 of a YAML list of these fields without empty values. Before v2.7.0
-// (pkg/controller/helper/service_utils.go) it covered the whole spec, so an upgrade to that release syncs
-// every Service in full.
+// (pkg/controller/helper/service_utils.go) it covered the whole spec, so an upgrade to that release syncs every Service
+// in full.
 func (v version) hash(svc *corev1.Service) string {
 	fields := []any{
 		svc.Spec.Ports, svc.Spec.Type, svc.Spec.ExternalTrafficPolicy, svc.Spec.LoadBalancerClass,
@@ -246,11 +245,11 @@ func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error 
 	return nil
 }
 
-// setIngress writes the load balancer's addresses to the status; none clears it. A deleted Service is not
-// an error. It makes three attempts, unless somebody else changed the Service meanwhile.
+// setIngress writes the load balancer's addresses to the status; none clears it. A deleted Service is not an error. It
+// makes three attempts, unless somebody else changed the Service meanwhile.
 //
-// When it removes addresses, the controller drops the cause: the error is that of its waiting, and a
-// conflict is ignored.
+// When it removes addresses, the controller drops the cause: the error is that of its waiting, and a conflict is
+// ignored.
 func (c *controller) setIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: c.pause(time.Second), Factor: 2, Jitter: 4, Steps: 3},
@@ -297,8 +296,7 @@ func (c *controller) patch(ctx context.Context, svc *corev1.Service, change map[
 	return c.kube.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 }
 
-// pairs parses an annotation of the form k1=v1,k2=v2. A key may have no value, and the text after a second
-// = is lost.
+// pairs parses an annotation of the form k1=v1,k2=v2. A key may have no value, and the text after a second = is lost.
 func pairs(s string) map[string]string {
 	m := map[string]string{}
 	for p := range strings.SplitSeq(s, ",") {

@@ -17,11 +17,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Effects on the controller of a cloud that is late or hides objects. The package sim tests these traits
-// themselves.
+// Effects on the controller of a cloud that is late or hides objects. The package sim tests these traits themselves.
 
-// TestFilteredList tests a controller from which RAM hides load balancers: its own seems to be deleted,
-// although no call was refused.
+// TestFilteredList tests a controller from which RAM hides load balancers: its own seems to be deleted, although no
+// call was refused.
 func TestFilteredList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{RAM: sim.RAM{FilterLists: true}}, 1)
@@ -43,8 +42,7 @@ func TestFilteredList(t *testing.T) {
 	}
 }
 
-// TestLatePermission tests a grant that takes effect late: the next sync fails, the one after the delay
-// succeeds.
+// TestLatePermission tests a grant that takes effect late: the next sync fails, the one after the delay succeeds.
 func TestLatePermission(t *testing.T) {
 	t.Parallel()
 	const allow = `{"Version":"1","Statement":[{"Effect":"Allow","Action":%s,"Resource":"*"}]}`
@@ -76,8 +74,8 @@ func TestLatePermission(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestLateTags tests a controller that ends after creating a load balancer, while tags appear late: the
-// next one finds it by name.
+// TestLateTags tests a controller that ends after creating a load balancer, while tags appear late: the next one finds
+// it by name.
 func TestLateTags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Tags: sim.Duration(time.Hour)}}, 1, func(r *rig) {
@@ -95,8 +93,8 @@ func TestLateTags(t *testing.T) {
 	}
 }
 
-// TestLateTagsOfNamed tests the same with a custom name: the load balancer is not found by name either, and
-// a second one is created.
+// TestLateTagsOfNamed tests the same with a custom name: the load balancer is not found by name either, and a second
+// one is created.
 func TestLateTagsOfNamed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Tags: sim.Duration(time.Hour)}}, 1, func(r *rig) {
@@ -112,8 +110,8 @@ func TestLateTagsOfNamed(t *testing.T) {
 	}
 }
 
-// TestLateFreeAddresses tests a vSwitch that is listed with free addresses that are already used: the
-// controller tries it in place of the full one, and fails.
+// TestLateFreeAddresses tests a vSwitch that is listed with free addresses that are already used: the controller tries
+// it in place of the full one, and fails.
 func TestLateFreeAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{
@@ -146,8 +144,7 @@ func TestRandomVSwitch(t *testing.T) {
 	})
 }
 
-// TestAPIServersBalancer tests a Service that names the load balancer of the API server, which has the
-// cluster's tag.
+// TestAPIServersBalancer tests a Service that names the load balancer of the API server, which has the cluster's tag.
 func TestAPIServersBalancer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -165,8 +162,8 @@ func TestAPIServersBalancer(t *testing.T) {
 	}
 }
 
-// TestSameAddressElsewhere tests a Pod's address that a network interface in another VPC also has: only the
-// cluster's VPC counts.
+// TestSameAddressElsewhere tests a Pod's address that a network interface in another VPC also has: only the cluster's
+// VPC counts.
 func TestSameAddressElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{
@@ -224,8 +221,8 @@ func TestIPv6Backends(t *testing.T) {
 	}
 }
 
-// TestEIP tests addresses in the status that differ from the load balancer's: a reused load balancer then
-// passes the check of the address, except in releases before v2.7.0.
+// TestEIP tests addresses in the status that differ from the load balancer's: a reused load balancer then passes the
+// check of the address, except in releases before v2.7.0.
 func TestEIP(t *testing.T) {
 	world := sim.World{
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}},
@@ -263,8 +260,7 @@ func TestEIP(t *testing.T) {
 	})
 }
 
-// TestOtherPorts tests a server that is in a user's group also with another port: each sync sets its
-// weight.
+// TestOtherPorts tests a server that is in a user's group also with another port: each sync sets its weight.
 func TestOtherPorts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VGroups: []sim.VGroup{
@@ -285,8 +281,7 @@ func TestOtherPorts(t *testing.T) {
 	}
 }
 
-// TestNodeFilters tests nodes that become or stop being backends: each change triggers a sync, except those
-// of masters.
+// TestNodeFilters tests nodes that become or stop being backends: each change triggers a sync, except those of masters.
 func TestNodeFilters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serviceHandler queues Services that are new to the controller (at its start, all), and changes of
-// annotations, spec and deletion. Changes of labels and status queue nothing.
+// serviceHandler queues Services that are new to the controller (at its start, all), and changes of annotations, spec
+// and deletion. Changes of labels and status queue nothing.
 func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
@@ -50,8 +50,8 @@ func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// change reports whether an update of a Service queues it, and returns the Event about that, if any. The
-// first difference counts.
+// change reports whether an update of a Service queues it, and returns the Event about that, if any. The first
+// difference counts.
 func (l *loop) change(was, svc *corev1.Service) (note, bool) {
 	normal := func(reason, what string) (note, bool) {
 		return note{corev1.EventTypeNormal, reason, "The service will be updated because the " + what + " has been changed."}, true
@@ -106,8 +106,8 @@ func (l *loop) sliceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its
-// labels, readiness or schedulability.
+// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its labels, readiness
+// or schedulability.
 func (l *loop) nodeHandler() cache.ResourceEventHandler {
 	wake := func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {

@@ -191,8 +191,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDelays compares the delays of a Service's retries with the real ones, on a clock that is a thousand
-// times as fast. Success resets them.
+// TestDelays compares the delays of a Service's retries with the real ones, on a clock that is a thousand times as
+// fast. Success resets them.
 func TestDelays(t *testing.T) {
 	c := &controller{Options: Options{BackoffBase: 5 * time.Second, BackoffMax: 300 * time.Second, Speed: 1000}}
 	limiter, name := c.backoff(), cache.NewObjectName("shop", "web")

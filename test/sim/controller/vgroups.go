@@ -150,8 +150,7 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 			return nil, fmt.Errorf("build vgroup for port %d error: %w", port.Port, err)
 		}
 		if err != nil {
-			// Since v2.12.4 the controller notices the missing group only when it creates the port's
-			// listener.
+			// Since v2.12.4 the controller notices the missing group only when it creates the port's listener.
 			p.Log.Warn("build vgroup", "namespace", p.svc.Namespace, "service", p.svc.Name, "port", port.Port, "error", err)
 			continue
 		}
@@ -208,8 +207,7 @@ func (p *pass) fillGroup(g *group, port corev1.ServicePort, nodes []*corev1.Node
 	return nil
 }
 
-// normalWeight returns the weight of backends without one of their own. The annotation is read since
-// v2.14.0.
+// normalWeight returns the weight of backends without one of their own. The annotation is read since v2.14.0.
 func (p *pass) normalWeight() (int, error) {
 	s := p.annotation("default-weight")
 	if s == "" || !p.version.since("v2.14.0") {
@@ -304,9 +302,9 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 	return true, nil
 }
 
-// serves reports whether a node can be a backend: it is not a master, is not about to be removed, and
-// reports conditions of which Ready is not false. Only the old master label counts. Nodes that the cluster
-// autoscaler is about to remove are excluded since v2.4.0.
+// serves reports whether a node can be a backend: it is not a master, is not about to be removed, and reports
+// conditions of which Ready is not false. Only the old master label counts. Nodes that the cluster autoscaler is about
+// to remove are excluded since v2.4.0.
 func (p *pass) serves(n *corev1.Node) bool {
 	if _, master := n.Labels[labelMaster]; master {
 		return false
@@ -336,8 +334,8 @@ func ignored(n *corev1.Node) bool {
 	return old || now
 }
 
-// excluded reports whether a node is never a backend. Kubernetes' own label counts since v2.6.0, in
-// addition to the older one.
+// excluded reports whether a node is never a backend. Kubernetes' own label counts since v2.6.0, in addition to the
+// older one.
 func (p *pass) excluded(n *corev1.Node) bool {
 	_, now := n.Labels[corev1.LabelNodeExcludeBalancers]
 	_, old := n.Labels[labelExcludeOld]
@@ -349,8 +347,8 @@ func (v version) outside(n *corev1.Node) bool {
 	return v.since("v2.12.1") && strings.HasPrefix(n.Spec.ProviderID, hybrid)
 }
 
-// ipv6 reports whether the backends of the Service are reached by IPv6, which needs two annotations and the
-// feature gate.
+// ipv6 reports whether the backends of the Service are reached by IPv6, which needs two annotations and the feature
+// gate.
 func (p *pass) ipv6() bool {
 	frontend := "ipv6"
 	if p.network {
@@ -359,8 +357,8 @@ func (p *pass) ipv6() bool {
 	return p.DualStack && p.annotation("ip-version") == frontend && p.annotation("backend-ip-version") == "ipv6"
 }
 
-// byService is the index of EndpointSlices by their Service. endpointSlices returns those of the backends'
-// address family. Releases before v2.9.1 read Endpoints instead, which hold the same for IPv4.
+// byService is the index of EndpointSlices by their Service. endpointSlices returns those of the backends' address
+// family. Releases before v2.9.1 read Endpoints instead, which hold the same for IPv4.
 const byService = "service"
 
 func serviceOf(o any) ([]string, error) {
@@ -389,9 +387,9 @@ func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 	return all, nil
 }
 
-// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that
-// no slice has leads to no Pods; up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the
-// source), as all named ports did in the first generation.
+// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that no slice
+// has leads to no Pods; up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the source), as all named
+// ports did in the first generation.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
@@ -474,8 +472,8 @@ func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 
 // local returns the nodes of the Service's Pods as backends, weighted by the number of Pods.
 //
-// Of the Pods on virtual nodes only the first is used, with the weight of all: the controller removes
-// duplicates by an ID that these do not have yet.
+// Of the Pods on virtual nodes only the first is used, with the weight of all: the controller removes duplicates by an
+// ID that these do not have yet.
 func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all, virtual []backend
 	for _, pod := range g.pods {
@@ -517,8 +515,8 @@ func instance(n *corev1.Node) (string, error) {
 	return parts[1], nil
 }
 
-// share sets the weights. Backends without one get the normal weight. A total in percent is divided in
-// proportion to the weights; those without one count equally. A negative total is ignored.
+// share sets the weights. Backends without one get the normal weight. A total in percent is divided in proportion to
+// the weights; those without one count equally. A negative total is ignored.
 func share(all []backend, total, normal int) {
 	sum := 0
 	for _, b := range all {
@@ -540,9 +538,9 @@ func share(all []backend, total, normal int) {
 
 // findInterfaces finds the network interfaces of backend Pods.
 //
-// A Pod without one fails the sync up to v2.12, and is excluded with an Event later. A Pod outside the VPC
-// is excluded since v2.8.0, with an Event since v2.9.0; v2.9 and v2.10 only report it, and look it up all
-// the same (pkg/controller/service/clbv1/vgroups.go, updateENIBackends).
+// A Pod without one fails the sync up to v2.12, and is excluded with an Event later. A Pod outside the VPC is excluded
+// since v2.8.0, with an Event since v2.9.0; v2.9 and v2.10 only report it, and look it up all the same
+// (pkg/controller/service/clbv1/vgroups.go, updateENIBackends).
 func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	var ips []string
 	for _, g := range all {
@@ -685,8 +683,8 @@ func within(ip string, blocks []netip.Prefix) bool {
 	return err == nil && slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
 }
 
-// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It
-// ignores errors in reading these.
+// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It ignores
+// errors in reading these.
 func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 	all, err := p.listGroups(ctx, lb)
 	if err != nil {
@@ -806,8 +804,7 @@ type groupDone struct {
 	err      error
 }
 
-// applyGroups executes the moves and sends each created group to done, which may be nil and is closed at
-// the end.
+// applyGroups executes the moves and sends each created group to done, which may be nil and is closed at the end.
 func (p *pass) applyGroups(ctx context.Context, lb string, moves []move, done chan<- groupDone) error {
 	if done != nil {
 		defer close(done)
@@ -825,8 +822,8 @@ func (p *pass) applyGroups(ctx context.Context, lb string, moves []move, done ch
 	}))
 }
 
-// createGroup creates an empty group and adds the backends in further calls, so a group with too many
-// backends exists all the same.
+// createGroup creates an empty group and adds the backends in further calls, so a group with too many backends exists
+// all the same.
 func (p *pass) createGroup(ctx context.Context, lb string, g *group) (string, error) {
 	req, resp := slb.CreateCreateVServerGroupRequest(), slb.CreateCreateVServerGroupResponse()
 	req.LoadBalancerId, req.VServerGroupName = lb, g.name
@@ -855,8 +852,8 @@ func (p *pass) changeGroup(ctx context.Context, m move) error {
 	return aggregate(errs)
 }
 
-// mustKeep reports whether the backends of a group stay unchanged: a Pod that is temporarily not found must
-// keep its place.
+// mustKeep reports whether the backends of a group stay unchanged: a Pod that is temporarily not found must keep its
+// place.
 func (p *pass) mustKeep(m move) bool {
 	if len(m.want.bad) == 0 || len(m.drop)+len(m.amend) == 0 {
 		return false
@@ -906,8 +903,7 @@ func (p *pass) inBatches(all []backend, do func(list string) error) error {
 	return aggregate(errs)
 }
 
-// cleanup deletes this Service's groups that no port uses. From a group with backends of others it removes
-// its own.
+// cleanup deletes this Service's groups that no port uses. From a group with backends of others it removes its own.
 func (p *pass) cleanup(ctx context.Context, want, remote *balancer) error {
 	var gone groups
 	for _, g := range remote.groups {

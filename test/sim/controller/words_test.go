@@ -44,8 +44,7 @@ func as(r *rig, rules []rbacv1.PolicyRule) (user string) {
 	return user
 }
 
-// TestKubernetesRefuses tests a controller that may not write to the cluster, and the Events that report
-// that.
+// TestKubernetesRefuses tests a controller that may not write to the cluster, and the Events that report that.
 func TestKubernetesRefuses(t *testing.T) {
 	t.Run("finalizer", func(t *testing.T) {
 		t.Parallel()
@@ -151,8 +150,7 @@ func recorded(k *recorder) func(*rig) {
 	}
 }
 
-// TestOrderOfWrites checks the order of writes: finalizer, labels, status; on deletion labels, status,
-// finalizer.
+// TestOrderOfWrites checks the order of writes: finalizer, labels, status; on deletion labels, status, finalizer.
 func TestOrderOfWrites(t *testing.T) {
 	t.Parallel()
 	k := &recorder{}
@@ -184,8 +182,7 @@ func TestOrderOfWrites(t *testing.T) {
 	}
 }
 
-// TestStatusRetries checks that writing the status is tried three times before an Event reports the
-// failure.
+// TestStatusRetries checks that writing the status is tried three times before an Event reports the failure.
 func TestStatusRetries(t *testing.T) {
 	t.Run("set", func(t *testing.T) {
 		t.Parallel()
@@ -282,8 +279,8 @@ func TestRevivedEvent(t *testing.T) {
 	})
 }
 
-// TestSilentRetry tests a Pod without a network interface: its Service is retried with the back-off,
-// without an Event of a failure, until it has one.
+// TestSilentRetry tests a Pod without a network interface: its Service is retried with the back-off, without an Event
+// of a failure, until it has one.
 func TestSilentRetry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}, Status: "Creating"}}}, 0,
@@ -304,8 +301,7 @@ func TestSilentRetry(t *testing.T) {
 	}
 }
 
-// TestHashOfTheStart tests a change during a sync: the hash is that of the sync's start, and the change is
-// synced next.
+// TestHashOfTheStart tests a change during a sync: the hash is that of the sync's start, and the change is synced next.
 func TestHashOfTheStart(t *testing.T) {
 	t.Parallel()
 	k := &recorder{}
@@ -334,8 +330,7 @@ func TestHashOfTheStart(t *testing.T) {
 	}
 }
 
-// TestPublicRefused tests a cluster that forbids public load balancers: the Service is not retried before
-// it changes.
+// TestPublicRefused tests a cluster that forbids public load balancers: the Service is not retried before it changes.
 func TestPublicRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.NoPublic, r.opts.BackoffBase, r.opts.Speed = true, 0, 1000 })

@@ -27,8 +27,8 @@ func Usual(code string) (Failure, bool) {
 func UsualCodes() []string { return slices.Sorted(maps.Keys(usualErrors)) }
 
 // usualErrors are errors by code, with the texts of the API reference, including their misspellings:
-// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes and the common error
-// codes of CLB. The errors of an order for a load balancer are also gates of the account.
+// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes and the common error codes of CLB.
+// The errors of an order for a load balancer are also gates of the account.
 var usualErrors = func() map[string]Failure {
 	m := map[string]Failure{}
 	for line := range strings.SplitSeq(errorTexts, "\n") {

@@ -18,8 +18,8 @@ type Job struct {
 	finish func(*State)
 }
 
-// Job starts a job and returns its ID. The job ends with finish or, if it fails, undo; immediately if jobs
-// take no time.
+// Job starts a job and returns its ID. The job ends with finish or, if it fails, undo; immediately if jobs take no
+// time.
 func (q *Request) Job(finish, undo func(*State)) string {
 	s := q.State
 	j := &Job{ID: strings.ToLower(RequestID()), ends: q.Now.Add(time.Duration(s.Lag.Jobs)), failed: q.Doomed, finish: finish}
@@ -65,8 +65,8 @@ func (j *Job) Status() string {
 // Jobs returns all jobs by ID.
 func (s *State) Jobs() map[string]*Job { return s.jobs }
 
-// On makes a change of a product's state the end of a job. The change gets the state at that time, which
-// may have been replaced.
+// On makes a change of a product's state the end of a job. The change gets the state at that time, which may have been
+// replaced.
 func On[T any](do func(T)) func(*State) {
 	return func(s *State) { do(Part[T](s)) }
 }

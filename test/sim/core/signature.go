@@ -17,8 +17,8 @@ const ACS3 = "ACS3-HMAC-SHA256"
 // ACS3Signed are the headers that a signature has to cover.
 var ACS3Signed = []string{"host", "x-acs-action", "x-acs-content-sha256", "x-acs-date", "x-acs-signature-nonce", "x-acs-version"}
 
-// ACS3Text returns the text that is signed. The hash is computed from the body, not taken from its header,
-// so a modified body does not match.
+// ACS3Text returns the text that is signed. The hash is computed from the body, not taken from its header, so a
+// modified body does not match.
 func ACS3Text(r *http.Request, query url.Values, hash string, names []string) string {
 	var text strings.Builder
 	path := r.URL.EscapedPath()

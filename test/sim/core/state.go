@@ -164,8 +164,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A Caller is an access key. It may call the actions of its Allow list and of the policies of its role or
-// user.
+// A Caller is an access key. It may call the actions of its Allow list and of the policies of its role or user.
 type Caller struct {
 	Name        string    `json:"name,omitempty"` // default: the access key ID
 	AccessKeyID string    `json:"accessKeyId,omitempty"`

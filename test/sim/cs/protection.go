@@ -20,8 +20,7 @@ func protectionActions() map[string]*core.Action {
 	}
 }
 
-// protected returns the namespace of a kind of objects, and a function that names an object in
-// Cluster.Protected.
+// protected returns the namespace of a kind of objects, and a function that names an object in Cluster.Protected.
 func protected(kind, namespace string) (string, func(name string) string, *core.Failure) {
 	namespace = cmp.Or(namespace, "default")
 	switch kind {
@@ -33,8 +32,8 @@ func protected(kind, namespace string) (string, func(name string) string, *core.
 	return "", nil, core.Fail(http.StatusBadRequest, "InvalidParameter", "resource type %s is neither namespaces nor services", kind)
 }
 
-// describeProtection returns the protection of the named objects. Without names, it lists the protected
-// ones, because the namespaces of the cluster are not known here.
+// describeProtection returns the protection of the named objects. Without names, it lists the protected ones, because
+// the namespaces of the cluster are not known here.
 //
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
 func describeProtection(q *request) (any, *core.Failure) {

@@ -189,8 +189,8 @@ func eniResource(q *core.Request) string {
 	return "eni/" + cmp.Or(q.Params["NetworkInterfaceId"], "*")
 }
 
-// pageOrChunk answers with the requested part of list, in either notation of ECS: by page, or by token if
-// MaxResults is given.
+// pageOrChunk answers with the requested part of list, in either notation of ECS: by page, or by token if MaxResults is
+// given.
 func pageOrChunk[T any](q *request, list []T, most int, outer, inner string, show func(T) core.Reply) (any, *core.Failure) {
 	shown := func(part []T) core.Reply {
 		all := make([]core.Reply, 0, len(part))
@@ -247,8 +247,7 @@ func (e *ENI) show(s *State) core.Reply {
 	}
 }
 
-// describeENIs finds network interfaces. Private addresses repeat across VPCs, so several can have the same
-// one.
+// describeENIs finds network interfaces. Private addresses repeat across VPCs, so several can have the same one.
 func describeENIs(q *request) (any, *core.Failure) {
 	p := q.Params
 	ids, ips, ips6 := p.List("NetworkInterfaceId"), p.List("PrivateIpAddress"), p.List("Ipv6Address")

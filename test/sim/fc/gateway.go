@@ -15,8 +15,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Gateway is the gateway of Function Compute 3.0: InvokeFunction of its API, and signed HTTP triggers. It
-// is an http.Handler that verifies each signature; its zero value knows no caller.
+// A Gateway is the gateway of Function Compute 3.0: InvokeFunction of its API, and signed HTTP triggers. It is an
+// http.Handler that verifies each signature; its zero value knows no caller.
 //
 //   - https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction
 //   - https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers

@@ -26,8 +26,7 @@ var nlbNeeded = strings.Fields(`
 	UpdateLoadBalancerAddressTypeConfig UpdateLoadBalancerAttribute UpdateLoadBalancerProtection UpdateLoadBalancerZones
 	UpdateServerGroupAttribute UpdateServerGroupServersAttribute`)
 
-// controllersNLB returns the real controller's NLB client, configured for the simulated cloud as its
-// environment does.
+// controllersNLB returns the real controller's NLB client, configured for the simulated cloud as its environment does.
 func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 	t.Helper()
 	config := &openapi.Config{
@@ -60,8 +59,8 @@ func pointers[T any](all ...T) []*T {
 	return list
 }
 
-// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud
-// and the answers.
+// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud and the
+// answers.
 func TestControllersNLBClient(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b"})

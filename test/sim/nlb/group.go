@@ -164,8 +164,8 @@ func createServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// available starts a job that makes a group and its servers Available and deletes servers being removed. If
-// it fails, it deletes servers being added instead.
+// available starts a job that makes a group and its servers Available and deletes servers being removed. If it fails,
+// it deletes servers being added instead.
 func (q *request) available(id string) string {
 	without := func(status string) func(*State) {
 		return func(s *State) {

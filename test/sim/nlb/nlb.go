@@ -53,8 +53,7 @@ type NLBZone struct {
 	IPv6    string `json:"ipv6,omitempty"`
 }
 
-// The names of quotas of NLB:
-// https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
+// The names of quotas of NLB: https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
 const (
 	quotaNLBs            = "nlb_quota_loadbalancers_num"
 	quotaServers         = "nlb_quota_loadbalancer_noeci_servers_num"
@@ -77,8 +76,8 @@ func Quotas() []quotas.Quota {
 // Used returns how many resources count against a quota, if they are counted.
 func (s *State) Used(quota string) (int, bool) { return len(s.NLBs), quota == quotaNLBs }
 
-// Product is the network load balancer. A load balancer or listener with a job in progress accepts no
-// changes; [Lag] determines a job's duration.
+// Product is the network load balancer. A load balancer or listener with a job in progress accepts no changes; [Lag]
+// determines a job's duration.
 //
 // https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview
 func Product() *core.Product {
@@ -297,8 +296,8 @@ func (q *request) affordable() *core.Failure {
 	}
 }
 
-// addressType returns an address type as in answers. Requests may use lower case, as the controller does if
-// a Service names no type.
+// addressType returns an address type as in answers. Requests may use lower case, as the controller does if a Service
+// names no type.
 func addressType(s string) string {
 	for _, t := range []string{"Internet", "Intranet"} {
 		if strings.EqualFold(s, t) {
@@ -870,8 +869,8 @@ func listNLBTags(q *request) (any, *core.Failure) {
 	return q.tokenPage(shown, "TagResources")
 }
 
-// typedConfig returns further parameters of a listener or server group as in answers, with numbers and
-// booleans recognized by the suffix of their names.
+// typedConfig returns further parameters of a listener or server group as in answers, with numbers and booleans
+// recognized by the suffix of their names.
 func typedConfig(config map[string]string) core.Reply {
 	out := core.Reply{}
 	for k, v := range config {

@@ -15,8 +15,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Quota is a limit. One of the category FlowControl limits the calls of an action in a Period, and
-// further calls are throttled.
+// A Quota is a limit. One of the category FlowControl limits the calls of an action in a Period, and further calls are
+// throttled.
 type Quota struct {
 	Product    string        `json:"product,omitempty"`  // slb if empty
 	Code       string        `json:"code,omitempty"`     // opaque, such as q_hvnoqv
@@ -29,8 +29,7 @@ type Quota struct {
 	Period     core.Duration `json:"period,omitempty"` // of FlowControl; default a minute
 }
 
-// A QuotaApplication requests a higher quota. It is pending until Lag.Quotas has passed or Status is
-// edited.
+// A QuotaApplication requests a higher quota. It is pending until Lag.Quotas has passed or Status is edited.
 type QuotaApplication struct {
 	ID       string    `json:"id,omitempty"`
 	Product  string    `json:"product,omitempty"` // slb if empty
@@ -326,8 +325,7 @@ func getProductQuota(q *request) (any, *core.Failure) {
 	return core.Reply{"Quota": u.show(q.state)}, nil
 }
 
-// createQuotaApplication stores an application. The quota is unchanged until Lag.Quotas has passed or a
-// test edits it.
+// createQuotaApplication stores an application. The quota is unchanged until Lag.Quotas has passed or a test edits it.
 func createQuotaApplication(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	u := s.quotaOf(p["ProductCode"], p["QuotaActionCode"])

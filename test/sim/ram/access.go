@@ -116,8 +116,8 @@ func (s *State) policy(name string) *Policy {
 // Authorize returns an error unless RAM allows a request: it must be allowed and not denied.
 func (s *State) Authorize(q *core.Request) *core.Failure { return (&request{q, s}).authorize() }
 
-// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or ""
-// if it allows it.
+// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or "" if it allows
+// it.
 func (s *State) Verdict(q *core.Request, resource string) string {
 	return (&request{q, s}).verdict(resource)
 }

@@ -105,8 +105,8 @@ func TestRefusals(t *testing.T) {
 	simtest.Refused(t, err, "NoPermission", 403)
 }
 
-// TestHolder checks that an action with several RAM names is allowed by any of them, and that a holder has
-// only its document's rights.
+// TestHolder checks that an action with several RAM names is allowed by any of them, and that a holder has only its
+// document's rights.
 func TestHolder(t *testing.T) {
 	c := sim.New(t, nil)
 	id := c.Snapshot().Cluster.ID

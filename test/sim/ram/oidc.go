@@ -20,8 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// An OIDCProvider is an issuer of tokens that the account trusts, such as the API server of a cluster whose
-// Pods assume roles (RRSA).
+// An OIDCProvider is an issuer of tokens that the account trusts, such as the API server of a cluster whose Pods assume
+// roles (RRSA).
 type OIDCProvider struct {
 	Name      string   `json:"name,omitempty"`
 	Issuer    string   `json:"issuer,omitempty"`
@@ -136,8 +136,8 @@ func signedJWT(key string, parts []string) bool {
 	return false
 }
 
-// assumeRoleWithOIDC returns credentials of a role to the holder of a token of a provider that the role
-// trusts. It is the only unsigned action.
+// assumeRoleWithOIDC returns credentials of a role to the holder of a token of a provider that the role trusts. It is
+// the only unsigned action.
 func assumeRoleWithOIDC(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	prefix := "acs:ram::" + s.AccountID + ":oidc-provider/"

@@ -64,8 +64,7 @@ func assumeRole(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// session creates a caller with a role and an expiring token. A policy in the request limits the role's
-// rights.
+// session creates a caller with a role and an expiring token. A policy in the request limits the role's rights.
 func (q *request) session(role *Role) (core.Reply, *core.Failure) {
 	s := q.state
 	seconds, bad := q.Params.Number("DurationSeconds", 900, 43200, 3600)

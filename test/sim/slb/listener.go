@@ -71,8 +71,8 @@ var configured = []string{
 	"ClientToken", "RegionId",
 }
 
-// bounds are the ranges of numbers in a listener's configuration. -520 means the backend's port, which the
-// controller sends:
+// bounds are the ranges of numbers in a listener's configuration. -520 means the backend's port, which the controller
+// sends:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
 var bounds = map[string][2]int{
 	"HealthyThreshold": {2, 10}, "UnhealthyThreshold": {2, 10}, "HealthCheckInterval": {1, 50}, "HealthCheckTimeout": {1, 300},

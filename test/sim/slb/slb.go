@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/quotas"
 )
 
-// The names of quotas:
-// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
+// The names of quotas: https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
 const (
 	quotaCLBs         = "slb_quota_instances_num"
 	quotaListeners    = "slb_quota_listeners_num"
@@ -104,8 +103,8 @@ func Product() *core.Product {
 	return p
 }
 
-// loadBalancerResource returns the RAM resource of a request's load balancer, named by its own ID or by
-// that of a vServer group.
+// loadBalancerResource returns the RAM resource of a request's load balancer, named by its own ID or by that of a
+// vServer group.
 func loadBalancerResource(q *core.Request) string {
 	id := q.Params["LoadBalancerId"]
 	if g := q.Params["VServerGroupId"]; id == "" && g != "" {
@@ -313,8 +312,8 @@ var loadBalancerFilters = []struct {
 	{"MasterZoneId", false, func(lb *LoadBalancer) string { return lb.MasterZone }},
 }
 
-// wanted returns a function for the list filters, except tags. It skips absent filters, because there may
-// be many load balancers.
+// wanted returns a function for the list filters, except tags. It skips absent filters, because there may be many load
+// balancers.
 func wanted(p core.Params) func(*LoadBalancer) bool {
 	var asked []func(*LoadBalancer) bool
 	for _, f := range loadBalancerFilters {
@@ -515,8 +514,7 @@ func modifyInternetSpec(q *request) (any, *core.Failure) {
 	})
 }
 
-// modifyPayType turns an internet load balancer that is billed by use into a subscription, once the order
-// is paid.
+// modifyPayType turns an internet load balancer that is billed by use into a subscription, once the order is paid.
 func modifyPayType(q *request) (any, *core.Failure) {
 	lb, bad := q.loadBalancer()
 	if bad != nil {

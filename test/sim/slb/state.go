@@ -145,8 +145,7 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(s.fillLoadBalancers(w.LoadBalancers), s.fillACLs(w.ACLs), certificates)
 }
 
-// Settle sets defaults of added objects after an edit and indexes them. A load balancer without an address
-// gets one.
+// Settle sets defaults of added objects after an edit and indexes them. A load balancer without an address gets one.
 func (s *State) Settle() {
 	clear(s.groups)
 	for _, lb := range s.LoadBalancers {
@@ -313,8 +312,8 @@ func (lb *LoadBalancer) vgroup(id string) *VGroup {
 	return nil
 }
 
-// address takes an address for a load balancer, of its vSwitch or a public one, and reports false if all
-// are taken. It does not change VSwitch.Free.
+// address takes an address for a load balancer, of its vSwitch or a public one, and reports false if all are taken. It
+// does not change VSwitch.Free.
 func (s *State) address(lb *LoadBalancer) (string, bool) {
 	switch {
 	case lb.IPVersion == "ipv6":

@@ -118,8 +118,8 @@ func (q *request) runs(b Backend) *core.Failure {
 	return nil
 }
 
-// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error
-// for that is not documented.
+// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is
+// not documented.
 func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	most := q.state.quotas.Limit(quotaAttached, math.MaxInt)
 	if len(q.state.LoadBalancers) <= most {
@@ -139,8 +139,8 @@ func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	return false
 }
 
-// home returns the VPC required of a load balancer's backends: its own, or for an internet load balancer,
-// which has none, that of its existing backends.
+// home returns the VPC required of a load balancer's backends: its own, or for an internet load balancer, which has
+// none, that of its existing backends.
 func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC

@@ -1,5 +1,4 @@
-// Package vpc simulates the network: VPCs, vSwitches and their addresses, zones, route tables and elastic
-// addresses.
+// Package vpc simulates the network: VPCs, vSwitches and their addresses, zones, route tables and elastic addresses.
 package vpc
 
 import (

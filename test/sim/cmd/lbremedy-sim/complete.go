@@ -30,8 +30,8 @@ func (p *program) asking(cmd *cobra.Command) *client {
 	return c
 }
 
-// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally
-// followed by fields.
+// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally followed by
+// fields.
 func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp

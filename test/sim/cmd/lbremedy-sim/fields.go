@@ -84,15 +84,13 @@ func fieldNames(t reflect.Type) []string {
 	return names
 }
 
-// An assignment is a field and its new value, written as account.arrearage=true, or tags[a.b]=c if a name
-// has dots.
+// An assignment is a field and its new value, written as account.arrearage=true, or tags[a.b]=c if a name has dots.
 type assignment struct {
 	path  []string
 	value any // nil removes
 }
 
-// assign parses an assignment to an object of a type. The type decides whether the value is plain text or
-// YAML.
+// assign parses an assignment to an object of a type. The type decides whether the value is plain text or YAML.
 func assign(t reflect.Type, text string) (assignment, error) {
 	name, raw, ok := cutAssignment(text)
 	if !ok || name == "" {

@@ -1,9 +1,9 @@
-// Lbremedy-sim runs the simulated cloud, and a controller if it has a cluster, for a person who wants to
-// break things by hand, watch, and repair them.
+// Lbremedy-sim runs the simulated cloud, and a controller if it has a cluster, for a person who wants to break things
+// by hand, watch, and repair them.
 //
-// "lbremedy-sim up" is the cloud: it listens on loopback until it is stopped. All other commands use its
-// admin API. They find its address in a state directory, or in the environment that up prints. Commands
-// print data to standard output as a table, JSON or YAML, and messages to standard error.
+// "lbremedy-sim up" is the cloud: it listens on loopback until it is stopped. All other commands use its admin API.
+// They find its address in a state directory, or in the environment that up prints. Commands print data to standard
+// output as a table, JSON or YAML, and messages to standard error.
 package main
 
 import (

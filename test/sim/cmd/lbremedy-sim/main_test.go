@@ -421,8 +421,8 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit
-// code, and no change.
+// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit code, and no
+// change.
 func TestMistakes(t *testing.T) {
 	p := somebody(t)
 	bad := p.write("bad.yaml", "nothing: true\n")
@@ -622,8 +622,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestController breaks the cloud by hand, waits for the controller's failure, repairs it, and waits for
-// the load balancer.
+// TestController breaks the cloud by hand, waits for the controller's failure, repairs it, and waits for the load
+// balancer.
 func TestController(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	c := cluster.Join(t)

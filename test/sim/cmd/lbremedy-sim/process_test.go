@@ -84,8 +84,8 @@ func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	return r.ProcessState.ExitCode(), time.Since(began)
 }
 
-// TestReadyAtOnce checks that the program starts within 100 ms. Because other programs run, the fastest of
-// several attempts counts, and otherwise its processor time, which includes more than the start.
+// TestReadyAtOnce checks that the program starts within 100 ms. Because other programs run, the fastest of several
+// attempts counts, and otherwise its processor time, which includes more than the start.
 func TestReadyAtOnce(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	best, work := time.Hour, time.Hour

@@ -50,8 +50,8 @@ func (p *program) recordFile() (string, error) {
 	return filepath.Join(dir, p.name+".json"), err
 }
 
-// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and
-// overwrites the record of a killed one.
+// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and overwrites
+// the record of a killed one.
 func (p *program) claim() (write func(record) error, release func(), err error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -93,8 +93,7 @@ func (p *program) claim() (write func(record) error, release func(), err error) 
 // errNone means that no simulation runs.
 var errNone = errors.New("no simulation")
 
-// find returns the simulation of the flags and the environment. A record adds details if it has the same
-// address.
+// find returns the simulation of the flags and the environment. A record adds details if it has the same address.
 func (p *program) find() (record, error) {
 	if p.server == "" {
 		return p.recorded()

@@ -21,8 +21,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// columns are the fields, besides the ID, that ls shows of a kind. For other kinds it shows all fields that
-// are not lists.
+// columns are the fields, besides the ID, that ls shows of a kind. For other kinds it shows all fields that are not
+// lists.
 var columns = map[string][]string{
 	"vpcs":          {"name", "cidr"},
 	"vswitches":     {"vpc", "zone", "cidr", "free"},

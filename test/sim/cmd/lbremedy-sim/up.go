@@ -142,8 +142,8 @@ func (u *upRun) run(ctx context.Context) error {
 	return controller.Play(ctx, o)
 }
 
-// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently.
-// It returns nil if no kubeconfig exists.
+// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently. It returns
+// nil if no kubeconfig exists.
 func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
