@@ -20,7 +20,7 @@ import (
 var doc string
 
 // Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and keeps cordoned nodes as backends if
-// there are no others.
+// no others exist.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,

@@ -38,7 +38,7 @@ func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 		plan.Finding = say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
 			And("What it needs is therefore unknown.")
 		plan.Ask = check.And("Add that action to a policy of the RAM role under which the controller runs.")
-	default: // there is no role
+	default: // without a role
 		plan.Finding = say.F("The cluster names no RAM role of its masters.")
 		plan.Ask = say.F("Find out under which RAM role CCM %s runs.", f.Version).Then(check).And("Allow that action to the role.")
 	}

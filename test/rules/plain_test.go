@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// plainRooms are the folders that plain checks, as patterns of matches. The list grows until
-// it covers the whole tree; then delete it.
-var plainRooms = []string{"test/..."}
+// plainRooms are the files that plain checks, as patterns of matches: all rooms that are finished, of classes not yet
+// the pages, and not the doctor. The list grows until it covers the whole tree; then delete it.
+var plainRooms = []string{"test/...", "functions/*.go", "functions/[^d]*/*.go", "functions/de*/*.go"}
 
 // plainExceptions are the sentences that plain accepts, by file.
 var plainExceptions = map[string][]string{}
@@ -19,11 +19,13 @@ var (
 	// sentenceEnd finds where a sentence ends and another part of the text begins.
 	sentenceEnd = regexp.MustCompile(`[.:;!?][)"”*]*\s+`)
 	// headless finds a statement whose subject is a clause without a noun: "Who reads this knows".
-	headless = regexp.MustCompile(`^[(*_]*(?:Who|What|Whoever|Whatever)\b`)
+	headless = regexp.MustCompile(`^\(?(?:Who|What|Whoever|Whatever)\b`)
 	// denied finds a verb whose complement is negated: "it is `no` page".
 	denied = regexp.MustCompile(`\b(?:is|are|was|were) (?:no|none)\b(?:[ -]\w+)?`)
 	// comparison finds the matches of denied that are plain: "is no longer", "is no more than".
 	comparison = regexp.MustCompile(` no (?:longer|more|less|later|earlier|larger|smaller)$`)
+	// codeSpan finds code and quotations of others in a page.
+	codeSpan = regexp.MustCompile("`[^`]*`")
 	// soThatNot finds a purpose that is put as a negation.
 	soThatNot = regexp.MustCompile(`\bso that\b[^.:;]*\b(?:not|never|nothing|nobody)\b`)
 )
@@ -33,7 +35,7 @@ var (
 func plain(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
-		if !matches(f.dir(), plainRooms...) {
+		if !matches(f.name, plainRooms...) {
 			continue
 		}
 		for _, p := range paragraphs(tr, f) {
@@ -53,6 +55,7 @@ type fault struct{ text, instead string }
 // notPlain returns the faults of a paragraph.
 func notPlain(text string) []fault {
 	var out []fault
+	text = codeSpan.ReplaceAllString(text, "``")
 	rest := text
 	for rest != "" {
 		s, end := rest, ""

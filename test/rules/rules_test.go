@@ -230,7 +230,8 @@ func TestRules(t *testing.T) {
 			want: []string{`x.go:2: "Who does not is"`, `x.go:2: "is no way"`, `x.go:4: "What is left`, `x.go:5: "so that a stop does not"`,
 				`x.go:5: "Whoever waits gets it`, `x.go:5: "are none"`}},
 		{name: "a plain page", rule: plain, file: "test/rules/a.md",
-			text: "# What it is for\n\n| What | Who |\n|---|---|\n| What you see | x |\n\n```\nWho is no word\n```\n\nIs it? What is it for, and why?\n"},
+			text: "# What it is for\n\n| What | Who |\n|---|---|\n| What you see | x |\n\n```\nWho is no word\n```\n\n" +
+				"**What you see.** `There are no nodes` is an error. Is it? What is it for, and why?\n"},
 		{name: "a page not plain", rule: plain, file: "test/rules/a.md", text: "# A\n\nIt is\nno page.\n\n- Who reads. What\n  helps.\n| a | b is none |\n",
 			want: []string{`a.md:3: "is no page"`, `a.md:6: "Who reads"`, `a.md:6: "What helps`, `a.md:8: "is none"`}},
 		{name: "a page in translation", rule: plain, file: "test/rules/a.zh.md", text: "Who reads.\n"},

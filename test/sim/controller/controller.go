@@ -2,9 +2,8 @@
 // against the simulated cloud, and leaves the Events, labels, finalizers and status of the real one. [Run] plays
 // v2.14.0 by default, faithful wherever it affects failures: triggers, hash, search for and reuse of a load balancer,
 // calls and their order, texts of Events, back-off. Code names the release since which behaviour differs. Facts are
-// from the public source and recorded runs of v2.14.0. Odd behaviour is kept: an error in one port's backends appears
-// only when its listener finds no group, an error in reading a group's backends is ignored, and nothing is cleaned up
-// after an error.
+// from the public source and recorded runs of v2.14.0. Oddities are kept: an error in one port's backends appears only
+// when its listener finds no group, errors in reading a group's backends are ignored, and no error is cleaned up.
 //
 // Begin with trigger.go (what queues a Service), loop.go (its turn) and clb.go (its sync), with loadbalancer.go,
 // vgroups.go, listeners.go and message.go. sequence.go has releases before v2.12.0, first.go the first generation
