@@ -112,7 +112,6 @@ type rig struct {
 	rows []row
 }
 
-// A row is one line of the table.
 type row struct {
 	part, what, unit string
 	got, goal        float64
@@ -147,7 +146,6 @@ func (r *rig) note(b *testing.B, what, unit string, got float64) {
 	r.report(b, what, unit, got, 0, 0)
 }
 
-// print prints the table of all figures.
 func (r *rig) print() {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tfigure\tmeasured\tgoal\tof the goal\tmet")
@@ -218,7 +216,6 @@ func (r *rig) client(b *testing.B) *kubernetes.Client {
 	return client
 }
 
-// namespace creates a namespace with a unique name.
 func (r *rig) namespace(b *testing.B, name string) string {
 	b.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + strings.ToLower(rand.Text()[:6])}}
@@ -236,7 +233,6 @@ func (r *rig) program(b *testing.B, folder string) string {
 	return filepath.Join(r.dir, "programs", filepath.Base(folder))
 }
 
-// build builds the programs that this run has not built yet.
 func (r *rig) build(b *testing.B, folders ...string) {
 	b.Helper()
 	folders = slices.DeleteFunc(slices.Clone(folders), func(f string) bool { return r.built[filepath.Base(f)] })
@@ -272,7 +268,6 @@ func (r *rig) functions(b *testing.B) []string {
 	return found
 }
 
-// classes returns the IDs of all classes.
 func classes() []string {
 	ids := make([]string, len(functions.All))
 	for i, r := range functions.All {
@@ -281,7 +276,6 @@ func classes() []string {
 	return ids
 }
 
-// A nats is a NATS server in a process of its own.
 type nats struct {
 	url, token string
 	process    *process // nil: part of "lbremedy up"
@@ -327,7 +321,6 @@ func (r *rig) nats(b *testing.B) *nats {
 	return r.bus
 }
 
-// connect connects to the server until the benchmark ends.
 func (n *nats) connect(b *testing.B) *stream.Stream {
 	b.Helper()
 	s, err := stream.Connect(b.Context(), stream.Config{URL: n.url, Token: n.token})
@@ -444,7 +437,6 @@ func alike(goroutines, n int, do func(int) error) error {
 	return errors.Join(all...)
 }
 
-// uids returns n unique UIDs.
 func uids(n int) []string {
 	run := make([]byte, 4)
 	rand.Read(run)
@@ -455,7 +447,6 @@ func uids(n int) []string {
 	return ids
 }
 
-// quantile returns a quantile of the values, which it sorts.
 func quantile[T cmp.Ordered](values []T, part float64) T {
 	slices.Sort(values)
 	return values[min(int(part*float64(len(values))), len(values)-1)]

@@ -140,7 +140,6 @@ func (d *disk) run(b *testing.B, exporter bool) *process {
 	return p
 }
 
-// exporter starts the exporter program.
 func (r *rig) exporter(b *testing.B) *process {
 	b.Helper()
 	n := r.nats(b)

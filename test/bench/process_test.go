@@ -44,7 +44,6 @@ func play(role string) {
 	}
 }
 
-// natsMain runs a NATS server and prints its address.
 func natsMain(ctx context.Context) error {
 	server, err := embedded.Start(embedded.Options{Dir: os.Getenv("LBREMEDY_BENCH_DIR"), Port: -1, Token: os.Getenv("LBREMEDY_NATS_TOKEN"), Sync: true})
 	if err != nil {
@@ -80,7 +79,6 @@ func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) erro
 	})
 }
 
-// publishMain publishes each Event when it arrives.
 func publishMain(ctx context.Context) error {
 	nc, err := natsgo.Connect(os.Getenv("LBREMEDY_NATS"), natsgo.Token(os.Getenv("LBREMEDY_NATS_TOKEN")))
 	if err != nil {
@@ -169,7 +167,6 @@ func begin(b *testing.B, file string, env ...string) *process {
 	return start(b, exec.Command(file), env)
 }
 
-// guarded starts a program until the benchmark ends.
 func guarded(b *testing.B, file string, env []string, args ...string) *process {
 	b.Helper()
 	p := start(b, exec.Command(os.Args[0], append([]string{file}, args...)...), append(env, roleVariable+"=guard"))
@@ -215,7 +212,6 @@ func start(b *testing.B, cmd *exec.Cmd, env []string) *process {
 	return p
 }
 
-// line returns the next line of output.
 func (p *process) line() (string, error) {
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -257,7 +253,6 @@ func (p *process) memory(b *testing.B, line string) float64 {
 	return kib * 1024 / 1e6
 }
 
-// cpu returns the processor time so far.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))

@@ -112,7 +112,6 @@ func (r *rig) memory(b *testing.B) {
 	r.note(b, "passing by", "events/s", rate)
 }
 
-// size measures the function programs as built for release.
 func (r *rig) size(b *testing.B) {
 	largest, zipped := 0.0, 0.0
 	all := r.functions(b)
@@ -155,7 +154,6 @@ func pack(file string) (int64, error) {
 	return int64(n), z.Close()
 }
 
-// A counter counts what is written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {

@@ -252,7 +252,6 @@ func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	return seen
 }
 
-// A sink receives tickets.
 type sink struct {
 	policy, env string
 
@@ -261,7 +260,6 @@ type sink struct {
 	sent    int
 }
 
-// newSink returns one, with the policy that names it.
 func newSink(b *testing.B) *sink {
 	b.Helper()
 	d := &sink{env: "SINK_KEY=whsec_" + strings.Repeat("A", 32), failing: map[string]int{}}
@@ -287,7 +285,6 @@ func newSink(b *testing.B) *sink {
 	return d
 }
 
-// wait waits for a ticket with n failing Services.
 func (d *sink) wait(b *testing.B, n int) {
 	b.Helper()
 	await(b, 5*time.Minute, func() error {

@@ -26,7 +26,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// An up is "lbremedy up" on a testbed, with its stream.
 type up struct {
 	*nats
 	testbed *testbed.Testbed

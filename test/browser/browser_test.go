@@ -17,7 +17,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// look starts a browser and a world.
 func look(t testing.TB, kind string) (*Browser, *World) {
 	t.Helper()
 	b, end, err := Open(t.Context())
@@ -33,7 +32,6 @@ func look(t testing.TB, kind string) (*Browser, *World) {
 	return b, w
 }
 
-// A tab is a browser tab with its errors.
 type tab struct {
 	context.Context
 	t    testing.TB
@@ -104,7 +102,6 @@ func (x *tab) has(what chromedp.CSS) {
 	}
 }
 
-// eval evaluates an expression on the page.
 func eval[T any](x *tab, expression string) T {
 	x.t.Helper()
 	v, err := chromedp.Run(x.Context, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -170,7 +167,6 @@ func order(t testing.TB, w *World, what string) string {
 	return answer
 }
 
-// css is a selector.
 func css(s string) chromedp.CSS { return chromedp.CSS(s) }
 
 // TestConsole checks the pages of the demonstration's world.

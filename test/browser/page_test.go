@@ -71,7 +71,6 @@ const cut = `[...document.querySelectorAll("body *")].filter(e => {
 		/hidden|clip/.test(s.overflowY) && e.scrollHeight > e.clientHeight + 1);
 }).map(e => e.outerHTML.slice(0, 200))`
 
-// broken finds the buttons that break a word.
 const broken = `[...document.querySelectorAll("button")].filter(b => [...b.childNodes].some(n => {
 	if (n.nodeType !== Node.TEXT_NODE || /\S\s+\S/.test(n.data)) return false;
 	const r = document.createRange();

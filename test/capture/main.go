@@ -119,7 +119,6 @@ func run(ctx context.Context, program, folder string) error {
 	return os.WriteFile(filepath.Join(folder, "terminal.txt"), session, 0o644)
 }
 
-// free returns an unused loopback address.
 func free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,7 +128,6 @@ func free() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// inject breaks the Services one by one.
 func inject(ctx context.Context, tb *testbed.Testbed, fixtures []testbed.Fixture) error {
 	pause := func(d time.Duration) error {
 		select {

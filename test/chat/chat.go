@@ -77,7 +77,6 @@ type fault struct {
 	body   string
 }
 
-// serve serves calls until the test ends.
 func (p *platform) serve(t testing.TB, calls http.Handler, cut func()) {
 	p.TB, p.tokens, p.ticket, p.opened = t, map[string]bool{}, map[string]bool{}, make(chan struct{}, 100)
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +141,6 @@ func (p *platform) number() string {
 	return fmt.Sprintf("delivery-%d", p.count)
 }
 
-// A transcript is what a group saw and did.
 type transcript struct {
 	text sync.Mutex
 	log  strings.Builder
@@ -162,7 +160,6 @@ func (t *transcript) Transcript() string {
 	return t.log.String()
 }
 
-// shown adds a message to the transcript.
 func (t *transcript) shown(n int, doing, title, text string, said, buttons []string) {
 	t.Say("\n--- message %d %s ---\n%s\n\n%s", n+1, doing, title, text)
 	if len(said) > 0 {

@@ -204,7 +204,6 @@ func (s scenario) recorded(o outcome) outcome {
 	return o
 }
 
-// A run is a running scenario.
 type run struct {
 	*testing.T
 	ns    string
@@ -476,7 +475,6 @@ func (p *run) calm(tell func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// saw waits for an Event.
 func (p *run) saw(line string) {
 	p.Helper()
 	p.wait(line, func() bool { return slices.Contains(p.lines(p.marks()), line) })
@@ -736,7 +734,6 @@ func (p *run) namedPods(port string, ips ...string) {
 	}
 }
 
-// patch changes the Service.
 func (p *run) patch(format string, args ...any) {
 	p.Helper()
 	change := fmt.Appendf(nil, format, args...)
@@ -821,7 +818,6 @@ func (p *run) delete() {
 	}
 }
 
-// remove deletes the Service and its finalizers.
 func (p *run) remove() {
 	services := p.kube.CoreV1().Services(p.ns)
 	_, _ = services.Patch(context.Background(), svcName, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})

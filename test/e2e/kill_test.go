@@ -118,7 +118,6 @@ func setUp(t *testing.T, url, token string) *stream.Stream {
 	return s
 }
 
-// await calls ok a few times a second until it returns nil.
 func await(t *testing.T, limit time.Duration, ok func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -121,7 +121,6 @@ func (w *world) own() []string {
 	return []string{"ALIBABA_CLOUD_ACCESS_KEY_ID=" + w.key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + w.key.Secret}
 }
 
-// remedyOf returns the remedy of a class.
 func remedyOf(t *testing.T, class string) *remedy.Remedy {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == class })
@@ -157,7 +156,6 @@ func (w *world) about(t *testing.T, class string) hand.About {
 	}
 }
 
-// looks requests a plan from the hand.
 func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	t.Helper()
 	a, err := h.Look(t.Context(), hand.LookRequest{About: w.about(t, h.Class.Class), For: hand.Diagnose})
@@ -276,7 +274,6 @@ func (g *gate) cut() {
 	g.live = nil
 }
 
-// A function is a running program.
 type function struct {
 	*exec.Cmd
 	url string // empty with the Go runtime
@@ -307,7 +304,7 @@ func (f *function) log() string {
 	return f.text.String()
 }
 
-// logged waits until the log has exactly n matches of the pattern, or more.
+// logged waits until the log has at least n matches of the pattern.
 func (f *function) logged(t *testing.T, pattern string, n int) {
 	t.Helper()
 	find := regexp.MustCompile(pattern)
@@ -329,7 +326,6 @@ func (w *world) start(t *testing.T, env ...string) *function {
 	return w.startOf(t, class, env...)
 }
 
-// startOf starts the program of a class.
 func (w *world) startOf(t *testing.T, class string, env ...string) *function {
 	t.Helper()
 	dir, err := programs()

@@ -143,7 +143,6 @@ func (l *logs) read() error {
 // reasons are the reasons of the controller's Events about failed syncs.
 var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "FailedAddFinalizer"}
 
-// successes are those about successful syncs.
 var successes = []string{"EnsuredLoadBalancer"}
 
 // hear records the controller's Events. Lines are in order.
@@ -170,7 +169,6 @@ func (l *logs) hear(a audited) {
 	l.said = append(l.said, f)
 }
 
-// failures returns the controller's reports about these Services.
 func (l *logs) failures(uids map[string]bool) []failure {
 	out := slices.DeleteFunc(slices.Clone(l.said), func(f failure) bool { return !uids[f.UID] })
 	slices.SortStableFunc(out, func(a, b failure) int { return a.At.Compare(b.At) })

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A kind is a kind of fault.
 type kind struct {
 	name        string
 	least, most time.Duration // duration
@@ -27,7 +26,6 @@ type kind struct {
 	long   bool // too long for the short form
 }
 
-// kinds are all kinds of faults, in the order of the table.
 var kinds = []kind{
 	{name: "kill a part", strike: kill("exporter", "worker", "function")},
 	{name: "kill a node of NATS", strike: kill("nats")},
@@ -186,7 +184,6 @@ func twice(_ context.Context, w *world, r *rand.Rand) (string, func(context.Cont
 	return p.Name, func(context.Context) error { through(p.proxies["cloud"], pass); return nil }, nil
 }
 
-// process sends a process of the cluster a signal.
 func (w *world) process(name string, s syscall.Signal) error {
 	text, err := os.ReadFile(filepath.Join(w.cluster.Dir(), name+".pid"))
 	if err != nil {
@@ -265,7 +262,6 @@ func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 	return "the exporter's watch", nil, w.cluster.Forget(ctx)
 }
 
-// answers adds a fault to the cloud calls of all parts.
 func answers(f sim.Fault) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, "worker", "function")
@@ -276,7 +272,6 @@ func answers(f sim.Fault) strike {
 	}
 }
 
-// clockStep shifts the clock of a part, and back.
 func clockStep(by time.Duration) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, "worker", "function")
@@ -323,7 +318,6 @@ func (w *world) lose(s span) {
 	w.lost = append(w.lost, s)
 }
 
-// pause stops all writes.
 func pause(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	resume, err := w.pause(ctx, w.bed.ID)
 	return "all", resume, err

@@ -28,7 +28,6 @@ const (
 	recovery = 5 * time.Second // target of that time, besides the backlog
 )
 
-// A blow is one fault of a history.
 type blow struct {
 	kind  kind
 	at    time.Duration // after the first failure
@@ -93,7 +92,6 @@ func (h *history) String() string {
 	return b.String()
 }
 
-// uid returns the UID of a Service.
 func (w *world) uid(ctx context.Context, service string) (uid string, err error) {
 	err = insist(ctx, func() error {
 		svc, err := w.cluster.Client().CoreV1().Services(w.bed.Namespace).Get(ctx, service, metav1.GetOptions{})

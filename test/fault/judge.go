@@ -12,7 +12,6 @@ import (
 // begun is how long after a pause a write may still arrive, if it began before.
 const begun = time.Second
 
-// A verdict is the judge's result for a history.
 type verdict struct {
 	Wrong   []string // violations, one sentence each
 	Open    []string // open failures, each with a reason
@@ -90,7 +89,6 @@ func (e evidence) lost(w write) bool {
 
 const clockTime = "15:04:05.000"
 
-// outcome judges the result of a Service.
 func (e evidence) outcome(s witness, v *verdict, wrong func(string, ...any)) {
 	if !slices.ContainsFunc(e.Failures, func(f failure) bool { return f.UID == s.UID && !f.Over }) {
 		wrong("%s: the history is none: the controller has reported no failure", s.Name)

@@ -57,7 +57,6 @@ func number(env func(string) string, name string, otherwise uint64) (uint64, err
 	return n, nil
 }
 
-// run plays histories until the time is over.
 func run(ctx context.Context, env func(string) string, out io.Writer) (code int, err error) {
 	var minutes, seed, most uint64
 	for _, one := range []struct {
@@ -131,7 +130,6 @@ func (w *world) can() []kind {
 
 func (x blow) said() string { return x.kind.name + " (" + cmp.Or(x.hit, "nothing") + ")" }
 
-// A tally counts histories and their results.
 type tally struct {
 	histories, wrong, services, settled, open, writes, undone int
 	hits                                                      map[string]int // by kind
@@ -158,7 +156,6 @@ func (t *tally) count(h *history, v verdict) {
 	}
 }
 
-// print prints the table.
 func (t *tally) print(out io.Writer) {
 	if t.histories == 0 {
 		return

@@ -131,7 +131,6 @@ func (p *part) signal(s syscall.Signal) error {
 	return nil
 }
 
-// skew shifts the part's clock by d.
 func (p *part) skew(d time.Duration) error {
 	file := filepath.Join(p.Dir, clock)
 	if err := os.WriteFile(file+".new", []byte(d.String()), 0o600); err != nil {
@@ -153,7 +152,6 @@ func (p *part) end() {
 	_ = p.log.Close()
 }
 
-// tail returns the last lines of the part's log.
 func (p *part) tail() string {
 	text, err := os.ReadFile(filepath.Join(p.Dir, "log"))
 	if errors.Is(err, fs.ErrNotExist) {

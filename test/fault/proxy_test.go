@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// echo starts a server that returns each line.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +32,6 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A caller is a client of a proxy.
 type caller struct {
 	*testing.T
 	net.Conn

@@ -100,7 +100,6 @@ func natsMain(ctx context.Context, a assignment) error {
 
 func logger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
-// config returns the part's connections.
 func (a assignment) config() host.Config {
 	return host.Config{
 		Config: connect.Config{

@@ -183,7 +183,6 @@ func (w *world) keep(a assignment) error {
 	return nil
 }
 
-// of returns the parts of a role.
 func (w *world) of(role string) []*part {
 	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.Role != role })
 }

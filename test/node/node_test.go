@@ -50,7 +50,6 @@ func installed(t *testing.T) *node {
 	return n
 }
 
-// must returns a value, or fails on an error.
 func must[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -61,7 +60,6 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
@@ -71,13 +69,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// pods returns the number of Pods.
 func (n *node) pods(t *testing.T) int {
 	t.Helper()
 	return len(must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}))(t).Items)
 }
 
-// pod returns the only Pod of the release.
 func (n *node) pod(t *testing.T) corev1.Pod {
 	t.Helper()
 	pods := must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=up"}))(t)

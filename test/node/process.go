@@ -34,7 +34,6 @@ func (n *node) process(ctx context.Context) (int, error) {
 	}
 }
 
-// A proc is a process of the node.
 type proc struct {
 	pid      int
 	name     string
@@ -73,7 +72,6 @@ func processes() ([]proc, error) {
 	return all, nil
 }
 
-// footprint prints the programs' memory.
 func footprint(s *screen) error {
 	all, err := processes()
 	if err != nil {

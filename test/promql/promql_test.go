@@ -29,7 +29,6 @@ const folder = "../../infra/observability/"
 
 var language = parser.NewParser(parser.Options{})
 
-// A rule is an alert rule, as Prometheus reads it.
 type rule struct {
 	Alert, Expr         string
 	For                 string
@@ -64,7 +63,6 @@ func rules(t *testing.T) []rule {
 	return file.Groups[0].Rules
 }
 
-// A metric is a line of the catalogue.
 type metric struct {
 	kind   string
 	labels []string
@@ -346,7 +344,6 @@ func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 
 type found []storage.Series
 
-// A sample is one value of a series.
 type sample struct {
 	minute int
 	value  float64

@@ -34,7 +34,6 @@ const (
 	passphrase = "correct horse battery"
 )
 
-// run runs a program and returns its output.
 func run(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)

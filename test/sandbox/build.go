@@ -68,7 +68,6 @@ var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs:
 	kubernetes("kubectl", "about 1 CPU-minute, once"),
 }}
 
-// kubernetes returns a program of Kubernetes.
 func kubernetes(name, effort string) program {
 	return program{name: name, module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, effort: effort, ldflags: kubernetesVersion}
 }
@@ -181,7 +180,6 @@ func (s set) key() string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// names returns the file names of a cache entry.
 func (s set) names() []string {
 	var all []string
 	for _, p := range s.programs {
@@ -411,7 +409,6 @@ func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, pr
 	}
 }
 
-// tail returns the last lines of a log.
 func tail(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return "\t" + strings.Join(lines[max(0, len(lines)-20):], "\n\t")

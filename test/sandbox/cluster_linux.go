@@ -80,7 +80,6 @@ func (c *nodeCluster) file(name string) string { return filepath.Join(c.data, na
 
 func (c *nodeCluster) socket() string { return c.file("containerd.sock") }
 
-// write writes a file of the cluster.
 func (c *nodeCluster) write(name string, data []byte) error {
 	file := c.file(name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o600)); err != nil {
@@ -216,7 +215,6 @@ func (c *nodeCluster) admin() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.id.pool, Certificates: []tls.Certificate{c.id.admin}}}}
 }
 
-// startNode starts the kubelet and kube-proxy.
 func (c *nodeCluster) startNode() error {
 	type object = map[string]any
 	if err := c.write("resolv.conf", []byte("nameserver "+nodeAddress+"\n")); err != nil {

@@ -66,7 +66,6 @@ func main() {
 	os.Exit(code)
 }
 
-// command runs the command in args and returns its exit code.
 func command(ctx context.Context, args []string) (int, error) {
 	name := "help"
 	if len(args) > 0 {
@@ -251,7 +250,6 @@ func startOther(opts *options) (*other, error) {
 	return o, nil
 }
 
-// ready waits until the server is ready.
 func (o *other) ready() error {
 	line, err := o.out.ReadBytes('\n')
 	if err != nil {
@@ -263,7 +261,6 @@ func (o *other) ready() error {
 	return nil
 }
 
-// stop ends the server and waits.
 func (o *other) stop() {
 	o.stdin.Close()
 	o.cmd.Wait()

@@ -163,7 +163,6 @@ func TestTakenPortIsTriedAgain(t *testing.T) {
 	}
 }
 
-// binary builds the sandbox and returns its path.
 func binary(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sandbox")

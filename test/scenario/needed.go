@@ -33,7 +33,6 @@ type usage struct {
 	risks map[string]bool
 }
 
-// risk records the risk of a scenario's plan.
 func (u *usage) risk(of string) {
 	if u.risks == nil {
 		u.risks = map[string]bool{}
@@ -41,7 +40,6 @@ func (u *usage) risk(of string) {
 	u.risks[of] = true
 }
 
-// add records a call.
 func (u *usage) add(p phase, s script, call string) {
 	if u.by[p] == nil {
 		u.by[p] = map[string][]script{}

@@ -112,7 +112,6 @@ type script struct {
 	runs    string        // release of the controller; empty: the scenario's
 }
 
-// name returns the scenario's name.
 func (s script) name() string { return strings.TrimSuffix(filepath.Base(s.file), ".txtar") }
 
 // rights returns the class's generated rights in the scenario. If a test has changed the class, rights that it no

@@ -31,7 +31,6 @@ func TestWording(t *testing.T) {
 	}
 }
 
-// wanted returns the want section of a scenario.
 func wanted(t *testing.T, file string) string {
 	t.Helper()
 	a, err := txtar.ParseFile(file)

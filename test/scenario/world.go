@@ -56,7 +56,6 @@ import (
 // clusterID is the ID of the simulated ACK cluster in all scenarios.
 const clusterID = "c-scenario"
 
-// A world is a scenario that is set up.
 type world struct {
 	script script
 	class  *remedy.Remedy
@@ -73,7 +72,6 @@ type world struct {
 	clock time.Duration // how far the run's clock is ahead
 }
 
-// build sets up a scenario.
 func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	t.Helper()
 	w := &world{script: s, kube: on.cluster}
@@ -203,7 +201,6 @@ func (w *world) advance(d time.Duration) {
 	w.clock += d
 }
 
-// client returns clients of the simulated cloud with these rights.
 func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cloud.Reader, *cloud.Writer) {
 	t.Helper()
 	account, writer, err := rights.Cloud(w.cloud, caller, clusterID)
@@ -512,7 +509,6 @@ func (w *world) about(t *testing.T, event map[string]any) {
 	ref["uid"] = string(svc.UID)
 }
 
-// create creates the namespace or node, if missing.
 func create(t *testing.T, ctx context.Context, c *kubernetes.Client, object any) {
 	t.Helper()
 	var err error
@@ -528,7 +524,6 @@ func create(t *testing.T, ctx context.Context, c *kubernetes.Client, object any)
 	}
 }
 
-// newEvent returns the scenario's failure event.
 func (w *world) newEvent(t *testing.T) engine.Event {
 	t.Helper()
 	e, err := w.script.event()
@@ -835,7 +830,6 @@ func (s snapshot) dropTag(lb, key string) {
 	}
 }
 
-// dropProtection removes a load balancer's protection.
 func (s snapshot) dropProtection(lb string) {
 	for i := range s.World.LoadBalancers {
 		if b := &s.World.LoadBalancers[i]; b.ID == lb {
@@ -900,7 +894,6 @@ func (w *world) reads() []string {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// record records the calls so far.
 func (w *world) record(used *usage, p phase) {
 	for _, call := range w.reads() {
 		used.add(p, w.script, call)
@@ -938,7 +931,6 @@ func (r *recorder) keep() {
 	r.answers = map[string][]byte{}
 }
 
-// forget ends the caching.
 func (r *recorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,6 @@ type actionCall struct {
 	open   bool                              // unsigned, without a check by RAM
 }
 
-// host returns the endpoint of a product.
 func host(product string) string {
 	if product == "BssOpenApi" {
 		return "business.aliyuncs.com"

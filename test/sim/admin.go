@@ -264,7 +264,6 @@ func (c *Cloud) rewrite(change func(map[string]any) error) error {
 	return c.replace(w)
 }
 
-// form returns a value as decoded JSON.
 func form(v any) map[string]any {
 	var m map[string]any
 	b, err := json.Marshal(v)
@@ -405,7 +404,6 @@ func (c *Cloud) deleteOne(r *http.Request) (any, error) {
 	})
 }
 
-// A wireFault is a Fault in the admin API.
 type wireFault struct {
 	ID        int      `json:"id,omitempty"`
 	Product   string   `json:"product,omitempty"`

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A wireCall is a Call in the admin API.
 type wireCall struct {
 	At        time.Time         `json:"at"`
 	Caller    string            `json:"caller,omitempty"`

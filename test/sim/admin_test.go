@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// A person is a client of the admin API.
 type person struct {
 	t    *testing.T
 	base string

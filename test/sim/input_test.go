@@ -271,7 +271,6 @@ func BenchmarkWire(b *testing.B) {
 	}
 }
 
-// cpu returns the processor time of this process.
 func cpu(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

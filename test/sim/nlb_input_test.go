@@ -67,7 +67,6 @@ func (c nlbCaller) call(action string, form url.Values) (int, map[string]any) {
 	return acs3{cloud: c.cloud, key: c.key, action: action, version: "2022-04-30", form: form}.send(c.T)
 }
 
-// form returns parameters from pairs.
 func form(said ...string) url.Values {
 	v := url.Values{}
 	for i := 0; i < len(said); i += 2 {

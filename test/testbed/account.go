@@ -106,7 +106,6 @@ func Unheard() Fixture {
 	}
 }
 
-// listeners returns n listeners of a person.
 func listeners(n int) []sim.Listener {
 	var all []sim.Listener
 	for i := range n {

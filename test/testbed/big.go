@@ -42,7 +42,6 @@ func ballastENI(i int) string      { return fmt.Sprintf("eni-ballast-%03d", i/ba
 // port returns the port of the i-th Service on its load balancer.
 func (z Size) port(i int) int { return ballastPort + i/z.LoadBalancers }
 
-// check returns an error for an invalid size.
 func (z Size) check(o Options) error {
 	switch {
 	case z == Size{}:

@@ -26,7 +26,6 @@ import (
 // fixtureFiles are the fixtures of classes, relative to the root of the repository.
 const fixtureFiles = "functions/*/testdata/fixtures.yaml"
 
-// A fixtureFile is such a file.
 type fixtureFile struct {
 	Class    string        `json:"class"`
 	Fixtures []fixtureSpec `json:"fixtures"`
@@ -197,7 +196,6 @@ func strict(data []byte, v any) error {
 	return d.Decode(v)
 }
 
-// pairs returns sorted names, each followed by its value.
 func pairs(of map[string]string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

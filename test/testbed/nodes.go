@@ -23,7 +23,6 @@ const testbedLabel = "lbremedy.io/testbed"
 // NodesOf returns the label selector of the testbed's nodes in a namespace.
 func NodesOf(namespace string) string { return testbedLabel + "=" + namespace }
 
-// nodes is the initial number of workers.
 const nodes = 2
 
 // A kind of node differs from workers, usually in a way that excludes it as a backend.
@@ -90,7 +89,6 @@ func (tb *Testbed) node(ctx context.Context, k kind) (string, error) {
 	return name, tb.join(ctx, name, instance, k)
 }
 
-// join adds an instance as a node.
 func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{testbedLabel: tb.Namespace, corev1.LabelHostname: name}},
@@ -215,7 +213,6 @@ func (tb *Testbed) daemonSet(ctx context.Context) error {
 	return nil
 }
 
-// joins adds the node of the kind.
 func joins(k kind) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		_, err := tb.node(ctx, k)
@@ -223,7 +220,6 @@ func joins(k kind) operation {
 	}
 }
 
-// leaves removes the node of the kind.
 func leaves(k kind) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		err := tb.kube.CoreV1().Nodes().Delete(ctx, tb.Namespace+"-"+string(k), metav1.DeleteOptions{})

@@ -28,7 +28,6 @@ type pods struct {
 	astray bool // with Terway: without a network interface
 }
 
-// A pod is a Pod of a Service.
 type pod struct {
 	name, ip, node string
 	idle           bool
@@ -84,12 +83,10 @@ func (tb *Testbed) addPods(ctx context.Context, service string, ps pods) error {
 	return tb.endpoints(ctx, service)
 }
 
-// starts adds Pods to the Service.
 func starts(ps pods) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error { return tb.addPods(ctx, service, ps) }
 }
 
-// turnsReady makes all Pods of the Service ready.
 func turnsReady(ctx context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	for i := range tb.pods[service] {
@@ -119,7 +116,6 @@ func given(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// endpoints writes the endpoints of a Service.
 func (tb *Testbed) endpoints(ctx context.Context, service string) error {
 	tb.mu.Lock()
 	slice := tb.slice(service, tb.pods[service])

@@ -41,7 +41,6 @@ func neighbourly(lb *sim.LoadBalancer) {
 	lb.AddressType, lb.VPC, lb.VSwitch = "intranet", otherVPC, otherVSW
 }
 
-// sixth gives a CLB an IPv6 address.
 func sixth(lb *sim.LoadBalancer) { lb.IPVersion = "ipv6" }
 
 // pointed makes a person's listener forward to the group of the Service.

@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// operator is the name of the testbed's operator.
 const operator = "operator"
 
 // Env returns the environment of a class, or of "up" for all classes in one program: the cluster as its ServiceAccount

@@ -28,7 +28,6 @@ const (
 // An operation changes a testbed for one of its Services.
 type operation func(ctx context.Context, tb *Testbed, service string) error
 
-// inOrder combines operations in order.
 func inOrder(all ...operation) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		for _, do := range all {
@@ -46,7 +45,6 @@ type draft struct {
 	pods pods
 }
 
-// An option changes a draft.
 type option func(*draft)
 
 // created creates a LoadBalancer Service with one port and one ready Pod.
@@ -103,7 +101,6 @@ func borrows(d *draft) { d.svc.Annotations[prefix+"id"] = lentID(d.svc.Name, d.s
 // bare removes the zones of an NLB Service.
 func bare(d *draft) { delete(d.svc.Annotations, prefix+"zone-maps") }
 
-// datagrams makes the port UDP.
 func datagrams(d *draft) { d.svc.Spec.Ports[0].Protocol = udp }
 
 // named refers to the Pods' port by name.
@@ -112,7 +109,6 @@ func named(d *draft) { d.svc.Spec.Ports[0].TargetPort = intstr.FromString(portNa
 // local sends traffic only to Pods on the receiving node.
 func local(d *draft) { d.svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
 
-// ports sets the number of the Service's ports.
 func ports(n int) option {
 	return func(d *draft) {
 		first := d.svc.Spec.Ports[0]
@@ -125,7 +121,6 @@ func ports(n int) option {
 	}
 }
 
-// withPods sets the Service's Pods.
 func withPods(ps pods) option { return func(d *draft) { d.pods = ps } }
 
 // annotated changes annotations, from pairs of short names and values; an empty value removes one.
@@ -168,7 +163,6 @@ func ownName(svc *corev1.Service) string {
 	return "a" + strings.ReplaceAll(string(svc.UID), "-", "")[:31]
 }
 
-// annotate changes annotations of a Service; nil removes one.
 func (tb *Testbed) annotate(ctx context.Context, service string, annotations map[string]any) error {
 	return tb.patch(ctx, service, map[string]any{"metadata": map[string]any{"annotations": maps.Clone(annotations)}})
 }
@@ -234,7 +228,6 @@ func accepted(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// balancer changes the Service's CLB.
 func balancer(change func(*sim.LoadBalancer)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(service)
@@ -255,7 +248,6 @@ func balancer(change func(*sim.LoadBalancer)) operation {
 	}
 }
 
-// networkBalancer changes the Service's NLB.
 func networkBalancer(change func(*sim.State, *sim.NLB)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(service)

@@ -362,7 +362,6 @@ func (tb *Testbed) Repair(ctx context.Context, fixtures ...Fixture) error {
 	})
 }
 
-// each runs do for all fixtures concurrently.
 func (tb *Testbed) each(fixtures []Fixture, do func(Fixture) error) error {
 	if i := slices.IndexFunc(fixtures, func(f Fixture) bool { return f.Service == "" }); i >= 0 {
 		return fmt.Errorf("the fixture %s names no Service", fixtures[i].Name)

@@ -235,7 +235,6 @@ func (w *watch) service(name string) *corev1.Service {
 	return w.services[name]
 }
 
-// allNodes returns the last seen nodes.
 func (w *watch) allNodes() []*corev1.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()

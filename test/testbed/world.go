@@ -168,7 +168,6 @@ func impoverish(st *sim.State) {
 	}
 }
 
-// limit sets a quota of the account.
 func limit(st *sim.State, name string, total int) {
 	for i := range st.Quotas {
 		if st.Quotas[i].Name == name {

@@ -34,7 +34,6 @@ var (
 		chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")))
 )
 
-// wide is the width of a computer's screen.
 const wide = 1280
 
 var pictures = []picture{

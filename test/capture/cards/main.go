@@ -29,7 +29,6 @@ import (
 //go:embed card.html
 var page string
 
-// buttons are the buttons of a card in order.
 var buttons = []chat.Button{chat.Approve, chat.Reject, chat.Mute}
 
 // A card is the used part of Feishu's body; DingTalk's is converted to it.

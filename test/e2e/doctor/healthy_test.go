@@ -116,7 +116,6 @@ func (r *rig) allow() {
 	})
 }
 
-// lend creates a CLB by hand.
 func (r *rig) lend(id string, changes ...func(*sim.LoadBalancer)) {
 	lb := &sim.LoadBalancer{Name: id + " by hand", Spec: "slb.s1.small", ChargeType: "PayBySpec", DeleteProtection: true}
 	for _, c := range changes {
@@ -125,7 +124,6 @@ func (r *rig) lend(id string, changes ...func(*sim.LoadBalancer)) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.LoadBalancers[id] = lb })
 }
 
-// join adds a third worker to the cluster.
 func (r *rig) join() {
 	r.Helper()
 	api := r.testbed.Cluster.Client().CoreV1().Nodes()

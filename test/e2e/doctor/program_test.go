@@ -41,7 +41,6 @@ type operator struct {
 	env []string
 }
 
-// person returns an operator with these rights.
 func (r *rig) person(name string, grants []grant.Grant) operator {
 	r.Helper()
 	return operator{r, r.environ(r.proxy(name, grants, nil), name, grants)}
@@ -64,7 +63,6 @@ func (d operator) says(code int, args ...string) (out, errs string) {
 	return stdout.String(), stderr.String()
 }
 
-// finds runs doctor and returns its result.
 func (d operator) finds(code int, args ...string) doctor.Result {
 	d.Helper()
 	out, errs := d.says(code, append([]string{"doctor", "-o", "json"}, args...)...)

@@ -79,7 +79,6 @@ type rig struct {
 	rules   string       // path of the policy file
 }
 
-// newRig sets up the testbed in a cluster of its own.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	c := cluster.Alone(t)
@@ -130,7 +129,6 @@ func (r *rig) as(name string, grants []grant.Grant) *host.Connection {
 	}
 }
 
-// rules returns the RBAC rules of grants.
 func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, g := range grants {
@@ -141,7 +139,6 @@ func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 	return all
 }
 
-// now returns the time of the doctor's clock.
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 func (r *rig) must(err error) {
@@ -151,7 +148,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// run checks the whole cluster.
 func (r *rig) run(env *host.Connection) doctor.Result {
 	r.Helper()
 	_, result, err := doctor.Run(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: r.now(), Policy: env.Policy,
@@ -203,7 +199,6 @@ func long(name string) string {
 	return prefix + name
 }
 
-// nlb requests an NLB.
 func nlb(svc *corev1.Service) {
 	svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
 	if svc.Annotations[prefix+"id"] == "" {
@@ -211,7 +206,6 @@ func nlb(svc *corev1.Service) {
 	}
 }
 
-// ranged limits the client addresses.
 func ranged(svc *corev1.Service) {
 	svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "198.51.100.7/32"}
 }
@@ -221,7 +215,6 @@ func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// port replaces port 80.
 func port(n int32) change {
 	return func(svc *corev1.Service) { svc.Spec.Ports[0].Port = n }
 }
@@ -285,7 +278,6 @@ func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 
 func worker(n int) string { return fmt.Sprintf("%s-worker-%d", namespace, n) }
 
-// patch changes a Service as kubectl does.
 func (r *rig) patch(service, text string, subresources ...string) {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{},
@@ -303,7 +295,6 @@ func (r *rig) annotate(service, name, value string) {
 	r.patch(service, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, long(name), said))
 }
 
-// service returns the current Service.
 func (r *rig) service(name string) *corev1.Service {
 	r.Helper()
 	svc, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Get(r.ctx, name, metav1.GetOptions{})
@@ -383,7 +374,6 @@ func (r *rig) balancerOf(service string) string {
 	return id
 }
 
-// json encodes a value.
 func (r *rig) json(v any) []byte {
 	r.Helper()
 	data, err := json.Marshal(v)
@@ -391,13 +381,11 @@ func (r *rig) json(v any) []byte {
 	return data
 }
 
-// policy puts a policy file in force.
 func (r *rig) policy(text string) {
 	r.Helper()
 	r.must(os.WriteFile(r.rules, []byte(text), 0o600))
 }
 
-// reads returns a reader of the policy file.
 func reads(file string) func(context.Context) (remedy.Policy, error) {
 	source := policyfile.FromFile(file, cli.ParsePolicy)
 	return func(ctx context.Context) (remedy.Policy, error) {

@@ -103,7 +103,6 @@ func nameOf(rec event.Record) string {
 	return strings.TrimPrefix(rec.Class, doctor.ClassPrefix) + " " + rec.Service.Name
 }
 
-// same fails the test if got differs from want.
 func (r *rig) same(what string, want, got []string) {
 	r.Helper()
 	if d := cmp.Diff(want, got); d != "" {

@@ -381,7 +381,6 @@ func (r *rig) policyVersion(id string) {
 	})
 }
 
-// open removes the NLB of a Service from its security groups.
 func (r *rig) open(service string) {
 	r.Helper()
 	id := r.balancerOf(service)

@@ -25,7 +25,6 @@ import (
 
 var update = flag.Bool("update", false, "write the screens of testdata anew")
 
-// columns is the width of the screens.
 const columns = 80
 
 // A walk is a sequence of commands, one screen each.
@@ -138,7 +137,6 @@ func shown(plain *strings.Replacer, got rig.Said, args ...string) string {
 	return same(plain, "$ lbremedy "+strings.Join(args, " ")+"\n") + out + same(plain, got.Err) + fmt.Sprintf("[exit code %d]\n", got.Code)
 }
 
-// compare compares a text with a file of testdata.
 func compare(t testing.TB, file, text string) {
 	t.Helper()
 	if *update {

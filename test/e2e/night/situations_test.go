@@ -64,7 +64,6 @@ func asks(fixture string, after func(*rig.Rig), prints ...string) situation {
 
 func heals(r *rig.Rig) { r.Ends("web", event.Fixed) }
 
-// situations are the situations of a night.
 var situations = map[string]situation{
 	"a plan asks": {
 		policy: rig.Careful, prepare: failsWith(testbed.LostTag(), event.Asked, nil),

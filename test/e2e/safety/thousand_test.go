@@ -81,7 +81,6 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// crowded returns the name of a Service of the crowd.
 func crowded(i int) string { return fmt.Sprintf("web-%04d", i) }
 
 // crowd creates n Services with an Event of a failed sync.

@@ -44,7 +44,6 @@ type receiver struct {
 	late int // calls before it opened
 }
 
-// A notification is the body of a webhook.
 type notification struct {
 	Type string        `json:"type"`
 	Data ticket.Notice `json:"data"`

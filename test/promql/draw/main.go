@@ -293,7 +293,6 @@ func (s *store) stat(area draw.Canvas, p panel) error {
 	return nil
 }
 
-// value formats a number in its unit.
 func value(v float64, unit string) string {
 	switch unit {
 	case "bool_yes_no":
@@ -320,7 +319,6 @@ func value(v float64, unit string) string {
 
 var variable = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
-// palette is the order of colours.
 var palette = []color.Color{
 	color.RGBA{0x37, 0x87, 0x2d, 255}, color.RGBA{0xe0, 0xb4, 0x00, 255}, color.RGBA{0x1f, 0x60, 0xc4, 255}, color.RGBA{0xc4, 0x16, 0x2a, 255},
 	color.RGBA{0x8f, 0x3b, 0xb8, 255}, color.RGBA{0xfa, 0x64, 0x00, 255}, color.RGBA{0x00, 0x8b, 0x8b, 255}, color.RGBA{0x7c, 0x2e, 0xa3, 255},

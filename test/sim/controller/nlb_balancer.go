@@ -232,7 +232,6 @@ func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
 	return nil
 }
 
-// remove deletes the NLB and waits for the end.
 func (p networkPass) remove(ctx context.Context, one func() map[string]string) error {
 	if p.version.since("v2.9.1") {
 		off := one()

@@ -47,7 +47,6 @@ func (l *networkListener) ports(between string) string {
 	return strconv.Itoa(l.first) + between + strconv.Itoa(l.last)
 }
 
-// span returns the first and the last port.
 func (l *networkListener) span() (first, last int) {
 	if l.port != 0 {
 		return l.port, l.port

@@ -16,10 +16,8 @@ import (
 // zones are the annotations that an NLB requires.
 var zones = map[string]string{"zone-maps": "cn-hangzhou-h:vsw-1"}
 
-// network makes a Service request an NLB.
 func network(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb") }
 
-// nlb returns an NLB of the cloud, or nil.
 func (r *rig) nlb(id string) *sim.NLB {
 	w := r.cloud.Snapshot()
 	if i := slices.IndexFunc(w.NLBs, func(n sim.NLB) bool { return n.ID == id }); i >= 0 {

@@ -75,7 +75,6 @@ func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp respons
 	return err
 }
 
-// An apiError is an error response of the OpenAPI.
 type apiError struct {
 	action string
 	*sdkerrors.ServerError

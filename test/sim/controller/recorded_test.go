@@ -231,7 +231,6 @@ func TestLaterSyncFails(t *testing.T) {
 	}
 }
 
-// address returns the address of a load balancer, or "".
 func (r *rig) address(id string) string {
 	if lb := r.lb(id); lb != nil {
 		return lb.Address

@@ -201,7 +201,6 @@ func line(e *corev1.Event) string {
 	return fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Message)
 }
 
-// saw waits for an event of a Service.
 func (r *rig) saw(service, want string) *corev1.Event {
 	r.Helper()
 	var found *corev1.Event
@@ -239,7 +238,6 @@ func (r *rig) marked(svc *corev1.Service, was string) bool {
 	return hash && id != unnamed
 }
 
-// plays sets the rig's release.
 func plays(version string) func(*rig) { return func(r *rig) { r.opts.Version = version } }
 
 func (r *rig) get(name string) *corev1.Service {
@@ -265,7 +263,6 @@ func (r *rig) ensured(name string, n int32) {
 	})
 }
 
-// gone waits until a Service has been deleted.
 func (r *rig) gone(name string) {
 	r.Helper()
 	r.until(name+" to be gone", func() bool { return r.services[name] == nil })
@@ -308,12 +305,10 @@ func (r *rig) service(name string, annotations map[string]string, change ...func
 	return svc
 }
 
-// eni makes Pods the backends of a Service.
 func eni(svc *corev1.Service) {
 	svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
 }
 
-// patch changes a Service or its subresource.
 func (r *rig) patch(name, change string, subresource ...string) {
 	r.Helper()
 	if _, err := r.kube.CoreV1().Services(r.ns).Patch(r.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...); err != nil {
@@ -355,7 +350,6 @@ func (r *rig) node(name, instance string) {
 	r.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
-// pods sets the ready endpoints of a Service.
 func (r *rig) pods(service string, ips ...string) {
 	r.Helper()
 	r.namedPods(service, "", ips...)
@@ -417,7 +411,6 @@ func (r *rig) moveEndpoints(service, node string) {
 	}
 }
 
-// lb returns a load balancer of the cloud, or nil.
 func (r *rig) lb(id string) *sim.LoadBalancer {
 	w := r.cloud.Snapshot()
 	i := slices.IndexFunc(w.LoadBalancers, func(lb sim.LoadBalancer) bool { return lb.ID == id })

@@ -157,7 +157,6 @@ func (l *routeLoop) run(ctx context.Context) {
 	}
 }
 
-// all returns the nodes sorted by name.
 func (l *routeLoop) all() []*corev1.Node {
 	nodes, _ := l.nodes.List(labels.Everything())
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })

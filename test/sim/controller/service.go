@@ -237,7 +237,6 @@ func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id 
 	return nil
 }
 
-// removeHash removes the labels of a synced Service.
 func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error {
 	if err := c.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: "", labelSecurityGroup: ""}); err != nil {
 		return fmt.Errorf("%s/%s failed to remove service hash:, error: %w", svc.Namespace, svc.Name, err)
@@ -309,5 +308,4 @@ func pairs(s string) map[string]string {
 	return m
 }
 
-// sorted returns the keys of m in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

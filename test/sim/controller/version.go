@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// defaultVersion is the default release.
 const defaultVersion = "v2.14.0"
 
 // oldest is the first release with known behaviour that can be simulated.

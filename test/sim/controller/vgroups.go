@@ -327,7 +327,6 @@ func (p *pass) serves(n *corev1.Node) bool {
 	})
 }
 
-// ignored reports whether the controller ignores a node completely.
 func ignored(n *corev1.Node) bool {
 	_, old := n.Labels[labelIgnoreOld]
 	_, now := n.Labels[labelIgnore]

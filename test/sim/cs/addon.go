@@ -230,7 +230,6 @@ type wantedAddon struct {
 	Policy      string `json:"policy"`
 }
 
-// addons parses a request's list of add-ons.
 func (q *request) addons() ([]wantedAddon, *core.Failure) {
 	var list []wantedAddon
 	if err := json.Unmarshal([]byte(q.Params["body"]), &list); err != nil || len(list) == 0 {

@@ -159,13 +159,11 @@ func (s *State) noteMaster() {
 	}
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }

@@ -119,13 +119,11 @@ func (s *State) ZoneOf(server string) string {
 	return ""
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
@@ -214,7 +212,6 @@ func pageOrChunk[T any](q *request, list []T, most int, outer, inner string, sho
 	return core.Reply{outer: shown(part), "PageNumber": n, "PageSize": size, "TotalCount": len(list), "NextToken": ""}, nil
 }
 
-// primary returns an interface's primary address.
 func (e *ENI) primary() string {
 	if len(e.IPs) == 0 {
 		return ""
@@ -225,7 +222,6 @@ func (e *ENI) primary() string {
 // isIPv6 reports whether an address is IPv6; answers list the two families separately.
 func isIPv6(ip string) bool { return strings.Contains(ip, ":") }
 
-// show returns a network interface as in answers.
 func (e *ENI) show(s *State) core.Reply {
 	sets, sets6 := []core.Reply{}, []core.Reply{}
 	for _, ip := range e.IPs {

@@ -188,7 +188,6 @@ func modifySecurityGroup(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// rule parses one rule.
 func rule(p core.Params) (SecurityRule, *core.Failure) {
 	r := SecurityRule{
 		Protocol: p["IpProtocol"], Ports: p["PortRange"], Source: p["SourceCidrIp"], Source6: p["Ipv6SourceCidrIp"], Policy: p["Policy"],

@@ -223,7 +223,6 @@ func deleteServerGroup(q *request) (any, *core.Failure) {
 	})}, nil
 }
 
-// servers parses the servers of a request.
 func (q *request) servers() ([]Server, *core.Failure) {
 	var list []Server
 	for _, m := range q.Params.Structs("Servers") {

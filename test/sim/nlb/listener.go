@@ -175,7 +175,6 @@ func (q *request) setNLBListener(n *NLB, l *NLBListener) *core.Failure {
 // proxyMarks is the parameter that selects the proxy protocol's information, besides the client's address.
 const proxyMarks = "ProxyProtocolV2Config"
 
-// span returns the first and the last port of a listener.
 func (l *NLBListener) span() (first, last int) {
 	if l.Port != 0 {
 		return l.Port, l.Port
@@ -185,7 +184,6 @@ func (l *NLBListener) span() (first, last int) {
 	return first, last
 }
 
-// ports parses the ports of a new listener.
 func (q *request) ports(l *NLBListener) *core.Failure {
 	var bad *core.Failure
 	if l.Port, bad = q.Params.Number("ListenerPort", 0, 65535, -1); bad != nil {
@@ -302,7 +300,6 @@ func deleteNLBListener(q *request) (any, *core.Failure) {
 	})}, nil
 }
 
-// show returns a listener as in answers.
 func (l *NLBListener) show(n *NLB, s *State) core.Reply {
 	out := core.Reply{
 		"IdleTimeout": 900, "Cps": 0, "Mss": 0, "SecurityPolicyId": "", "CaEnabled": false, "AlpnEnabled": false, "AlpnPolicy": "",

@@ -237,13 +237,11 @@ func (z *NLBZone) withdraw(s *State) {
 	z.EIP, z.Public = "", ""
 }
 
-// vacate releases all addresses of a zone.
 func (z *NLBZone) vacate(s *State) {
 	z.withdraw(s)
 	s.vpc.Release(z.Address, z.VSwitch)
 }
 
-// nlb returns the request's NLB.
 func (q *request) nlb() (*NLB, *core.Failure) {
 	if n := q.state.NLBs[q.Params["LoadBalancerId"]]; n != nil {
 		return n, nil
@@ -665,7 +663,6 @@ func detachBandwidth(q *request) (any, *core.Failure) {
 	return q.underway(n, nil), nil
 }
 
-// show returns an NLB as in answers.
 func (n *NLB) show(s *State) core.Reply {
 	zones := make([]core.Reply, 0, len(n.Zones))
 	for _, z := range n.Zones {

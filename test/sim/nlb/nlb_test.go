@@ -34,7 +34,6 @@ func newTour(t *testing.T, w *sim.World) *tour {
 	return tr
 }
 
-// pass advances the clock.
 func (tr *tour) pass(d time.Duration) {
 	tr.cloud.Edit(func(*sim.State) { tr.now = tr.now.Add(d) })
 }

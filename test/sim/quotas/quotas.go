@@ -205,13 +205,11 @@ func Product() *core.Product {
 	}
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
@@ -248,7 +246,6 @@ func listQuotaDimensions(q *request) (any, *core.Failure) {
 	}}, "QuotaDimensions")
 }
 
-// show returns a quota as in answers.
 func (u *Quota) show(s *State) core.Reply {
 	e := core.Reply{
 		"ProductCode": u.Product, "QuotaActionCode": u.Code, "QuotaName": u.Name, "QuotaDescription": u.Name, "QuotaCategory": u.Category,
@@ -352,7 +349,6 @@ func createQuotaApplication(q *request) (any, *core.Failure) {
 	return a.show(s), nil
 }
 
-// show returns an application as in answers.
 func (a *QuotaApplication) show(s *State) core.Reply {
 	e := core.Reply{
 		"ApplicationId": a.ID, "Status": a.Status, "ProductCode": a.Product, "QuotaActionCode": a.Code, "DesireValue": a.Desired, "ApproveValue": a.Approved,

@@ -106,7 +106,6 @@ func (c *client) text(ctx context.Context, path string) (string, error) {
 	return string(b), nil
 }
 
-// world returns the whole state.
 func (c *client) world(ctx context.Context) (*sim.World, error) {
 	var w sim.World
 	return &w, c.send(ctx, http.MethodGet, "world", nil, &w)

@@ -169,7 +169,6 @@ func completeBareActions(*cobra.Command, []string, string) ([]cobra.Completion, 
 	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// products returns the products of the cloud.
 func products() []string {
 	var all []string
 	for _, a := range sim.Actions() {

@@ -23,7 +23,6 @@ const (
 // An environment makes programs use a simulation: variables to set, or to unset if empty.
 type environment map[string]string
 
-// environmentOf returns the environment of a simulation.
 func environmentOf(r record, w *sim.World) (environment, error) {
 	i := slices.IndexFunc(w.Callers, func(k sim.Caller) bool { return k.Name == operator })
 	if i < 0 {

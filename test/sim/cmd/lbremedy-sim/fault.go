@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A fault is a fault in the admin API.
 type fault struct {
 	ID        int          `json:"id,omitempty"`
 	Product   string       `json:"product,omitempty"`
@@ -227,7 +226,6 @@ func (p *program) faultRm() *cobra.Command {
 	return cmd
 }
 
-// A call is a call in the admin API.
 type call struct {
 	At        time.Time         `json:"at"`
 	Caller    string            `json:"caller,omitempty"`
@@ -239,7 +237,6 @@ type call struct {
 	RequestID string            `json:"requestId,omitempty"`
 }
 
-// row returns a call as a row of a table.
 func (k call) row() []any {
 	status := "none"
 	if k.Status != 0 {

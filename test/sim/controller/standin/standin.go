@@ -129,7 +129,6 @@ func Run(ctx context.Context, args, environ []string, log io.Writer) error {
 // badFlag is an unknown flag or an invalid value.
 type badFlag struct{ error }
 
-// flags are the flags that matter here.
 type flags struct {
 	kubeconfig, cloudConfig      string
 	controllers                  []string
