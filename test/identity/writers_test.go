@@ -98,9 +98,8 @@ func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.Valida
 	}
 }
 
-// TestEventWriters checks that other than the named users cannot write Events in the controller's name, in either API
-// and in any field for a component: rejected in one mode, warned of in the other. Named users can, and Events in other
-// names are not affected.
+// TestEventWriters checks that only the named users can write Events in the controller's name, in either API and in any
+// field for a component: rejected in one mode, warned of in the other. Events in other names are not affected.
 func TestEventWriters(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()

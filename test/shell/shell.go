@@ -46,7 +46,7 @@ func File(t testing.TB, name, text string) string {
 	return file
 }
 
-// Beside runs a part of lbremedy until the test or ctx ends.
+// Beside runs a part of lbremedy until the test ends, even if ctx ends before.
 func Beside(t testing.TB, ctx context.Context, name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup

@@ -111,7 +111,7 @@ func TestApproveTooLate(t *testing.T) {
 	}
 }
 
-// rewrite changes the RAM policy in a part that did not cause the failure.
+// rewrite removes a right from the RAM policy that is unrelated to the failure.
 func rewrite(st *sim.State) {
 	for _, p := range st.Policies {
 		for i := range p.Versions {
