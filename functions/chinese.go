@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// chinese holds what the folders of classes and of the doctor have in Chinese. This package embeds
-// it, and no class does, so that the program of a function carries no language.
+// chinese are the Chinese texts in the folders of classes and of the doctor. They are embedded here and not
+// in the classes, to keep languages out of the programs of functions.
 //
 //go:embed */*.zh.*
 var chinese embed.FS
@@ -46,7 +46,7 @@ func page(l *say.Language, name, english string) string {
 	return string(data)
 }
 
-// Chinese adds to a language what the folders of classes have in Chinese: their sentences, in say.zh.json.
+// Chinese adds the Chinese sentences in the folders of classes, say.zh.json, to a language.
 func Chinese(base func() *say.Language) func() *say.Language {
 	return sync.OnceValue(func() *say.Language { return with(base(), chinese) })
 }

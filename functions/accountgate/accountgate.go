@@ -67,12 +67,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// linkedRole is the cause of which the controller's message and the kind of the load balancer tell what to ask for.
+// linkedRole is the cause for which the question depends on the message and the kind of load balancer.
 const linkedRole = "service-linked role"
 
-// causes are what keeps an account from buying or changing load balancers, in the order in which they are
-// tried. Their texts come from the API reference and the common error codes:
-// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
+// causes are the obstacles to buying or changing load balancers, in the order in which they are tried. Their texts are from the API
+// reference and the common error codes: https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
 var causes = []remedy.Cause{
 	{
 		Name: linkedRole, Texts: []string{"service linked role", "servicelinkedrole", "aliyunservicerole"},

@@ -1,4 +1,4 @@
-// Package addresstypeimmutable remedies Services that ask for an address type that their load balancer does not have.
+// Package addresstypeimmutable remedies Services that request an address type other than their load balancer's.
 package addresstypeimmutable
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy sets the annotation to the load balancer's address type. The Service then syncs again.
+// Remedy sets the annotation to the load balancer's address type, and the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class:       "address-type-immutable",
 	Doc:         doc,
@@ -35,7 +35,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return c.PlanCLB(ctx, wrong, say.F("its address type"), putBack)
 }
 
-// putBack sets the annotation to what the Service's CLB has.
+// putBack sets the annotation to the address type of the Service's CLB.
 func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	var note say.Text
@@ -59,7 +59,7 @@ func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, 
 	}, nil
 }
 
-// stillFails reports whether the annotation still asks for another address type. Upper and lower case differ.
+// stillFails reports whether the annotation still requests another address type. Case matters.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	if want == "" {

@@ -17,8 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy sets the annotation to the load balancer that the Service has. If the controller
-// created that load balancer, Remedy removes the annotation.
+// Remedy sets the annotation to the load balancer that the Service has, or removes it if the controller created that load balancer.
 var Remedy = &remedy.Remedy{
 	Class: "already-bound",
 	Doc:   doc,
@@ -46,8 +45,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c.Service, id, named, s), nil
 }
 
-// decide returns the plan for a Service whose annotation id is this. named is the load
-// balancer with that ID, or nil; s is the one that serves the Service.
+// decide returns the plan for a Service with the annotation id. named is the load balancer with that ID, or nil; s is the one that serves
+// the Service.
 func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) remedy.Plan {
 	address := ccm.Address(svc)
 	plan := remedy.Plan{Finding: say.F("The annotation id names %s, which does not exist, but the Service has the address %s.", ccm.Quote(id), address)}
@@ -97,8 +96,8 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 	return plan
 }
 
-// stillFails reports whether the Service names a load balancer that does not have its address.
-// The controller compares them only if the Service has an address.
+// stillFails reports whether the Service names a load balancer with another address. The controller compares addresses only if the Service
+// has one.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	if id == "" || !ccm.Synced(c.Service) {

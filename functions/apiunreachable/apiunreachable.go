@@ -1,5 +1,4 @@
-// Package apiunreachable waits while the controller cannot reach the API of Alibaba Cloud, and asks if that lasts or
-// does not pass by itself.
+// Package apiunreachable waits while the controller cannot reach the API of Alibaba Cloud, and asks if that lasts or cannot pass by itself.
 package apiunreachable
 
 import (
@@ -15,8 +14,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits for what passes by itself, and asks a person to repair the controller's network. The first texts
-// count behind the address of a call alone: see [event.Row].
+// Remedy waits for causes that pass by themselves, and asks a person to repair the controller's network. The first texts count only after a
+// call's address: see [event.Row].
 var Remedy = &remedy.Remedy{
 	Class: "api-unreachable",
 	Doc:   doc,
@@ -29,7 +28,7 @@ var Remedy = &remedy.Remedy{
 		`": http: server closed idle connection`, `": net/http: HTTP/1.x transport connection broken`,
 		`": http2: server sent GOAWAY`, `": http2: client connection lost`, `": http2: timeout awaiting response headers`,
 		`": tls`, `": x509`, `": remote error: tls`, `": http: server gave HTTP response to HTTPS client`,
-		// While the answer is read, nothing names the address (vendor/…/tea/dara/stream.go, v2.14.0).
+		// While the answer is read, errors do not name the address (vendor/…/tea/dara/stream.go, v2.14.0).
 		"find nlb by tag error: read tcp", "find nlb by tag error: unexpected EOF", "find nlb by tag error: context deadline exceeded",
 		"find nlb by tag error: invalid character '<' looking for", "find nlb by tag error: unexpected end of JSON input",
 		"Message: <html", "Message: <!doctype html", "SDK.JsonUnmarshalError", "SDK.TimeoutError", "SDK.CanNotResolveEndpoint",
@@ -68,7 +67,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// ask returns the request to repair the cause, to those who can: that depends on how the controller runs. log prints its attempts.
+// ask returns the request for the repair, which depends on how the controller runs. log prints its attempts.
 func ask(why remedy.Cause, ctl ccm.Controller, log string) say.Text {
 	if ctl.DaemonSet {
 		return say.F("The controller's log has all its attempts: %s.", log).Then(why.Ask).Then(ccm.ThenRetries())

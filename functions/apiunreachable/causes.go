@@ -6,7 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// What keeps the controller from the API. Some of it passes by itself.
+// Obstacles between the controller and the API. Some pass by themselves.
 const (
 	noConnection = "no connection"
 	unsteady     = "unsteady connection"
@@ -14,7 +14,7 @@ const (
 	metadata     = "metadata service"
 )
 
-// The answers that are the same for several causes.
+// Answers that several causes share.
 var (
 	restart  = say.F("Then restart the controller: %s.", ccm.RestartCommand())
 	variable = say.F("Check the variables %s and %s of the controller, and whether the proxy runs and lets it connect to %s.",
@@ -23,7 +23,7 @@ var (
 		And("If the controller uses public endpoints, they must instead allow traffic to the internet through a NAT gateway.")
 )
 
-// causes are why the controller does not reach the API, in the order in which they are tried.
+// causes are why the controller cannot reach the API, in the order in which they are tried.
 var causes = []remedy.Cause{
 	{
 		Name: "no endpoint", Texts: []string{"cannotresolveendpoint"},
@@ -32,7 +32,7 @@ var causes = []remedy.Cause{
 			And("Or set the endpoints with the variables SLB_ENDPOINT, VPC_ENDPOINT, ECS_ENDPOINT and NLB_ENDPOINT.").Then(restart),
 	},
 	{
-		// With both in its configuration the controller asks for neither (NewMetaData in pkg/provider/alibaba/base/metadata.go).
+		// With both values in its configuration, the controller requests neither (NewMetaData in pkg/provider/alibaba/base/metadata.go).
 		Name: metadata, Texts: []string{"://100.100.100.200/"},
 		Finding: say.F("The metadata service of the controller's node, at 100.100.100.200, does not answer."),
 		Ask: say.F("Check that nothing on the node blocks 100.100.100.200: a firewall, a network policy, a route, a proxy without an exception for it.").

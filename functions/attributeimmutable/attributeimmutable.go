@@ -1,4 +1,4 @@
-// Package attributeimmutable remedies Services that ask to change what is set when a load balancer is created.
+// Package attributeimmutable remedies Services that request a change of an attribute that is fixed at a load balancer's creation.
 package attributeimmutable
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy sets the annotations to what the load balancer has. The Service then syncs again.
+// Remedy sets the annotations to the load balancer's attributes, and the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "attribute-immutable",
 	Doc:   doc,
@@ -52,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return putBack(c, lb)
 }
 
-// putBack sets the annotations to what the load balancer has.
+// putBack sets the annotations to the load balancer's attributes.
 func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	list, err := ccm.Immutables(c.Service, lb)
 	if err != nil {
@@ -89,8 +89,8 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	}, nil
 }
 
-// claimed returns the vSwitch of a CLB, and whether the Service asks for another one and an Event says
-// that the controller compares it. No known release does.
+// claimed returns the vSwitch of a CLB, and whether the Service requests another one and an Event claims that the controller compares it.
+// No known release does.
 func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	if lb.NLB != nil || c.Written() || !strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
 		return ccm.Immutable{}, false
@@ -100,8 +100,8 @@ func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	return vswitch, want != "" && want != vswitch.Is
 }
 
-// stillFails reports whether the annotations still ask for something that the load balancer lacks. When
-// the controller releases a Service, it compares the IP version alone.
+// stillFails reports whether the annotations still request attributes that the load balancer lacks. For a Service that it releases, the
+// controller compares only the IP version.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

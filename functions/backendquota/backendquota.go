@@ -1,4 +1,4 @@
-// Package backendquota remedies Services whose load balancer can't take all backends.
+// Package backendquota remedies Services whose load balancer cannot accept all backends.
 package backendquota
 
 import (
@@ -37,8 +37,7 @@ var Remedy = &remedy.Remedy{
 	Sees:       true,
 }
 
-// cycle is how long the controller gets to recover: it adds backends again after it has
-// removed others, and retries after 5, 10, 20 s and so on.
+// cycle is the time for the controller to recover: it adds backends again after removing others, and retries after 5, 10, 20 s and so on.
 const cycle = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -67,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return servers(ctx, c, s, plan)
 }
 
-// servers completes the plan if the load balancer has room: its servers may be behind too many load balancers.
+// servers completes the plan if the load balancer has room: its servers may belong to too many load balancers.
 func servers(ctx context.Context, c *remedy.Case, s ccm.Room, plan remedy.Plan) (remedy.Plan, error) {
 	limit, err := c.Limit(ctx, "slb", ccm.LimitAttached.Name)
 	if err != nil || limit == nil {
@@ -92,7 +91,7 @@ func servers(ctx context.Context, c *remedy.Case, s ccm.Room, plan remedy.Plan) 
 	return step.Raise(ctx, c, plan, *limit, float64(n), reason)
 }
 
-// compare completes a plan where no figure explains the failure.
+// compare completes a plan if no number explains the failure.
 func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
 	plan.Wait = c.PollInterval()
 	plan.Ask = say.F("Compare the limits in the quota center with what the load balancer has in the console.").
@@ -100,7 +99,7 @@ func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
 	return plan
 }
 
-// unknown is the plan if the quota center has no limit of that name.
+// unknown returns the plan if the quota center has no limit of that name.
 func unknown(figures say.Text, lb, limit string) remedy.Plan {
 	finding := figures.And("The quota center has no limit %s in this region, so the maximum is unknown.", limit)
 	ask := say.F("Look up in the quota center how many backends a load balancer can have and how many load balancers a server can be behind.").

@@ -1,5 +1,5 @@
-// Package badannotation remedies Services with an annotation that the controller can't read, or a spec that asks for
-// what their load balancer can't have.
+// Package badannotation remedies Services with an annotation that the controller cannot read, or a spec that requests what their load
+// balancer cannot have.
 package badannotation
 
 import (
@@ -16,8 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names the annotation and the values that it takes. It corrects the value only if that
-// can mean nothing but what the load balancer has.
+// Remedy names the annotation and its valid values. It corrects the value only if the load balancer's setting is the only possible meaning.
 var Remedy = &remedy.Remedy{
 	Class: "bad-annotation",
 	Doc:   doc,
@@ -81,7 +80,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p, nil
 }
 
-// unnamed is the plan if the message names none of the faulty annotations.
+// unnamed returns the plan if the message names none of the faulty annotations.
 func unnamed(c *remedy.Case, all []ccm.Fault) remedy.Plan {
 	finding := say.F("The controller cannot read an annotation. It says: %s.", c.Said())
 	if len(all) == 0 {
@@ -94,8 +93,8 @@ func unnamed(c *remedy.Case, all []ccm.Fault) remedy.Plan {
 	}
 }
 
-// decide corrects the faulty annotation, or asks. Is is the load balancer's setting; zones are a proposal
-// where a zone map is missing.
+// decide corrects the faulty annotation, or asks. The parameter is has the load balancer's setting, zones a proposal for a missing zone
+// map.
 func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say.Text) remedy.Plan {
 	finding := say.F("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.Value), f.Allowed)
 	switch {
@@ -126,7 +125,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say
 	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// others names further annotations that the controller may not accept.
+// others names other annotations that the controller may reject.
 func others(list []ccm.Fault) say.Text {
 	if len(list) == 0 {
 		return nil
@@ -134,14 +133,14 @@ func others(list []ccm.Fault) say.Text {
 	return say.F("Other annotations have values that the documentation does not list: %s.", ccm.DescribeFaults(list))
 }
 
-// stillFails reports whether the annotation that the failure names is still wrong. When the controller
-// releases a Service, it reads none of these annotations but vgroup-port.
+// stillFails reports whether the annotation that the failure names is still wrong. For a Service that it releases, the controller reads
+// only vgroup-port of these annotations.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	switch leaves := len(ccm.Leaving(c.Service)) > 0; {
 	case leaves && len(ccm.Unpaired(c.Service)) == 0:
 		gone, err := c.GoneGroups(ctx)
 		return remedy.Is(len(gone) > 0), err
-	case leaves || ofGroups(c.Event.Message): // only the next sync can tell of groups that are there
+	case leaves || ofGroups(c.Event.Message): // only the next sync shows whether existing groups can be used
 		return remedy.Yes, nil
 	}
 	return remedy.Is(ccm.ValueFails(c.Service, c.Event.Message)), nil

@@ -7,8 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// release plans for a Service that is being deleted, or is of another type now, and that the controller
-// can't release because it can't read in which of a person's groups the Service has backends.
+// release plans for a Service that is being deleted, or has another type now, and that the controller cannot release because it cannot read
+// which of a person's groups have the Service's backends.
 func release(c *remedy.Case) remedy.Plan {
 	now, _ := ccm.Annotation(c.Service, ccm.GroupPairs)
 	p := remedy.Plan{
@@ -33,7 +33,7 @@ func release(c *remedy.Case) remedy.Plan {
 	return p
 }
 
-// afterRelease says what becomes of the load balancer once the controller can release the Service.
+// afterRelease says what happens to the load balancer once the controller can release the Service.
 func afterRelease(c *remedy.Case) say.Text {
 	if id, _ := ccm.Annotation(c.Service, ccm.BalancerID); id != "" {
 		return say.F("The load balancer stays: the controller then only removes what it made for the Service there.")

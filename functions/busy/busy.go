@@ -55,7 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// causes are the operations that keep the API from accepting another.
+// causes are the operations during which the API rejects others.
 var causes = []remedy.Cause{
 	{
 		Texts:   []string{"token is processing", "tokenisprocessing"},
@@ -71,7 +71,7 @@ var causes = []remedy.Cause{
 			And("If nobody does, open a ticket with Alibaba Cloud."),
 	},
 	{
-		// ListAsynJobs has the state of a job, and no reason (github.com/alibabacloud-go/nlb-20220430/v4).
+		// ListAsynJobs returns the state of a job without a reason (github.com/alibabacloud-go/nlb-20220430/v4).
 		Texts:   []string{"wait jobs error: job ", "wait jobs error: [job "},
 		Finding: say.F("The API accepted a change of a listener, and the change failed afterwards. No API says why."),
 		Ask: say.F("Check the listeners and server groups of the NLB in the console.").

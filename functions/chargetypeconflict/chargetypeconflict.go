@@ -1,4 +1,4 @@
-// Package chargetypeconflict remedies Services that ask for billing by spec on a CLB that is billed by LCU.
+// Package chargetypeconflict remedies Services that request billing by spec for a CLB that is billed by LCU.
 package chargetypeconflict
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy stops asking for a spec. The Service then syncs again.
+// Remedy removes the request for a spec, and the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "charge-type-conflict",
 	Doc:   doc,
@@ -74,7 +74,7 @@ func decide(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, e
 	}, nil
 }
 
-// billing says how a CLB that is not billed by LCU is billed.
+// billing returns the billing of a CLB that is not billed by LCU.
 func billing(lb *cloud.LoadBalancer) say.Text {
 	switch {
 	case lb.ChargeType == "":
@@ -85,7 +85,7 @@ func billing(lb *cloud.LoadBalancer) say.Text {
 	return say.F("The CLB %s is billed by its spec %s (%s).", lb.ID, lb.Spec, lb.PayType)
 }
 
-// stillFails reports whether the annotations still ask for anything but what the load balancer has.
+// stillFails reports whether the annotations still differ from the load balancer.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	wantCharge, _ := ccm.Annotation(c.Service, ccm.ChargeType)
 	wantSpec, _ := ccm.Annotation(c.Service, ccm.ChargeSpec)

@@ -6,16 +6,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// The causes that are no matter of the controller's credentials.
+// Causes that are not about the controller's credentials.
 const (
 	wrongClock = "wrong clock"
 	noMetadata = "no metadata" // of the node
 )
 
-// restart is how the controller comes to use another configuration.
+// restart makes the controller use a changed configuration.
 var restart = say.F("Then restart the controller: %s.", ccm.RestartCommand())
 
-// causes are why the API does not accept the controller's requests, in the order in which they are tried.
+// causes are why the API rejects the controller's requests, in the order in which they are tried.
 var causes = []remedy.Cause{
 	{
 		Name: "unknown key", Texts: []string{"accesskeyid.notfound", "access key is not found"},
@@ -78,7 +78,7 @@ var causes = []remedy.Cause{
 	},
 }
 
-// ask returns the request to repair the cause, to those who can: that depends on how the controller runs.
+// ask returns the request for the repair, which depends on how the controller runs.
 func ask(why remedy.Cause, ctl ccm.Controller) say.Text {
 	setup := why.Name == wrongClock || why.Name == noMetadata
 	switch {

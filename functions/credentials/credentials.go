@@ -1,4 +1,4 @@
-// Package credentials asks to fix a controller whose credentials Alibaba Cloud refuses.
+// Package credentials asks to repair a controller whose credentials Alibaba Cloud rejects.
 package credentials
 
 import (

@@ -1,4 +1,4 @@
-// Package deletionblocked releases Services that are stuck in deletion, since their load balancer is protected.
+// Package deletionblocked releases Services that are stuck in deletion because their load balancer is protected.
 package deletionblocked
 
 import (
@@ -15,7 +15,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy turns off the protection of a load balancer that was made for the Service alone, or asks whether to: somebody protected it.
+// Remedy disables the protection of a load balancer that was created for the Service alone, or asks whether to, because somebody has
+// enabled it.
 var Remedy = &remedy.Remedy{
 	Class: "deletion-blocked",
 	Doc:   doc,
@@ -33,7 +34,8 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// stillFails reports whether the load balancer is still to go and can't. Without one, or with one that is reused, that is not known to be over.
+// stillFails reports whether the load balancer still has to be deleted and cannot be. Without a load balancer, or with a reused one, it
+// cannot tell.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if len(ccm.Leaving(c.Service)) == 0 {
 		return remedy.No, nil

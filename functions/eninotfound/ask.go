@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// describe says what the VPC knows of the Pods' addresses.
+// describe returns what the VPC knows about the Pods' addresses.
 func describe(known ccm.Addresses, vpc string) (text say.Text) {
 	count := func(list []ccm.Endpoint) say.Text { return say.Count(len(list), "ready endpoint") }
 	if list := known.Outside; len(list) > 0 {
@@ -36,7 +36,7 @@ func describe(known ccm.Addresses, vpc string) (text say.Text) {
 	return text
 }
 
-// names names up to five Pods, with address and node.
+// names returns up to five Pods with address and node.
 func names(pods []ccm.Endpoint) say.Text {
 	var parts []say.Text
 	for _, p := range pods {
@@ -65,7 +65,7 @@ func nodes(pods []ccm.Endpoint) string {
 	return remedy.List(slices.Compact(nodes), 20)
 }
 
-// recreate asks to give the Pods other addresses.
+// recreate asks a person to give the Pods other addresses.
 func recreate(svc *corev1.Service, pods []ccm.Endpoint) say.Text {
 	var names []string
 	for _, p := range pods {

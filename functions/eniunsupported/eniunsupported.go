@@ -1,4 +1,4 @@
-// Package eniunsupported remedies Services whose CLB can't have network interfaces as backends.
+// Package eniunsupported remedies Services whose CLB does not support network interfaces as backends.
 package eniunsupported
 
 import (
@@ -16,9 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy converts a shared-resource CLB to one that accepts network interfaces. The conversion is
-// permanent and interrupts traffic, so it runs only where the policy file names the class. A CLB that
-// it does not convert serves through the nodes in place of the Pods.
+// Remedy converts a shared-resource CLB to one that supports network interfaces. The conversion is permanent and interrupts traffic, so it
+// is made only if the policy file names the class. Without it, nodes become the backends instead of Pods.
 var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
@@ -39,7 +38,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return c.PlanCLB(ctx, wrong, say.F("its spec and charge type"), decide)
 }
 
-// decide plans for the Service's CLB: only one that is its own is converted.
+// decide plans for the Service's CLB, and converts only one of its own.
 func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	finding := say.F("The CLB %s is a shared-resource instance (no spec, %s, %s), which does not accept network interfaces as backends.",
 		lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
@@ -70,7 +69,7 @@ func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan,
 	}
 	p := convert(c, lb, ctl.Version, virtual, finding, evidence)
 	old := ctl.Version != ccm.Version{} && ctl.Version.Before(ccm.FirstChargeType())
-	if len(p.Steps) == 0 && (old || p.Wait > 0 && c.Lasts()) { // the controller cannot do it, or was asked to and the cloud refuses
+	if len(p.Steps) == 0 && (old || p.Wait > 0 && c.Lasts()) { // the controller cannot convert it, or the cloud rejects that
 		return throughNodes(ctx, c, virtual, p.Finding, p.Ask)
 	}
 	return p, nil
@@ -110,8 +109,8 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endp
 	return p
 }
 
-// stillFails reports whether the Service still wants network interfaces behind a shared-resource CLB. Where
-// nodes are its backends, only its Pods on virtual nodes do.
+// stillFails reports whether the Service still needs network interfaces on a shared-resource CLB. If nodes are its backends, only its Pods
+// on virtual nodes need them.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !ccm.NLB(c.Service) && c.Service.Annotations[ccm.BackendType] == "ecs" {
 		virtual, err := c.VirtualPods(ctx, c.Family())

@@ -1,4 +1,4 @@
-// Package insufficientbalance asks to top up the account: below a limit Alibaba Cloud creates no load balancer.
+// Package insufficientbalance asks to top up the account: below a limit, Alibaba Cloud creates no load balancers.
 package insufficientbalance
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for the missing amount, or waits for the controller to retry once it is there.
+// Remedy asks for the missing amount, or waits for the controller's retry once it is available.
 var Remedy = &remedy.Remedy{
 	Class: "insufficient-balance",
 	Doc:   doc,
@@ -36,11 +36,10 @@ var Remedy = &remedy.Remedy{
 }
 
 const (
-	// partner is what the API says if the funds of a reseller have run out.
+	// partner is the API's message if a reseller's funds have run out.
 	partner = "does not have sufficient funds"
-	// order is all that NLB says of an order that is refused for any reason but unpaid bills.
-	// Only the balance shows whether money is the reason:
-	// https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
+	// order is NLB's message about an order rejected for any reason other than unpaid bills. Only the balance shows whether money is the
+	// reason: https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
 	order = "Operation failed because CreateOrderError"
 )
 
@@ -57,14 +56,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	})), nil
 }
 
-// What the failure shows beside the balance.
+// A told is what the failure shows in addition to the balance.
 type told struct {
 	resold  bool // the account's channel partner lacks the money
-	ordered bool // all that is known is that an order was refused
+	ordered bool // an order was rejected, for an unknown reason
 	lasts   bool // the failure outlasts the controller's retries
 }
 
-// decide returns the plan for an account with this balance, as far as Complete does not know it.
+// decide returns the plan for an account with this balance, as far as Complete does not add it.
 func decide(p remedy.AccountBalance, t told) remedy.Plan {
 	has := say.F("Account %s has %s available.", p.Account, p.Balance)
 	refused := say.F("NLB could not place the order for the load balancer, and gives no reason.")

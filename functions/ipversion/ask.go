@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// forVSwitches asks for vSwitches with IPv6, or for a load balancer without it. able are the
-// cluster's own vSwitches with IPv6.
+// forVSwitches asks for vSwitches with IPv6, or for a load balancer without it. able are the cluster's own vSwitches with IPv6.
 func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwitch) say.Text {
 	var without []string
 	for _, v := range used {
@@ -20,7 +19,7 @@ func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwi
 			without = append(without, v.ID)
 		}
 	}
-	// Advice with a command of its own comes first.
+	// Advice with a command comes first.
 	enable := say.F("Enable IPv6 in the VPC console for the vSwitches of the load balancer, and for the VPC if it has none. Nothing else changes.")
 	if len(without) > 0 {
 		enable = say.F("Enable IPv6 in the VPC console for %s, and for the VPC if it has none. Nothing else changes.", say.List(without, 5))

@@ -1,4 +1,4 @@
-// Package ipversion remedies Services whose load balancer, vSwitches and backends have different IP versions.
+// Package ipversion remedies Services whose load balancer, vSwitches and backends differ in their IP versions.
 package ipversion
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: only people know which IP versions are meant, and changing them changes the address.
+// Remedy asks: only people know which IP versions they need, and a change of them changes the address.
 var Remedy = &remedy.Remedy{
 	Class: "ip-version",
 	Doc:   doc,
@@ -35,7 +35,7 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// What the API says if the place of a load balancer has no IPv6. The last two are about new CLBs.
+// The API's messages about places without IPv6. The last two are about new CLBs.
 const (
 	noVSwitches = "vSwitchNotSupportIpv6"
 	noZones     = "master/slave zones does not support ipv6"

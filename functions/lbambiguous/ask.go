@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// choose asks which of the matches is the Service's, and suggests the one that the Service's own
-// marks point to.
+// choose asks which match belongs to the Service, and suggests the one that the Service's own marks point to.
 func choose(c *remedy.Case, s search, found []match) remedy.Plan {
 	var texts []say.Text
 	for _, m := range found {
@@ -37,8 +36,8 @@ func choose(c *remedy.Case, s search, found []match) remedy.Plan {
 	return remedy.Plan{Finding: say.F("%d load balancers have %s: %s.", len(found), s.by, say.Clauses(texts, shown)), Ask: ask, Seen: true}
 }
 
-// own returns the ID of the match that the Service's own marks point to, and asks to keep it. The
-// ID is empty if they point to none or to several.
+// own returns the ID of the match that the Service's own marks point to, and advice to keep it. The ID is empty if they point to several or
+// to none of them.
 func own(c *remedy.Case, found []match) (string, say.Text) {
 	svc := c.Service.Namespace + "/" + c.Service.Name
 	for _, mark := range []struct {

@@ -1,4 +1,4 @@
-// Package lbambiguous remedies Services to which several load balancers could belong.
+// Package lbambiguous remedies Services for which the controller finds several load balancers.
 package lbambiguous
 
 import (
@@ -19,8 +19,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy takes the Service's tag off load balancers that have nothing on them. Otherwise it asks: the controller
-// deletes what it takes for its own.
+// Remedy removes the Service's tag from unused load balancers. Otherwise it asks, because the controller deletes load balancers that it
+// considers its own.
 var Remedy = &remedy.Remedy{
 	Class:      "lb-ambiguous",
 	Doc:        doc,
@@ -33,27 +33,26 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// What the controller says (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba/slb/loadbalancer.go).
+// The controller's messages (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba/slb/loadbalancer.go).
 const (
 	byTag   = "find multiple loadbalances by tag"
 	byName  = "find multiple loadbalances by name"
 	otherID = "loadbalancer id from API not match"
 )
 
-// A search is how the controller looks for the Service's load balancer.
+// A search is the controller's search for the Service's load balancer.
 type search struct {
 	by  say.Text // "the tag …" or "the name …"
 	tag bool     // by tag
 }
 
-// A match is one of the load balancers that the controller cannot tell apart. Of the first few it is
-// known what they have.
+// A match is a load balancer that the search finds. The parts of the first few are known.
 type match struct {
 	*ccm.Instance
 	ccm.Uses
 }
 
-// shown is how many load balancers are described.
+// shown is the maximum number of described load balancers.
 const shown = 6
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -86,7 +85,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// decide returns the plan for what the search finds now.
+// decide returns the plan for the current matches.
 func decide(c *remedy.Case, s search, found []match) remedy.Plan {
 	if len(found) > 1 {
 		return choose(c, s, found)
@@ -106,8 +105,8 @@ func decide(c *remedy.Case, s search, found []match) remedy.Plan {
 	return plan
 }
 
-// mismatch plans for an API that returns another ID than the Service asks for: it is more lenient
-// about how an ID is written than the controller.
+// mismatch plans for an API that returns another ID than the Service requests: the API is more lenient than the controller about the form
+// of an ID.
 func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	ticket := say.F("If the next sync fails too, open a ticket with Alibaba Cloud. Include the request ID from the controller's log: %s.", c.LogQuery())
 	value, ok := ccm.Annotation(c.Service, "id")

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ask names the ways out of the conflict with these listeners. free are ports that could be used
-// instead of the taken ones.
+// ask returns the options in a conflict with these listeners. free are ports that could replace the taken ones.
 func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs []ccm.Listener) say.Text {
 	ways := say.F("Give the Service another port. These are free on %s: %s.", lb.ID, strings.Join(free, ", "))
 	if len(free) == 0 {
@@ -19,7 +18,7 @@ func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs 
 	_, reused := ccm.Annotation(c.Service, ccm.BalancerID)
 	switch {
 	case reused && ccm.Synced(c.Service):
-		// Without the annotation, the controller would look for the load balancer with the address, and fail.
+		// Without the annotation, the controller would search for the load balancer with the address, and fail.
 		ways = ways.And("Or give it its own load balancer: delete the Service and recreate it without the annotation %s, which changes its address.",
 			ccm.AnnotationKey(c.Service, ccm.BalancerID))
 	case reused:

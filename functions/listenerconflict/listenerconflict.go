@@ -1,4 +1,4 @@
-// Package listenerconflict remedies Services whose ports another listener uses.
+// Package listenerconflict remedies Services with ports that another listener uses.
 package listenerconflict
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy deletes what is left of a Service that is no more. Otherwise it asks which listener keeps the port.
+// Remedy deletes leftovers of a Service that no longer exists. Otherwise it asks which listener keeps the port.
 var Remedy = &remedy.Remedy{
 	Class: "listener-conflict",
 	Doc:   doc,
@@ -54,15 +54,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return leftover(ctx, c, lb, plan)
 }
 
-// others returns the listeners that use ports of the Service and are not its own.
+// others returns the listeners on ports of the Service that are not its own.
 func others(c *remedy.Case, listeners []ccm.Listener) []ccm.Listener {
 	return slices.DeleteFunc(slices.Clone(listeners), func(l ccm.Listener) bool {
 		return c.OwnName(l.Description) || !slices.ContainsFunc(c.Service.Spec.Ports, l.Takes)
 	})
 }
 
-// stillFails reports whether another listener uses a port of the Service. Where none does any more, the controller
-// has to show that it knows.
+// stillFails reports whether another listener uses a port of the Service. If none does, only a sync of the controller proves that it is
+// over.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -81,9 +81,9 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // decide returns the plan for a load balancer with these listeners.
 func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.Plan {
 	var own []string
-	var ports []int32 // that others use
+	var ports []int32 // used by others
 	var theirs []ccm.Listener
-	var owners []say.Text // of theirs
+	var owners []say.Text // of the others' listeners
 	for _, p := range c.Service.Spec.Ports {
 		for _, l := range listeners {
 			switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// leftover turns a plan that asks into one that deletes the listeners in the way, if each is what is left of a
-// Service of this cluster that is no more, and nothing stands behind it.
+// leftover turns a plan that asks into one that deletes the conflicting listeners, if each is a leftover without backends of a Service of
+// this cluster that no longer exists.
 func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy.Plan) (remedy.Plan, error) {
 	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
 	if err != nil {
@@ -42,7 +42,7 @@ func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy
 		steps = append(steps, step.DeleteListener{LB: lb.ID, Listener: l})
 	}
 	if len(steps) == 0 {
-		return plan, nil // they went meanwhile
+		return plan, nil // deleted meanwhile
 	}
 	slices.Sort(names)
 	plan.Finding = plan.Finding.And("This cluster has no such Service any more (%s), and the vServer groups of these listeners are empty.",
@@ -53,11 +53,10 @@ func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy
 	return plan, nil
 }
 
-// restorable reports whether a listener can be made again with all that it has: additional domains and rules of
-// HTTP and HTTPS can't.
+// restorable reports whether a listener can be recreated completely: the additional domains and rules of HTTP and HTTPS cannot.
 func restorable(l cloud.Listener) bool { return l.Protocol == "tcp" || l.Protocol == "udp" }
 
-// idle reports whether the group that a listener uses was made for the same Service and has no backend.
+// idle reports whether a listener's group was created for the same Service and has no backends.
 func idle(l cloud.Listener, of ccm.Trace, groups []cloud.VServerGroup) bool {
 	i := slices.IndexFunc(groups, func(g cloud.VServerGroup) bool { return l.VServerGroup != "" && g.ID == l.VServerGroup })
 	if i < 0 || groups[i].Servers > 0 || len(groups[i].Backends) > 0 {

@@ -1,4 +1,4 @@
-// Package namedtargetport remedies Services whose target port is a name that the controller reads as 0.
+// Package namedtargetport remedies Services with a named target port that the controller reads as 0.
 package namedtargetport
 
 import (
@@ -19,7 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy replaces the name with the number if all Pods give it the same one.
+// Remedy replaces the name by the number if all Pods have the same one.
 var Remedy = &remedy.Remedy{
 	Class:      "named-target-port",
 	Doc:        doc,
@@ -56,7 +56,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, named, virtual, ctl.Version), nil
 }
 
-// decide returns the plan where Pods are backends. named are the ports whose targetPort is a name; v is the controller's release.
+// decide returns the plan if Pods are the backends. named are the ports with a named targetPort; v is the controller's release.
 func decide(c *remedy.Case, named []ccm.NamedPort, virtual []ccm.Endpoint, v ccm.Version) remedy.Plan {
 	backends := ccm.DescribePodBackends(virtual)
 	var set step.TargetPorts
@@ -91,7 +91,7 @@ func decide(c *remedy.Case, named []ccm.NamedPort, virtual []ccm.Endpoint, v ccm
 	return plan
 }
 
-// allocate plans for a Service whose backends are nodes, while these ports have no node port: the port of a backend is the node port.
+// allocate plans for a Service with nodes as backends and ports without a node port, which is the backend's port.
 func allocate(c *remedy.Case, without []string) remedy.Plan {
 	finding := say.F("Nodes are the backends, but these ports of the Service have no node port: %s. The controller sends 0 instead.", strings.Join(without, ", "))
 	ask := say.F("Allocate node ports: %s.", ccm.PatchCommand(c.Service, `{"spec":{"allocateLoadBalancerNodePorts":true}}`)).
@@ -100,14 +100,14 @@ func allocate(c *remedy.Case, without []string) remedy.Plan {
 	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// another is the plan where no name is the cause. It asks for the port that the API refuses.
+// another returns the plan if no name is the cause. It asks for the port that the API rejects.
 func another(c *remedy.Case, finding say.Text) remedy.Plan {
 	ask := say.F("Check the controller's log for the port that it sent when it added backends to the group: %s.", c.LogQuery()).
 		And("Correct that port in the Service.")
 	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// stillFails reports whether the controller would still take a name for 0. If that was not the cause, a person has to check.
+// stillFails reports whether the controller would still read a name as 0. If that was not the cause, a person has to check.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil

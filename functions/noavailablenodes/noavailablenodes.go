@@ -1,4 +1,4 @@
-// Package noavailablenodes remedies Services whose load balancer has no backend attached.
+// Package noavailablenodes remedies Services whose load balancer has no backends.
 package noavailablenodes
 
 import (
@@ -19,8 +19,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and lets
-// cordoned nodes serve if there are no others.
+// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and keeps cordoned nodes as backends if
+// no others exist.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,
@@ -67,8 +67,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return s.plan(ready), nil
 }
 
-// stillFails reports whether a port of the Service has no backend. The controller reports that in a sync
-// that succeeds, and therefore nothing that it leaves on the Service shows it.
+// stillFails reports whether a port of the Service has no backend. The controller reports that in a successful sync, so its marks on the
+// Service do not show it.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// settled is how long a Service must be without a backend before that is a failure: the controller
-// reports it for a moment during every rollout.
+// settled is how long a Service has to be without a backend before that counts as a failure: the controller reports it briefly during every
+// rollout.
 const settled = 2 * time.Minute
 
-// ask is the plan that asks, once the failure has lasted longer than a rollout.
+// ask returns a plan that asks, once the failure has lasted longer than a rollout.
 func (s *state) ask(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.Settling(settled)}
 }
 
-// wait is the plan for what may pass without a person; it asks if it does not pass.
+// wait returns a plan for a failure that may pass by itself; it asks if that does not happen.
 func (s *state) wait(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.PollInterval()}
 }
 
-// plan finds out why there is no backend behind the ready endpoints.
+// plan returns the plan for ready endpoints without a backend.
 func (s *state) plan(ready []ccm.Endpoint) remedy.Plan {
 	switch {
 	case s.Mode == ccm.ClusterMode:
@@ -47,13 +47,13 @@ func (s *state) plan(ready []ccm.Endpoint) remedy.Plan {
 	return s.byNode(ready)
 }
 
-// A Service waits this long for what the case of a node asks a person about, and looks that often: one cause is one ticket.
+// How long, and at which interval, a Service waits for a cause about which a node's case asks: one cause is one ticket.
 const (
 	elsewhere = 24 * time.Hour
 	between   = 10 * time.Minute
 )
 
-// unreached is the plan for Pods that no node takes before the controller has created routes to these nodes.
+// unreached returns the plan for Pods on nodes for which the controller has not created routes.
 func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
 	plan := s.wait(finding.And("The controller has not created a route to these nodes, so no Pods are scheduled on them: %s.", say.List(nodes, 5)).
 		And("The open cases of these nodes and of the cluster say why."),
@@ -62,7 +62,7 @@ func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
 	return plan
 }
 
-// allNodes plans for a Service whose backends should be all nodes.
+// allNodes plans for a Service with all nodes as backends.
 func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	should := say.F("All nodes should be backends.")
 	if len(s.Nodes) == 0 {
@@ -78,12 +78,12 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	if len(serve) == 0 && len(x.Of[ccm.Unlabel]) == len(s.Nodes) {
 		plan := s.ask(should.And("But they need all labels of the annotation backend-label, and no node has all of them.").
 			Then(ccm.LabelsOf(s.Nodes, s.Service)), x.Advice())
-		plan.Wait = 0 // what is written in the annotation does not pass
+		plan.Wait = 0 // an annotation does not change by itself
 		return plan
 	}
 	plan := s.excluded(should, serve, x, nil, nil)
 	if len(ready) == 0 {
-		return plan // nobody would answer behind these nodes
+		return plan // these nodes have nothing that would answer
 	}
 	return s.cordoned(s.Nodes, x, plan)
 }
@@ -113,8 +113,8 @@ func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	return s.evict(ready, plan)
 }
 
-// cordoned turns a plan that asks into one that keeps cordoned nodes as backends, if nothing but the annotation
-// that wants them out keeps one of these nodes from serving.
+// cordoned turns a plan that asks into one that keeps cordoned nodes as backends, if one of these nodes does not serve only because of the
+// annotation that excludes them.
 func (s *state) cordoned(nodes []corev1.Node, x ccm.Exclusions, plan remedy.Plan) remedy.Plan {
 	serve := ccm.WithCordoned(nodes, s.Service)
 	if plan.Wait > 0 || len(x.Of[ccm.Cordoned]) == 0 || len(serve) == 0 {
@@ -129,8 +129,8 @@ func (s *state) cordoned(nodes []corev1.Node, x ccm.Exclusions, plan remedy.Plan
 	return plan
 }
 
-// excluded plans for nodes that should be backends: some serve, or the controller excludes all of them.
-// Elsewhere is another way, if it does not pass.
+// excluded plans for nodes that should be backends: some serve, or the controller excludes all. elsewhere is an alternative if that does
+// not pass.
 func (s *state) excluded(should say.Text, serve []string, x ccm.Exclusions, labels, elsewhere say.Text) remedy.Plan {
 	if len(serve) > 0 {
 		return s.wait(should.And("Nothing excludes the following, but the controller has not added them yet: %s.", say.List(serve, 5)),
@@ -143,8 +143,8 @@ func (s *state) excluded(should say.Text, serve []string, x ccm.Exclusions, labe
 	return s.ask(finding, x.Advice().Then(elsewhere))
 }
 
-// evict turns a plan that asks into one that moves a Pod off its master, if only the master keeps the
-// Service down and the Pod surely gets to a node that serves.
+// evict turns a plan that asks into one that moves a Pod off its master, if only the master keeps the Service down and the Pod will
+// certainly be scheduled to a node that serves.
 func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	var hurdles []say.Text
 	for _, e := range ready {
@@ -186,7 +186,7 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	return plan
 }
 
-// byInterface plans for a Service whose backends should be the ready Pods.
+// byInterface plans for a Service with its ready Pods as backends.
 func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
 	should := say.F("The ready Pods should be backends.")
 	var outside []string

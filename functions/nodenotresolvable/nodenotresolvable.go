@@ -1,4 +1,4 @@
-// Package nodenotresolvable reports nodes whose server the controller can't find.
+// Package nodenotresolvable reports nodes whose server the controller cannot find.
 package nodenotresolvable
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: no class may change what a node says about itself.
+// Remedy asks: no class may change a Node.
 var Remedy = &remedy.Remedy{
 	Class: "node-not-resolvable",
 	Doc:   doc,
@@ -52,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	// The controller needs no server of a node that it excludes. Its release matters for hybrid nodes alone.
+	// The controller needs no server for a node that it excludes. Its release matters only for hybrid nodes.
 	var runs ccm.Version
 	nodes := eligible(runs, all, c.Service)
 	if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return ccm.IsHybrid(&n) }) {
@@ -82,8 +82,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	pods := ccm.ReadyAll(c.Service, ends, c.Family())
 	if c.Service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		// All nodes serve. Then the controller needs no more than the name of a node, and where Pods
-		// are the backends not even that: only its message tells.
+		// If all nodes serve, the controller needs only their names, and not even those if Pods are the backends: only its message shows
+		// the cause.
 		unnamed := strings.Contains(strings.ToLower(c.Event.Message), "nodename is nil")
 		pods = slices.DeleteFunc(pods, func(e ccm.Endpoint) bool { return !unnamed || e.Node != "" })
 	}
@@ -111,7 +111,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// eligible returns the nodes that this release of the controller does not exclude.
+// eligible returns the nodes that this release of the controller includes.
 func eligible(v ccm.Version, nodes []corev1.Node, svc *corev1.Service) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
 		why, _ := ccm.ExclusionBy(v, &n, svc)

@@ -1,4 +1,4 @@
-// Package nodesync asks about nodes that the controller can't initialize or update.
+// Package nodesync asks about nodes that the controller cannot initialize or update.
 package nodesync
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what keeps a node from being initialized is its server, or its kubelet.
+// Remedy asks: the obstacle is the node's server or its kubelet.
 var Remedy = &remedy.Remedy{
 	Class: "node-sync",
 	Doc:   doc,
@@ -34,11 +34,11 @@ var Remedy = &remedy.Remedy{
 	Sees:       true,
 }
 
-// state is what is known of the Node.
+// A state is what is known about the Node.
 type state struct {
-	node   *corev1.Node // nil: it is gone
-	id     string       // of its instance; empty: the Node names none
-	exists bool         // the instance, in the region of the cluster
+	node   *corev1.Node // nil: deleted
+	id     string       // of its instance; empty: unknown
+	exists bool         // the instance does, in the cluster's region
 }
 
 func read(ctx context.Context, c *remedy.Case) (s state, err error) {

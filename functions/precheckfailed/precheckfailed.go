@@ -1,4 +1,4 @@
-// Package precheckfailed explains what the controller's check before an upgrade has found.
+// Package precheckfailed explains the findings of the controller's check before an upgrade.
 package precheckfailed
 
 import (
@@ -17,9 +17,8 @@ var doc string
 
 // Remedy asks: only a person knows whether the console or the annotation is right, and whether to upgrade.
 //
-// The controller writes its report into the Event CloudControllerManagerPrecheckResult of kube-system, about a Pod, as JSON
-// (pkg/provider/dryrun/event.go of v2.14.0). It has at most 20 items of a kind. Its only items about NLBs are those about their
-// security groups.
+// The controller writes its report to the Event CloudControllerManagerPrecheckResult in kube-system, about a Pod, as JSON
+// (pkg/provider/dryrun/event.go of v2.14.0). It has at most 20 items of a kind. Its only items about NLBs are about their security groups.
 var Remedy = &remedy.Remedy{
 	Class:      "precheck-failed",
 	Doc:        doc,
@@ -30,7 +29,7 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// stillFails reports whether the newest check has found something: the controller writes each result into the same Event.
+// stillFails reports whether the newest check has findings: the controller writes each result to the same Event.
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(c.FailedPrecheck()), nil
 }
@@ -38,8 +37,8 @@ func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // An item is a call that the new release would make.
 type item struct{ name, balancer, code string }
 
-// found is an item of the report, with names as Kubernetes and Alibaba Cloud give them: anybody can write an Event. A report that is
-// too long for an Event breaks off, so it is not parsed as JSON.
+// found matches an item of the report, with names that are valid in Kubernetes and Alibaba Cloud, because anybody can write an Event. A
+// report that is too long for an Event is cut off, so it is not parsed as JSON.
 var found = regex.New(`\{"Name":"([A-Za-z0-9./_-]+)","Id":"([A-Za-z0-9-]*)","MessageLevel":"(error|warn|unknown)","MessageCode":"([A-Za-z]+)"`)
 
 func itemsOf(message string) []item {
@@ -51,13 +50,13 @@ func itemsOf(message string) []item {
 	return slices.Compact(out)
 }
 
-// A kind is what calls mean for a Service, and what a person does about them.
+// A kind is the meaning of calls for a Service, and what a person has to do.
 type kind struct {
 	codes      string
 	means, ask say.Text
 }
 
-// kinds are the codes of pkg/provider/dryrun of v2.14.0, the most costly ones first.
+// kinds are the codes of pkg/provider/dryrun of v2.14.0, the most harmful first.
 var kinds = []kind{
 	{"DeleteSLB", say.F("its load balancer would be deleted"),
 		say.F("Do not upgrade before it is clear why a load balancer would be deleted: the Service may be in deletion or of another type.")},

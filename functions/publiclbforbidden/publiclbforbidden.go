@@ -1,5 +1,5 @@
-// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones, restores the
-// annotation of one that is private already, and releases Services that can't be deleted for that.
+// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones. It restores the annotation if the load
+// balancer is already private, and releases Services whose deletion fails for that reason.
 package publiclbforbidden
 
 import (
@@ -18,8 +18,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: the owner of a Service decides whether it faces the internet. That is decided already where its load
-// balancer is private, and for a Service in deletion.
+// Remedy asks: the owner of a Service decides whether it is public. No decision is needed if its load balancer is private, or for a Service
+// in deletion.
 var Remedy = &remedy.Remedy{
 	Class:       "public-lb-forbidden",
 	Doc:         doc,
@@ -86,8 +86,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// release plans for a Service that is being deleted or of another type now. The controller checks the
-// annotation before it looks at that, and reads it for nothing else then.
+// release plans for a Service that is being deleted or has another type now. The controller checks the annotation first, and then uses it
+// for nothing else.
 func release(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan, error) {
 	fate, none, err := c.Fate(ctx)
 	if err != nil {
@@ -109,9 +109,8 @@ func release(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan
 	return p, nil
 }
 
-// stillFails reports whether the Service still asks for a public load balancer. The controller checks
-// that before anything else, also of a Service in deletion, but not for NLBs
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+// stillFails reports whether the Service still requests a public load balancer. The controller checks that first, even for a Service in
+// deletion, but not for NLBs (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)
 	return remedy.Is(!ccm.NLB(c.Service) && (value == "" || value == "internet")), nil

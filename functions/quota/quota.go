@@ -1,4 +1,4 @@
-// Package quota remedies Services whose sync exceeds a limit of the account other than that on backends.
+// Package quota remedies Services whose sync exceeds a limit of the account, except the limit on backends.
 package quota
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy applies for a higher limit if one is proven to be used up, and asks otherwise.
+// Remedy applies for a higher limit if one is proven to be exhausted, and asks otherwise.
 var Remedy = &remedy.Remedy{
 	Class: "quota",
 	Doc:   doc,
@@ -39,7 +39,7 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// calm is how long after a failure its absence means something: the controller has retried by then.
+// calm is how long after a failure the controller has certainly retried.
 const calm = ccm.Retry + time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -55,8 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return step.Raise(ctx, c, plan, *f.Limit, f.Use.Need, reason)
 }
 
-// stillFails reports whether the limit is used up. If it is not, that means something only once the
-// controller has retried without a failure.
+// stillFails reports whether the limit is exhausted. If it is not, that proves something only once the controller has retried successfully.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	f, err := c.Shortage(ctx, c.Event.Message)
 	if err != nil {
@@ -65,7 +64,7 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(f.Limit == nil || f.Exceeded() || c.Now.Sub(c.Event.Last) <= calm), nil
 }
 
-// decide says how much of the limit is used, and asks. It waits if there is room by all figures.
+// decide reports the limit's usage and asks. It waits if all numbers show room.
 func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	if f.Limit == nil {
 		return unknown(c, f)
@@ -87,7 +86,7 @@ func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	return plan
 }
 
-// unknown returns the plan for a limit that could not be determined.
+// unknown returns the plan for an unknown limit.
 func unknown(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	finding := say.F("The message names no limit: %s.", c.Said())
 	if f.Hint.Name != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// plan returns the plan for a role that does not suffice, as far as that can be told.
+// plan returns the plan for an insufficient role, as far as that is known.
 func (f facts) plan(c *remedy.Case) (remedy.Plan, error) {
 	if !f.Comparable() {
 		return f.incomparable(c), nil
@@ -19,7 +19,7 @@ func (f facts) plan(c *remedy.Case) (remedy.Plan, error) {
 	return f.extend()
 }
 
-// incomparable returns the plan that asks because what the controller needs and what it has cannot be compared.
+// incomparable returns the plan that asks because the controller's needs and rights cannot be compared.
 func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 	plan := remedy.Plan{Cause: f.Cluster.ID}
 	check := say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery())
@@ -38,15 +38,14 @@ func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 		plan.Finding = say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
 			And("What it needs is therefore unknown.")
 		plan.Ask = check.And("Add that action to a policy of the RAM role under which the controller runs.")
-	default: // there is no role
+	default: // without a role
 		plan.Finding = say.F("The cluster names no RAM role of its masters.")
 		plan.Ask = say.F("Find out under which RAM role CCM %s runs.", f.Version).Then(check).And("Allow that action to the role.")
 	}
 	return plan
 }
 
-// extend plans a new version of the policy of the controller's role with exactly the missing actions. It asks if
-// that would change what others may do.
+// extend plans a new version of the role's policy with exactly the missing actions. It asks if that would change the rights of others.
 func (f facts) extend() (remedy.Plan, error) {
 	role, policy := f.Role.Name, f.policy.Name
 	plan := remedy.Plan{
@@ -90,7 +89,7 @@ func (f facts) extend() (remedy.Plan, error) {
 	return plan, nil
 }
 
-// lacking says what the role lacks, and of a role that is not the masters' what names it.
+// lacking returns what the role lacks, and for a role other than the masters' where it is configured.
 func (f facts) lacking() say.Text {
 	lacks := say.F("The RAM role %s lacks actions that CCM %s needs: %s.", f.Role.Name, f.Version, strings.Join(f.Missing, ", "))
 	if len(f.Role.By) > 0 {
@@ -99,8 +98,7 @@ func (f facts) lacking() say.Text {
 	return lacks
 }
 
-// nothingMissing returns the plan for a role that has all that the controller needs. If its policy
-// was changed after the failure, the controller has not retried yet.
+// nothingMissing returns the plan for a sufficient role. If its policy was changed after the failure, the controller has not retried yet.
 func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	plan := remedy.Plan{Cause: f.Role.Name}
 	changed, settle := ccm.ChangedAt(f.versions), c.Policy.Delay()
@@ -124,8 +122,7 @@ func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	return plan
 }
 
-// hearsay says which action an Event alone names, if any. Anyone who may write an Event could have
-// written that name.
+// hearsay returns the action that only an Event names, if any. Anyone who may write an Event could have written that name.
 func (f facts) hearsay() say.Text {
 	if f.told == "" {
 		return nil
@@ -133,21 +130,21 @@ func (f facts) hearsay() say.Text {
 	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", f.told, f.Version)
 }
 
-// ofNodes returns the plan for a failure of routes or Nodes. The controller tries these again by itself, so the plan triggers no resync.
+// ofNodes returns the plan for a failure of routes or Nodes. The controller retries these by itself, so the plan triggers no resync.
 func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan, error) {
 	s, err := c.Stranded(ctx, node(c))
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	plan.Finding = plan.Finding.Then(s.Describe())
-	if len(plan.Steps) == 1 && remedy.Wakes(plan.Steps[0]) { // the role suffices by now
+	if len(plan.Steps) == 1 && remedy.Wakes(plan.Steps[0]) { // the role is sufficient now
 		plan.Steps, plan.Wait = nil, c.PollInterval()
 		plan.Ask = say.F("Check the controller's log for what it does about the nodes: %s.", c.LogQuery())
 	}
 	return plan, nil
 }
 
-// node returns the name of the Node that the case is about; empty: it is about all of them.
+// node returns the name of the case's Node, or "" for all Nodes.
 func node(c *remedy.Case) string {
 	if c.Event.Service.Kind == remedy.KindNode {
 		return c.Event.Service.Name

@@ -1,4 +1,4 @@
-// Package rampermission remedies clusters whose RAM role lacks actions that the controller needs.
+// Package rampermission remedies clusters whose controller's RAM role lacks actions that it needs.
 package rampermission
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy adds the missing actions to the policy of the role under which the controller runs.
+// Remedy adds the missing actions to the policy of the controller's role.
 var Remedy = &remedy.Remedy{
 	Class: "ram-permission",
 	Doc:   doc,
@@ -41,16 +41,16 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// facts are what a release of the controller needs, what its role allows, and what decides whether the role's policy can be extended.
+// facts are the needs of a release of the controller, the rights of its role, and whether the role's policy can be extended.
 type facts struct {
 	ccm.Rights
-	told     string       // an action that an Event alone names and the role lacks; empty: none
-	policy   cloud.Policy // the policy to extend; without a name there is none
+	told     string       // an action that only an Event names and the role lacks; empty: none
+	policy   cloud.Policy // to extend; without a name: none
 	versions []cloud.PolicyVersion
-	holders  []string // who else has the policy; of one that can be extended
+	holders  []string // other holders of a policy that can be extended
 }
 
-// read reads the facts for a release of the controller: the one that runs if none is named.
+// read reads the facts for a release of the controller, by default the running one.
 func read(ctx context.Context, c *remedy.Case, release ccm.Version) (f facts, err error) {
 	if f.Rights, err = c.Rights(ctx, release); err != nil || !f.Comparable() {
 		return f, err
@@ -91,9 +91,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// For returns the class as a person runs it before an upgrade to a release of the controller. A zero
-// release stands for the one that runs. It has the class's ID, journal and guards. Its cases are
-// about the cluster: no sync of a Service has failed, and it triggers no resync.
+// For returns the class for a person who checks before an upgrade to a release of the controller; zero means the running one. It has the
+// class's ID, journal and guards. Its cases are about the cluster: no sync of a Service has failed, and it triggers no resync.
 func For(release ccm.Version) *remedy.Remedy {
 	r := *Remedy
 	r.Steps = []remedy.Step{step.PolicyVersion{}}
@@ -102,7 +101,7 @@ func For(release ccm.Version) *remedy.Remedy {
 		switch {
 		case err != nil:
 			return remedy.Plan{}, err
-		case f.Suffice(): // the gap closed between two reads of it
+		case f.Suffice(): // the gap was closed between two reads
 			return remedy.Plan{}, errors.New("the role now allows all that the controller needs")
 		}
 		return f.plan(c)
@@ -113,15 +112,14 @@ func For(release ccm.Version) *remedy.Remedy {
 	return &r
 }
 
-// stillFails reports whether the role still lacks something, or the controller has not yet shown that it
-// lacks nothing.
+// stillFails reports whether the role still lacks something, or the controller has not yet proven the opposite.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Event.Service.Kind != "" {
 		s, err := c.Stranded(ctx, node(c))
 		if err != nil || s.Any() || c.Event.Reason == createRoute {
 			return remedy.Is(s.Any()), err
 		}
-		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing of the calls that the other Events are about
+		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing about the other Events' calls
 		return remedy.Is(r.LacksOfNodes()), err
 	}
 	if !c.Written() {
@@ -130,10 +128,10 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return lacks(ctx, c, ccm.Version{})
 }
 
-// createRoute is the reason of Events about a route that a node lacks. If it has one, the failure is over.
+// createRoute is the reason of Events about a node without a route. If the node has one, the failure is over.
 const createRoute = "CreateRouteFailed"
 
-// lacks reports whether the role lacks something for the release, or the two cannot be compared.
+// lacks reports whether the role lacks something for the release, or they cannot be compared.
 func lacks(ctx context.Context, c *remedy.Case, release ccm.Version) (remedy.Verdict, error) {
 	f, err := read(ctx, c, release)
 	if err != nil {

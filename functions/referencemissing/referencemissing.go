@@ -1,5 +1,4 @@
-// Package referencemissing remedies Services whose listeners should use certificates or access
-// control lists that do not exist or have expired.
+// Package referencemissing remedies Services whose listeners refer to missing or expired certificates, or to missing access control lists.
 package referencemissing
 
 import (
@@ -18,8 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names the successor of an expired certificate if there is just one. Otherwise it asks which
-// certificate or list to use: only the owner knows.
+// Remedy replaces an expired certificate by its only successor. Otherwise it asks for the certificate or list: only the owner knows.
 var Remedy = &remedy.Remedy{
 	Class: "reference-missing",
 	Doc:   doc,
@@ -59,7 +57,7 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	}
 	keep, missing, untidy := have.NamedACLs(c.Service)
 	if len(wrong) > 0 && !usesLists(c) {
-		missing = nil // the controller does not look at them
+		missing = nil // the controller does not use them
 	}
 	for _, id := range missing {
 		wrong = append(wrong, say.F("the access control list %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
@@ -91,8 +89,8 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	}
 }
 
-// succeed turns a plan that asks into one that names another certificate, if that of the listeners is all that
-// cannot be used, has expired, and just one valid one is for the same names.
+// succeed turns a plan that asks into one that names another certificate, if the listeners' expired certificate is the only problem, and
+// exactly one valid certificate has the same names.
 func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan {
 	bad := c.UnusableCertificates(have, c.Now)
 	if len(bad) != 1 || bad[0].Domain != "" {
@@ -109,8 +107,8 @@ func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan 
 	return plan
 }
 
-// stillFails reports whether the annotations name something that cannot be used. Before something is written, what
-// cannot be seen may be wrong, too.
+// stillFails reports whether the annotations name something unusable. Before the plan is written, references that cannot be checked may be
+// wrong, too.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) || !c.Written() {
 		return remedy.Yes, nil
@@ -124,11 +122,11 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(lists || len(c.UnusableCertificates(have, c.Now)) > 0), nil
 }
 
-// aboutLists reports whether the Event says that the API does not find an access control list.
+// aboutLists reports whether the Event says that the API cannot find an access control list.
 func aboutLists(c *remedy.Case) bool {
 	message := strings.ToLower(c.Event.Message)
 	return strings.Contains(message, "acl does not exist") || strings.Contains(message, "aclnotexist")
 }
 
-// usesLists reports whether access control lists can be what fails: access control is on, or the API does not find one.
+// usesLists reports whether access control lists can be the cause: access control is on, or the API cannot find a list.
 func usesLists(c *remedy.Case) bool { return ccm.ACLsOn(c.Service) || aboutLists(c) }

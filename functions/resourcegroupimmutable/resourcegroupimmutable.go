@@ -1,4 +1,4 @@
-// Package resourcegroupimmutable remedies Services that ask for a resource group other than their load balancer's.
+// Package resourcegroupimmutable remedies Services that request a resource group other than their load balancer's.
 package resourcegroupimmutable
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the annotation that asks for another resource group. Then the Service syncs again.
+// Remedy removes the annotation that requests another resource group, and the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "resource-group-immutable",
 	Doc:   doc,
@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 	StillFails:  stillFails,
 }
 
-// groupID is the short name of the annotation that asks for a resource group.
+// groupID is the short name of the annotation for the resource group.
 const groupID = "resource-group-id"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -52,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// stillFails reports whether the annotation asks for another group than the load balancer's.
+// stillFails reports whether the annotation requests another group than the load balancer's.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, groupID)
 	if want == "" {

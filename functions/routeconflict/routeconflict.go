@@ -1,4 +1,4 @@
-// Package routeconflict asks about nodes whose block of Pods a route table sends elsewhere.
+// Package routeconflict asks about nodes whose block of Pods has a route to another target.
 package routeconflict
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: an entry that leads elsewhere is used by somebody, or was.
+// Remedy asks: somebody uses, or used, the entry with another target.
 var Remedy = &remedy.Remedy{
 	Class:      "route-conflict",
 	Doc:        doc,
@@ -77,7 +77,7 @@ func of(c *remedy.Case, nodes []corev1.Node) (*corev1.Node, error) {
 	return nil, errors.New("the node left while it was looked at")
 }
 
-// next returns what an entry leads to.
+// next returns the target of an entry.
 func next(kind, id string) say.Text {
 	if id == "" {
 		return say.F("several next hops")

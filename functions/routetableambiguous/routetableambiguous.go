@@ -1,4 +1,4 @@
-// Package routetableambiguous asks about clusters whose VPC has several route tables of which the controller is to use one.
+// Package routetableambiguous asks about clusters whose VPC has several route tables while the controller can use only one.
 package routetableambiguous
 
 import (
@@ -52,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// stillFails reports whether there are still several tables, and a Node without a route in any of them.
+// stillFails reports whether there are still several tables, and a Node without a route in all of them.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	r, err := c.Routing(ctx)
 	if err != nil {

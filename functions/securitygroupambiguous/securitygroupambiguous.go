@@ -1,5 +1,5 @@
-// Package securitygroupambiguous reports Services with an NLB whose source ranges the controller does not enforce,
-// because several security groups could be the one that it made for them.
+// Package securitygroupambiguous reports Services with an NLB whose source ranges the controller does not enforce, because it finds several
+// security groups for them.
 package securitygroupambiguous
 
 import (
@@ -18,10 +18,10 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: a security group can protect more than one NLB, and lbremedy deletes none.
+// Remedy asks: a security group can protect several NLBs, and lbremedy deletes none.
 //
-// FindAssociatedSecurityGroup says so (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0). Its caller writes the error into
-// the log, and that sync succeeds without the group: the text comes in lines of the log.
+// FindAssociatedSecurityGroup returns the error (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0). Its caller only logs it, and
+// that sync succeeds without the group: the text comes from log lines.
 var Remedy = &remedy.Remedy{
 	Class:      "security-group-ambiguous",
 	Doc:        doc,

@@ -1,4 +1,4 @@
-// Package sharedinstancediscontinued remedies Services that ask for a kind of CLB that is no longer sold.
+// Package sharedinstancediscontinued remedies Services that request a kind of CLB that is no longer sold.
 package sharedinstancediscontinued
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for a CLB that is billed by LCU, which is sold, or for a newer controller.
+// Remedy requests a CLB that is billed by LCU, which is sold, or asks for a newer controller.
 var Remedy = &remedy.Remedy{
 	Class:       "shared-instance-discontinued",
 	Doc:         doc,
@@ -83,7 +83,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// upgrade asks for a controller that can ask for what is sold, with what it needs and overwrites.
+// upgrade asks for a controller that can request what is sold, with its needs and what it overwrites.
 func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding say.Text) (remedy.Plan, error) {
 	if ctl.Version == (ccm.Version{}) {
 		return remedy.Plan{
@@ -111,7 +111,7 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 // stillFails reports whether the Service still has no load balancer.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // there is nothing to compare: a person must check
+		return remedy.Yes, nil // nothing can be compared: a person has to check
 	}
 	if ccm.Synced(c.Service) {
 		return remedy.No, nil

@@ -1,4 +1,4 @@
-// Package tagmissing remedies Services whose load balancer the controller can't find.
+// Package tagmissing remedies Services whose load balancer the controller cannot find.
 package tagmissing
 
 import (
@@ -16,8 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy restores the name tag of the load balancer, points the Service at it, or
-// recovers from one that is gone.
+// Remedy restores the load balancer's name tag, points the Service at it, or recovers from its deletion.
 var Remedy = &remedy.Remedy{
 	Class: "tag-missing",
 	Doc:   doc,
@@ -64,12 +63,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return found(c, s, owner, evidence), nil
 }
 
-// found plans for a load balancer that still exists.
+// found plans for an existing load balancer.
 func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
 	plan := remedy.Plan{Finding: still(s, evidence)}
 	tag, address, name := s.Tags[ccm.NameTag], ccm.Address(c.Service), ccm.SetCommand(c.Service, "id", s.ID)
-	// Only the label led to the load balancer, and no annotation explains that the Service has
-	// another address.
+	// Only the label identifies the load balancer, and no annotation explains the Service's other address.
 	elsewhere := s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && ccm.OwnAddress(c.Service) && s.Address != address
 	switch {
 	case owner == ccm.APIServer:
@@ -97,12 +95,12 @@ func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) reme
 	return plan
 }
 
-// still says that a load balancer exists, how it was found, and whose it is.
+// still describes an existing load balancer, how it was found, and its owner.
 func still(s ccm.Found, evidence say.Text) say.Text {
 	return say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By.Text()).Then(evidence)
 }
 
-// tagCommand returns the command that gives a load balancer the name tag of the Service.
+// tagCommand returns the command that sets the Service's name tag on a load balancer.
 func tagCommand(c *remedy.Case, id string) string {
 	return c.TagCommand(id, ccm.NameTag, ccm.DefaultName(c.Service))
 }
@@ -130,7 +128,7 @@ func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	return plan
 }
 
-// rebind points the Service at the load balancer of a person to which it was bound.
+// rebind points the Service at the person's load balancer that it used before.
 func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	set := ccm.SetCommand(c.Service, "id", s.ID)
 	switch {
@@ -172,8 +170,7 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	return plan
 }
 
-// stillFails reports whether the controller still cannot find the load balancer, by the annotation id, or
-// else by the tag or the default name.
+// stillFails reports whether the controller still cannot find the load balancer, by the annotation id, or by the tag or the default name.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

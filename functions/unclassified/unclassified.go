@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks and quotes the message. The next class begins with such a ticket.
+// Remedy asks and quotes the message. Such tickets lead to new classes.
 var Remedy = &remedy.Remedy{
 	Class:    "unclassified",
 	Doc:      doc,
@@ -35,9 +35,8 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 // longest is the number of bytes of a message that distinguish it from others.
 const longest = 160
 
-// shape returns what a message has in common with others of its kind. It replaces the words that
-// name something: those with a digit, a slash, a bracket or a quotation mark. Services whose
-// messages have the same shape are one incident.
+// shape returns the common part of similar messages. It replaces words that contain a digit, a slash, a bracket or a quotation mark,
+// because they name something. Services whose messages have the same shape are one incident.
 func shape(message string) string {
 	var words []string
 	for word := range strings.FieldsSeq(message) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// plan decides how to free the groups. If a person has something to do, there are no steps: the
-// controller fails on what is left, whatever lbremedy does.
+// plan decides how to free the groups. If a person has to act, the plan has no steps: the controller fails on the rest, whatever lbremedy
+// does.
 func (s *state) plan() remedy.Plan {
 	var uses []say.Text
 	var asks say.Text
@@ -47,9 +47,9 @@ func (s *state) plan() remedy.Plan {
 	return plan
 }
 
-// needed is the plan while the controller cannot build groups of the Service. On a reused load balancer it then
-// wants to delete those that the Service has for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go):
-// to free a group, or only to trigger a resync, would end their traffic.
+// needed returns the plan while the controller cannot build groups of the Service. On a reused load balancer it then wants to delete the
+// Service's existing groups for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go): freeing a group, or only triggering
+// a resync, would end their traffic.
 func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
 	var uses []say.Text
 	for _, g := range s.own.Needed(unbuilt) {
@@ -66,7 +66,7 @@ func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
 	}
 }
 
-// origin says who created the load balancer.
+// origin returns who created the load balancer.
 func (s *state) origin() say.Text {
 	id, _ := ccm.Annotation(s.c.Service, "id")
 	switch {
@@ -84,7 +84,7 @@ func (s *state) overrides() bool {
 	return value == "true"
 }
 
-// free returns the step that takes an old group off a listener, or what a person must do instead.
+// free returns the step that removes an old group from a listener, or what a person has to do instead.
 func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, remedy.Step) {
 	i := slices.IndexFunc(s.listeners, func(l cloud.Listener) bool { return l.Port == p.Port && l.Protocol == p.Protocol })
 	if i < 0 {
@@ -120,7 +120,7 @@ func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, re
 	return nil, step.MoveListener{LB: s.lb.ID, Port: l.Port, Protocol: l.Protocol, Group: to.ID, Was: old.ID}
 }
 
-// drop deletes a listener if all of it can be restored and it serves only backends of the controller.
+// drop deletes a listener if it can be restored completely and serves only the controller's backends.
 func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, remove string) (say.Text, remedy.Step) {
 	foreign := s.c.Foreign(s.backends[old.ID], nil)
 	switch {
@@ -134,7 +134,7 @@ func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, rem
 	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }
 
-// network plans for a Service of an NLB with these server groups, which any other NLB may use, too.
+// network plans for a Service of an NLB with these server groups, which other NLBs may use, too.
 func network(lb *ccm.Instance, own []ccm.NetworkGroup) remedy.Plan {
 	var used []say.Text
 	var idle []string

@@ -1,4 +1,4 @@
-// Package vservergroupinuse remedies Services whose old vServer group can't be deleted.
+// Package vservergroupinuse remedies Services whose old vServer group cannot be deleted.
 package vservergroupinuse
 
 import (
@@ -18,8 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy frees the group: it points the listener at the new group of the same port, or
-// deletes a listener that nobody should use any more.
+// Remedy frees the group: it points the listener at the new group of the same port, or deletes a listener that is no longer needed.
 var Remedy = &remedy.Remedy{
 	Class: "vserver-group-in-use",
 	Doc:   doc,
@@ -80,7 +79,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return s.plan(), nil
 }
 
-// A state is what was read about the vServer groups of the Service on a CLB.
+// A state is what was read about the Service's vServer groups on a CLB.
 type state struct {
 	c         *remedy.Case
 	lb        *ccm.Instance
@@ -89,8 +88,8 @@ type state struct {
 	listeners []cloud.Listener
 }
 
-// stillFails reports whether a group that the controller wants to delete is still in use, or one that the Service
-// needs can't be built, which the controller takes for no longer needed.
+// stillFails reports whether a group that the controller wants to delete is still in use, or whether a group that the Service needs cannot
+// be built, which the controller considers unneeded.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // the engine has already checked for a successful sync

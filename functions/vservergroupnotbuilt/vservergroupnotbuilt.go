@@ -1,4 +1,4 @@
-// Package vservergroupnotbuilt remedies Services for whose ports the controller can't build a vServer group.
+// Package vservergroupnotbuilt remedies Services with ports for which the controller cannot build a vServer group.
 package vservergroupnotbuilt
 
 import (
@@ -16,8 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy finds the cause, which the controller neither reports nor logs. It corrects an annotation only if that
-// can mean nothing else.
+// Remedy finds the cause, which the controller neither reports nor logs. It corrects an annotation only if it has one possible meaning.
 var Remedy = &remedy.Remedy{
 	Class:       "vserver-group-not-built",
 	Doc:         doc,
@@ -59,7 +58,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p, nil
 }
 
-// cause names the nodes, which other Services fail for, too.
+// cause returns the nodes, which other Services share as a cause.
 func cause(found []ccm.Obstacle) string {
 	var nodes []string
 	for _, o := range found {
@@ -71,7 +70,7 @@ func cause(found []ccm.Obstacle) string {
 	return remedy.List(nodes, 20)
 }
 
-// stillFails reports whether a group can't be built, or the controller has not synced the Service in full.
+// stillFails reports whether a group cannot be built, or the controller has not synced the Service in full.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	_, found, err := c.Unbuilt(ctx)
 	if err != nil {

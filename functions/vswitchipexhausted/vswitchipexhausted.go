@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy moves a Service that has no load balancer yet to a vSwitch with enough free addresses.
+// Remedy moves a Service without a load balancer to a vSwitch with enough free addresses.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-ip-exhausted",
 	Doc:   doc,
@@ -164,10 +164,10 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 }
 
-// stillFails reports whether the vSwitch that the Service asks for is still full. The cloud's figures lag,
-// and therefore a few free addresses prove nothing. Without the annotation the controller uses those of its
-// cloud-config (pkg/controller/service/clbv1/loadbalancer.go, setModelDefaultValue), which no API returns:
-// room in the cluster's own proves nothing then, and naming one of them ends the failure.
+// stillFails reports whether the requested vSwitch is still full. The cloud's numbers lag, so a few free addresses prove nothing. Without
+// the annotation the controller uses the vSwitches of its cloud-config (pkg/controller/service/clbv1/loadbalancer.go,
+// setModelDefaultValue), which no API returns: then room in the cluster's own proves nothing either, and naming one of them ends the
+// failure.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil

@@ -1,4 +1,4 @@
-// Package writerefused asks who keeps the controller from writing to Kubernetes.
+// Package writerefused asks about a controller whose writes to Kubernetes are refused.
 package writerefused
 
 import (
@@ -15,12 +15,11 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: who may do what in a cluster is decided by those who run it.
+// Remedy asks: the people who run a cluster decide about its permissions.
 //
-// It makes no dry run of the controller's write. RBAC knows no right to dry runs alone, so that
-// the class could write the status of every Service; webhooks with side effects refuse them; and
-// what a webhook lets lbremedy do says nothing of the controller. It asks the API server what the
-// controller's account may do and reads which webhooks there are: both are reads.
+// It does not repeat the controller's write as a dry run. RBAC has no right for dry runs only, so the class could write the status of every
+// Service; webhooks with side effects reject dry runs; and a webhook may treat lbremedy differently from the controller. Instead it reads
+// the rights of the controller's account and the webhooks.
 var Remedy = &remedy.Remedy{
 	Class: "write-refused",
 	Doc:   doc,
@@ -34,7 +33,7 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	write, _ := ccm.KubeWriteOf(c.Event.Message) // all texts of the class are those of a write
+	write, _ := ccm.KubeWriteOf(c.Event.Message) // all texts of the class are about a write
 	why := remedy.CauseOf(causes, c.Event.Message)
 	switch {
 	case why.Name == byRole && ccm.Account != user(c.Event.Message):
@@ -51,7 +50,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return asks(c, write, why), nil
 }
 
-// asks returns the plan of a cause of which there is no more to read.
+// asks returns the plan for a cause that needs no more reads.
 func asks(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
 	return remedy.Plan{
 		Finding: why.Finding.Then(write.Leaves).And("The message is %s.", c.Said()),
@@ -59,13 +58,13 @@ func asks(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
 	}
 }
 
-// passes returns the plan of what ends by itself.
+// passes returns the plan for a cause that ends by itself.
 func passes(c *remedy.Case, why remedy.Cause) remedy.Plan {
 	return remedy.Plan{Finding: why.Finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}
 }
 
-// another returns the plan for a refusal of a user that is not known to be the controller. Nobody
-// is told to give it a right: whoever may write Events chooses its name.
+// another returns the plan for a refused user that is not known to be the controller. It never suggests giving that user a right, because
+// anybody who may write Events can choose its name.
 func another(c *remedy.Case, write ccm.KubeWrite) remedy.Plan {
 	return remedy.Plan{
 		Finding: say.F("The API server refused a write of the user %s, and %s is the account that the controller is known to have.",
@@ -75,7 +74,7 @@ func another(c *remedy.Case, write ccm.KubeWrite) remedy.Plan {
 	}
 }
 
-// access returns the plan for what RBAC refuses, or may have refused.
+// access returns the plan for a refusal by RBAC, or a possible one.
 func access(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) (remedy.Plan, error) {
 	has, err := c.Access(ctx, write)
 	switch {
@@ -97,7 +96,7 @@ func access(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy
 		Cause: write.String(),
 		Ask: say.F("Find out who changed the ClusterRole %s, and give it the rule again: %s.", ccm.ClusterRole, ccm.RoleCommand(write)).
 			And("On a managed cluster, the add-on %s brings its role: an upgrade of it restores the role.", ccm.DaemonSet).Then(ccm.ThenRetries()),
-		// Every controller needs these, and the account is the controller's: it may list Services.
+		// Every controller needs these, and the account is the controller's, because it may list Services.
 		Seen: has == ccm.Lacking && write.Always(),
 	}
 	if !write.Always() {

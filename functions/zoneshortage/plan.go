@@ -11,9 +11,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// choose returns zones that have stock and that the cluster has vSwitches of its own in, both of them: those with the primary zone that
-// the Service asks for come first. The address of a private CLB comes from a vSwitch: it is one in the primary zone, so that nothing
-// depends on whether the API takes that of another, and has room or is the one that the Service names, or that of its address.
+// choose returns a pair of zones with stock in which the cluster has its own vSwitches, preferring the requested primary zone. A private
+// CLB's address comes from a vSwitch. It has to be in the primary zone, because the API may not accept another zone's, and it has to have
+// room, or be the one that the Service or its address requires.
 func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	own := places.VPC.OwnZones()
 	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
@@ -39,8 +39,8 @@ func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	return places.Others[i], true
 }
 
-// within returns the vSwitch of the zone that a private CLB takes its address from, if the Service names none: the one that the address
-// lies in that the Service asks for, else the one with most room.
+// within returns the vSwitch in the zone for a private CLB's address, if the Service names none: the one that contains the requested
+// address, or else the one with most room.
 func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
 	ip, _ := ccm.Annotation(c.Service, address)
 	if ip == "" {
@@ -51,7 +51,7 @@ func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
 	return vsw, ok && allowed && vsw.Zone == zone
 }
 
-// address is the short name of the annotation that asks for an address.
+// address is the short name of the annotation for an address.
 const address = "ip"
 
 // held says that a private CLB would find a vSwitch in such zones if its room were not held for other Services.
@@ -70,7 +70,7 @@ func held(c *remedy.Case, places ccm.Places) say.Text {
 	return nil
 }
 
-// move returns the plan with which the CLB is created in these zones, and a private one with an address of the best vSwitch there.
+// move returns the plan that creates the CLB in these zones, a private one with an address of the best vSwitch there.
 func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) remedy.Plan {
 	edits := []step.Edit{step.With(c.Service, ccm.MasterZone, to.Zone), step.With(c.Service, ccm.SlaveZone, to.SlaveZone)}
 	p.Finding = p.Finding.And("The zones %s and %s have stock, and the cluster has vSwitches in both.", to.Zone, to.SlaveZone)
@@ -87,8 +87,8 @@ func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) r
 	return p
 }
 
-// stillFails reports whether the CLB is still to be created in zones without stock. The list of those that have some is no proof before
-// the zones were changed: it may lag, or the shortage be one of some specifications alone.
+// stillFails reports whether the CLB is still to be created in zones without stock. Before a change of zones, the list of zones with stock
+// proves nothing: it may lag, or only some specifications may be sold out.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) || !c.Written() {
 		return remedy.Yes, nil

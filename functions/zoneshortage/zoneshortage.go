@@ -1,4 +1,4 @@
-// Package zoneshortage moves a load balancer that is yet to be created to zones that have stock, or asks for them.
+// Package zoneshortage moves a load balancer that is not yet created to zones with stock, or asks for such zones.
 package zoneshortage
 
 import (
@@ -15,8 +15,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names zones that have stock if the cluster is in them. It asks for others, and for those of an NLB, whose
-// stock no API lists.
+// Remedy names zones with stock if the cluster is in them. It asks for other zones, and for those of an NLB, whose stock no API lists.
 var Remedy = &remedy.Remedy{
 	Class: "zone-shortage",
 	Doc:   doc,
@@ -26,8 +25,8 @@ var Remedy = &remedy.Remedy{
 	},
 	Texts: []string{
 		"resource limit of the specified zone", "resource limit of the specified region", "product stock is insufficient",
-		"Instance zone id doesn t support", // without its apostrophe, as the API's description writes it
-		"Instance zone id doesn't support", // as the list of its error codes does
+		"Instance zone id doesn t support", // without the apostrophe, as in the API's description
+		"Instance zone id doesn't support", // as in the API's list of error codes
 	},
 	Reads:       ccm.PlaceReads,
 	Steps:       []remedy.Step{step.Annotate{}},
@@ -67,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decideCLB(c, places), nil
 }
 
-// decideCLB asks for other zones for a new CLB, among those that have stock.
+// decideCLB asks for other zones with stock for a new CLB.
 func decideCLB(c *remedy.Case, places ccm.Places) remedy.Plan {
 	if len(places.Wrong) > 0 {
 		return remedy.Plan{
@@ -107,8 +106,7 @@ func decideCLB(c *remedy.Case, places ccm.Places) remedy.Plan {
 	return p
 }
 
-// decideNLB asks for other zones of an NLB, among those with vSwitches of the cluster. An existing NLB
-// can change its zones.
+// decideNLB asks for other zones of an NLB, among those with vSwitches of the cluster. An existing NLB can change its zones.
 func decideNLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
 	used := ccm.ZoneNames(value)

@@ -1,5 +1,6 @@
-// Package advice holds the law of what is set on a Service, by a step or by a command that a person is to paste: no annotation that the
-// controller reads for the other kind of load balancer alone. Such a fix does nothing, and is waited for.
+// Package advice checks a law about annotations that a step, or a command to paste, sets on a Service: none may be one
+// that the controller reads only for the other kind of load balancer. Such a fix has no effect, and lbremedy would wait
+// for it.
 package advice
 
 import (
@@ -20,8 +21,8 @@ var (
 	setting = regexp.MustCompile(`([A-Za-z0-9./-]+)=`)
 )
 
-// Unread returns the annotations of the controller that the steps would set on the Service, or a text tells people to set on it,
-// and that its controller does not read there.
+// Unread returns the controller's annotations that the steps or the texts' commands would set on the Service, but that
+// its controller ignores.
 func Unread(svc *corev1.Service, steps []remedy.Step, texts ...string) ([]string, error) {
 	keys := map[string]bool{}
 	for _, s := range steps {

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/advice"
 )
 
-// The law counts what is set, on this Service, for the kind of load balancer that it has.
+// TestUnread checks that only annotations set on this Service count, for its kind of load balancer.
 func TestUnread(t *testing.T) {
 	clb := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{ccm.Prefix + "spec": "a"}}}
 	nlb, other := clb.DeepCopy(), clb.DeepCopy()

@@ -1,55 +1,13 @@
-// Package bench measures what lbremedy promises, all of it in one run and on real
-// parts: kube-apiserver and etcd, JetStream that syncs each message to disk, the
-// programs as they are shipped, the simulated cloud and its controller.
+// Package bench measures lbremedy's promises in one run on real parts: kube-apiserver and etcd, a JetStream that syncs
+// each message to disk, the shipped programs, and the simulated cloud and controller.
 //
 //	make bench
 //	go test -run '^$' -bench 'Figures/latency' ./test/bench
 //
-// Each benchmark runs once and reports its figures with the goal beside each; the
-// last thing printed is a table of them all. A figure that misses its goal fails
-// nothing: machines differ. What depends on the machine is therefore measured
-// beside the plainest program that could do the same, in turns, in the same run.
-//
-//   - latency: the exporter program, and NATS in a process of its own. Events are
-//     created at 50 a second. Time runs from the API server's answer to the create
-//     until a reader of FAILED has the message, which JetStream hands out after it
-//     has synced it. So the way to the reader counts, and the create does not. The
-//     bare program watches with the same selection and publishes each Event as it
-//     comes, one after the other.
-//   - burst: 3,000 Events created by 16 clients at once, from the first request until
-//     a reader of FAILED has the last message. Each is about a LoadBalancer Service of its own, which was there before.
-//     Ratios are of the median rounds.
-//   - stored: the exporter program starts without saved progress on 5,000 stored failures, a
-//     hundred in each namespace. LBREMEDY_BENCH_FAILURES says another number.
-//   - write: "lbremedy up", which is exporter, JetStream and worker in one process.
-//     Time runs from the API server's answer to the create of an Event until a watch
-//     of Services shows lbremedy's write. No controller runs for these Services; the
-//     benchmark leaves the marks of one, so that each case ends before the next
-//     begins. The bare program reads the Service that the Event is about and writes
-//     an annotation. At once: 100 Services fail, until the last of them is written.
-//   - heal: the controller as well, with the delays of the real one. Time runs from
-//     the first failure that a watch shows until one shows the Service synced.
-//   - memory: the exporter program, with 100,000 stored Events of Pods and 1,000 a
-//     second more of them. LBREMEDY_BENCH_EVENTS stores another number.
-//   - size, start: the function programs as they are built for release, and how long
-//     one takes until it says that it is ready, beside an empty HTTP server. Medians of 15.
-//   - idle: the memory of a function program that nobody calls.
-//   - worker: events of Services that are gone, and the same events once more, which
-//     the journal answers. The worker is in this process, NATS in another.
-//   - broken: 1,000 Services that stay broken, in three ways, and what they leave in the
-//     streams after 30 days of a clock that runs fast, at one failure a day. At one in
-//     five minutes it is the same: TestStaysBroken of shared/engine has 8,640 of them.
-//   - cause: 1,000 Services that fail at once for one cause of the account, until each has
-//     its outcome, and the same for 100. LBREMEDY_BENCH_SCALE says another number, as
-//     "make bench SCALE=10000" does.
-//   - scale: the same with whole programs, 200 nodes and 500 load balancers: what "lbremedy up", or exporter, worker, notifier
-//     and ledger each on its own, take in memory and CPU, and how many tickets there are.
-//   - sustained: 1,000 failures a second of 100 clusters on one NATS, for 20 s or as long as LBREMEDY_BENCH_SUSTAINED says,
-//     such as 10m: whether each was delivered, and how late.
-//   - soak: as many failures as there are in 8 hours of a controller that retries every five minutes, one round after the
-//     other, with Services that come and go: whether memory, goroutines, file handles, journal and consumers stay level.
-//   - remote: as write, one Service after the other, where a function in a process of its own handles the class.
-//   - classify: one message of the corpus of package event.
+// Each benchmark runs once and reports its figures with their goals; the last output is a table of all. Missing a goal
+// is not a failure, because machines differ. Figures that depend on the machine are compared, alternating in the same
+// run, with the plainest program for the same purpose. The comment of each method of rig describes its benchmark; begin
+// with BenchmarkFigures.
 package bench
 
 import (
@@ -89,7 +47,7 @@ func TestMain(m *testing.M) {
 		play(role)
 		return
 	}
-	// Each benchmark is a run of its own, which more iterations would only repeat.
+	// Each benchmark is a whole run, so more iterations would only repeat it.
 	flag.Parse()
 	if f := flag.Lookup("test.benchtime"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set("1x"); err != nil {
@@ -108,7 +66,7 @@ func BenchmarkFigures(b *testing.B) {
 		name    string
 		measure func(*rig, *testing.B)
 	}{
-		// lbremedy would take in all that comes after these two, so that it ends with them.
+		// lbremedy would process the load of other benchmarks, so it ends after these two.
 		{"heal", (*rig).heal},
 		{"write", (*rig).write},
 		{"latency", (*rig).latency},
@@ -137,14 +95,13 @@ func BenchmarkFigures(b *testing.B) {
 	r.print()
 }
 
-// A rig holds what the benchmarks share. Its parts start when the first of them
-// asks, and end with the rig.
+// A rig has the shared parts of the benchmarks. Parts start at their first use, and end with the rig.
 type rig struct {
 	dir  string
-	top  *testing.B // ends what the benchmarks share
-	part string     // the benchmark that runs
+	top  *testing.B // its cleanup ends the shared parts
+	part string     // the running benchmark
 
-	built       map[string]bool // programs, by the name of their folder
+	built       map[string]bool // programs, by their folder
 	clusterOnce sync.Once
 	shared      *cluster.Cluster
 	natsOnce    sync.Once
@@ -155,11 +112,10 @@ type rig struct {
 	rows []row
 }
 
-// A row is one line of the table.
 type row struct {
 	part, what, unit string
 	got, goal        float64
-	bound            int // -1: at most the goal; 1: at least; 0: without a goal
+	bound            int // -1: goal is a maximum; 1: a minimum; 0: no goal
 }
 
 func (r *rig) report(b *testing.B, what, unit string, got, goal float64, bound int) {
@@ -172,25 +128,24 @@ func (r *rig) report(b *testing.B, what, unit string, got, goal float64, bound i
 	}
 }
 
-// atMost reports a figure that should not be larger than its goal.
+// atMost reports a figure with a maximum as its goal.
 func (r *rig) atMost(b *testing.B, what, unit string, got, goal float64) {
 	b.Helper()
 	r.report(b, what, unit, got, goal, -1)
 }
 
-// atLeast reports a figure that should not be smaller than its goal.
+// atLeast reports a figure with a minimum as its goal.
 func (r *rig) atLeast(b *testing.B, what, unit string, got, goal float64) {
 	b.Helper()
 	r.report(b, what, unit, got, goal, 1)
 }
 
-// note reports a figure that others are compared with.
+// note reports a figure for comparison.
 func (r *rig) note(b *testing.B, what, unit string, got float64) {
 	b.Helper()
 	r.report(b, what, unit, got, 0, 0)
 }
 
-// print prints the table of all figures.
 func (r *rig) print() {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tfigure\tmeasured\tgoal\tof the goal\tmet")
@@ -216,7 +171,7 @@ func (r *rig) print() {
 	}
 }
 
-// number writes a figure with three digits that count, and whole if it is large.
+// number formats a figure with three significant digits, or as an integer if it is large.
 func number(f float64) string {
 	switch {
 	case f >= 100 || f == float64(int(f)):
@@ -227,8 +182,8 @@ func number(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// cluster returns the API server of the run, for this benchmark alone. Where the
-// run has none, one is started that syncs to disk, as the run's does.
+// cluster returns the run's API server for exclusive use. If the run has none, it starts one that syncs to disk, like
+// the run's.
 func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 	b.Helper()
 	r.clusterOnce.Do(func() {
@@ -249,7 +204,7 @@ func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 	return r.shared
 }
 
-// client returns a client that costs little to create many objects with.
+// client returns a cheap client for creating many objects.
 func (r *rig) client(b *testing.B) *kubernetes.Client {
 	b.Helper()
 	config := rest.CopyConfig(r.cluster(b).Config)
@@ -261,7 +216,6 @@ func (r *rig) client(b *testing.B) *kubernetes.Client {
 	return client
 }
 
-// namespace makes a namespace with a name of its own.
 func (r *rig) namespace(b *testing.B, name string) string {
 	b.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + strings.ToLower(rand.Text()[:6])}}
@@ -271,15 +225,14 @@ func (r *rig) namespace(b *testing.B, name string) string {
 	return ns.Name
 }
 
-// program returns the file of a program, built as for a release: of a folder
-// below the root, such as events/cmd/exporter.
+// program returns the path of a program built as for a release. folder is relative to the root, such as
+// events/cmd/exporter.
 func (r *rig) program(b *testing.B, folder string) string {
 	b.Helper()
 	r.build(b, folder)
 	return filepath.Join(r.dir, "programs", filepath.Base(folder))
 }
 
-// build builds those of the programs that this run has not built yet.
 func (r *rig) build(b *testing.B, folders ...string) {
 	b.Helper()
 	folders = slices.DeleteFunc(slices.Clone(folders), func(f string) bool { return r.built[filepath.Base(f)] })
@@ -315,7 +268,6 @@ func (r *rig) functions(b *testing.B) []string {
 	return found
 }
 
-// classes returns the IDs of all classes.
 func classes() []string {
 	ids := make([]string, len(functions.All))
 	for i, r := range functions.All {
@@ -324,13 +276,12 @@ func classes() []string {
 	return ids
 }
 
-// A nats is a NATS server in a process of its own.
 type nats struct {
 	url, token string
-	process    *process // nil: it is one of "lbremedy up"
+	process    *process // nil: part of "lbremedy up"
 }
 
-// jetstream returns a connection of the benchmark's own.
+// jetstream returns a separate connection.
 func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
 	b.Helper()
 	nc, err := natsgo.Connect(n.url, natsgo.Token(n.token))
@@ -343,7 +294,7 @@ func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
 	return js, nc.Close
 }
 
-// startNATS starts a server that syncs each message to disk, with all streams.
+// startNATS starts a server with all streams that syncs each message to disk.
 func (r *rig) startNATS(b *testing.B) *nats {
 	b.Helper()
 	n := &nats{token: rand.Text()}
@@ -360,7 +311,7 @@ func (r *rig) startNATS(b *testing.B) *nats {
 	return n
 }
 
-// nats returns the server that the exporter's benchmarks share.
+// nats returns the shared server of the exporter's benchmarks.
 func (r *rig) nats(b *testing.B) *nats {
 	b.Helper()
 	r.natsOnce.Do(func() { r.bus = r.startNATS(b) })
@@ -370,7 +321,6 @@ func (r *rig) nats(b *testing.B) *nats {
 	return r.bus
 }
 
-// connect connects to the server until the benchmark ends.
 func (n *nats) connect(b *testing.B) *stream.Stream {
 	b.Helper()
 	s, err := stream.Connect(b.Context(), stream.Config{URL: n.url, Token: n.token})
@@ -381,21 +331,21 @@ func (n *nats) connect(b *testing.B) *stream.Stream {
 	return s
 }
 
-// sightings are the moments at which something was first seen, by its name.
+// sightings are the times at which things were first seen, by name.
 type sightings struct {
 	mu   sync.Mutex
 	at   map[string]time.Time
-	news chan struct{} // closed when there is more
+	news chan struct{} // closed at the next change
 }
 
 func newSightings() *sightings {
 	return &sightings{at: map[string]time.Time{}, news: make(chan struct{})}
 }
 
-// see notes that the thing is there now.
+// see records that a thing is seen now.
 func (s *sightings) see(name string) { s.seeAt(name, time.Now()) }
 
-// seeAt notes that the thing was there at a time.
+// seeAt records that a thing was seen at a time.
 func (s *sightings) seeAt(name string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -407,7 +357,7 @@ func (s *sightings) seeAt(name string, at time.Time) {
 	s.news = make(chan struct{})
 }
 
-// forget lets them be seen anew.
+// forget removes things, which can be seen again.
 func (s *sightings) forget(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -416,7 +366,7 @@ func (s *sightings) forget(names ...string) {
 	}
 }
 
-// wait returns when all of them have been seen, with the moments in their order.
+// wait waits until all of them have been seen, and returns the times in the same order.
 func (s *sightings) wait(b *testing.B, limit time.Duration, names ...string) []time.Time {
 	b.Helper()
 	timeout := time.After(limit)
@@ -440,7 +390,7 @@ func (s *sightings) wait(b *testing.B, limit time.Duration, names ...string) []t
 	return at
 }
 
-// await asks every few milliseconds until ok returns nil.
+// await calls ok every few milliseconds until it returns nil.
 func await(b *testing.B, limit time.Duration, ok func() error) {
 	b.Helper()
 	end := time.Now().Add(limit)
@@ -458,7 +408,7 @@ func await(b *testing.B, limit time.Duration, ok func() error) {
 	}
 }
 
-// alike calls do for 0 to n-1 from some goroutines at once. The first error ends it.
+// alike calls do for 0 to n-1 in several goroutines. The first error ends it.
 func alike(goroutines, n int, do func(int) error) error {
 	next := make(chan int)
 	errs := make(chan error, goroutines)
@@ -466,7 +416,7 @@ func alike(goroutines, n int, do func(int) error) error {
 	for range goroutines {
 		wait.Go(func() {
 			var err error
-			for i := range next { // drained after an error, so that nobody blocks
+			for i := range next { // drained after an error to unblock the sender
 				if err == nil {
 					err = do(i)
 				}
@@ -487,7 +437,6 @@ func alike(goroutines, n int, do func(int) error) error {
 	return errors.Join(all...)
 }
 
-// uids returns n UIDs that no others have.
 func uids(n int) []string {
 	run := make([]byte, 4)
 	rand.Read(run)
@@ -498,7 +447,6 @@ func uids(n int) []string {
 	return ids
 }
 
-// quantile returns the value below which a part of the values is. It sorts them.
 func quantile[T cmp.Ordered](values []T, part float64) T {
 	slices.Sort(values)
 	return values[min(int(part*float64(len(values))), len(values)-1)]
@@ -506,8 +454,7 @@ func quantile[T cmp.Ordered](values []T, part float64) T {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// loadAverage returns how many threads wanted to run in the last minute; "unknown"
-// where the system doesn't say.
+// loadAverage returns the load average of the last minute, or "unknown".
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

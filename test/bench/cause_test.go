@@ -22,8 +22,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// cause measures how long it takes until each Service has its outcome where one cause of the account hits
-// all of them, and whether one of many costs more than one of a tenth as many.
+// cause measures the time until each of 1,000 Services has its outcome when one cause of the account hits all of them,
+// and compares it with 100. LBREMEDY_BENCH_SCALE sets another number, as "make bench SCALE=10000" does.
 func (r *rig) cause(b *testing.B) {
 	services := scaled(b, 1000)
 	few := r.hit(b, services/10)
@@ -33,8 +33,8 @@ func (r *rig) cause(b *testing.B) {
 	r.atMost(b, "one of all, relative to one of a tenth", "", many.Seconds()/float64(services)/(few.Seconds()/float64(services/10)), 1.25)
 }
 
-// hit has n Services fail at once for the controller's lost access key, and returns how long it took until
-// each had its outcome.
+// hit makes n Services fail at once because of the controller's lost access key, and returns the time until each had
+// its outcome.
 func (r *rig) hit(b *testing.B, n int) time.Duration {
 	const class, message = "credentials", "Error syncing load balancer []: Message: Specified access key is not found."
 	st := r.startNATS(b).connect(b)
@@ -42,7 +42,7 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	account, writer, err := cloud.New(cloud.Config{ // the class asks the cloud nothing
+	account, writer, err := cloud.New(cloud.Config{ // the class does not call the cloud
 		Region: "cn-hangzhou", ClusterID: clusterID, Endpoint: "127.0.0.1:1", Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: "id", Secret: "secret"}),
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || !rec.Result.Settled() {
-			return // it comes back
+			return // it is redelivered
 		}
 		if answered[rec.Service.UID] = true; rec.Result != event.Asked {
 			b.Errorf("%s ended as %s", rec.Service, rec.Result)

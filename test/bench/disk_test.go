@@ -20,16 +20,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// clusterID is the ID of the cluster that the exporter's benchmarks export.
+// clusterID is the cluster ID of the exporter's benchmarks.
 const clusterID = "c-bench"
 
-// testbedID is that of the cluster in which Services heal.
+// testbedID is the cluster ID of the benchmarks with Services that are fixed.
 const testbedID = testbed.ClusterID
 
-// saysFull is what the controller says of a vSwitch without free addresses.
+// saysFull is the controller's message about a full vSwitch.
 const saysFull = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// failure returns an Event as the controller's recorder makes it.
+// failure returns an Event like the controller's recorder.
 func failure(namespace, service, uid string) *corev1.Event {
 	now := metav1.Now().Rfc3339Copy()
 	return &corev1.Event{
@@ -41,13 +41,13 @@ func failure(namespace, service, uid string) *corev1.Event {
 	}
 }
 
-// A disk is what the benchmarks of the exporter's way to disk share.
+// A disk has the shared parts of the benchmarks from exporter to disk.
 type disk struct {
 	*rig
 	client    *kubernetes.Client
 	namespace string
-	arrived   *sightings        // messages in FAILED, by the UID of the Service
-	round     int               // part of the names of Events, so that a Service may fail once more
+	arrived   *sightings        // messages in FAILED, by the Service's UID
+	round     int               // in the names of Events: a Service can fail again
 	names     map[string]string // of the Services, by UID
 }
 
@@ -75,14 +75,14 @@ func (r *rig) disk(b *testing.B) *disk {
 	return d
 }
 
-// services makes n Services and returns their UIDs. No controller makes load balancers for them, and the exporter
-// reads each when it first fails.
+// services returns UIDs of n new Services. They get no load balancers, and the exporter reads each at its first
+// failure.
 func (d *disk) services(b *testing.B, n int) []string {
 	b.Helper()
 	return d.make(b, n, corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone})
 }
 
-// loadBalancers makes n LoadBalancer Services, which the exporter comes to know, and returns their UIDs.
+// loadBalancers creates n LoadBalancer Services that the exporter knows, and returns their UIDs.
 func (d *disk) loadBalancers(b *testing.B, n int) []string {
 	b.Helper()
 	return d.make(b, n, corev1.ServiceSpec{
@@ -118,7 +118,7 @@ func (d *disk) create(ctx context.Context, uid string) error {
 	return err
 }
 
-// run starts what moves Events to disk, and returns when it does.
+// run starts the exporter or the bare program, and returns when it works.
 func (d *disk) run(b *testing.B, exporter bool) *process {
 	b.Helper()
 	var p *process
@@ -131,7 +131,7 @@ func (d *disk) run(b *testing.B, exporter bool) *process {
 			b.Fatalf("start the bare program: %v", err)
 		}
 	}
-	for _, uid := range d.services(b, 5) { // the first one meets cold connections
+	for _, uid := range d.services(b, 5) { // the first Events meet cold connections
 		if err := d.create(b.Context(), uid); err != nil {
 			b.Fatal(err)
 		}
@@ -140,7 +140,6 @@ func (d *disk) run(b *testing.B, exporter bool) *process {
 	return p
 }
 
-// exporter starts the exporter program.
 func (r *rig) exporter(b *testing.B) *process {
 	b.Helper()
 	n := r.nats(b)
@@ -151,7 +150,10 @@ func (r *rig) exporter(b *testing.B) *process {
 	})
 }
 
-// latency measures how long it takes from the creation of an Event to its failure on disk.
+// latency measures the time from the API server's answer to the creation of an Event until a reader of FAILED has the
+// message, which JetStream delivers after syncing it: including the way to the reader, excluding the creation. The
+// exporter program and NATS are separate processes, and Events come at 50 a second. The bare program watches the same
+// selection and publishes each Event in order.
 func (r *rig) latency(b *testing.B) {
 	const rounds, n, pause = 4, 250, 20 * time.Millisecond
 	d := r.disk(b)
@@ -174,8 +176,8 @@ func (r *rig) latency(b *testing.B) {
 	}
 }
 
-// stored measures what the exporter computes to publish the failures that are stored when it starts, without
-// saved progress, until FAILED has them all. LBREMEDY_BENCH_FAILURES says how many.
+// stored measures the exporter's processor time for publishing stored failures when it starts without saved progress:
+// 5,000, or LBREMEDY_BENCH_FAILURES, a hundred in each namespace, until FAILED has all of them.
 func (r *rig) stored(b *testing.B) {
 	n := 5000
 	if text := os.Getenv("LBREMEDY_BENCH_FAILURES"); text != "" {
@@ -184,7 +186,7 @@ func (r *rig) stored(b *testing.B) {
 			b.Fatalf("LBREMEDY_BENCH_FAILURES: %q is no number of failures", text)
 		}
 	}
-	const each = 100 // of one namespace
+	const each = 100 // in one namespace
 	d := r.disk(b)
 	ids := make([]string, 0, n)
 	for len(ids) < n {
@@ -208,7 +210,7 @@ func (r *rig) stored(b *testing.B) {
 	p.end()
 }
 
-// steady creates Events at a steady pace and returns how long each took to disk.
+// steady creates Events at a steady rate and returns each one's time to disk.
 func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration {
 	b.Helper()
 	ids, answered, errs := d.services(b, n), make([]time.Time, n), make([]error, n)
@@ -235,7 +237,9 @@ func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration 
 	return took
 }
 
-// burst measures how many Events of many that come at once get to disk in a second, and how long each takes.
+// burst measures 3,000 Events created by 16 clients at once, from the first request until a reader of FAILED has the
+// last message: the rate, and each one's time. Each is about an existing LoadBalancer Service of its own. Ratios are of
+// median rounds.
 func (r *rig) burst(b *testing.B) {
 	const rounds, n, clients = 5, 3000, 16
 	d := r.disk(b)
@@ -249,7 +253,7 @@ func (r *rig) burst(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range 2 * rounds {
-		exporter := i%4 == 0 || i%4 == 3 // in turns, and each as often before the other as after it
+		exporter := i%4 == 0 || i%4 == 3 // alternating, each as often first as second
 		p := d.run(b, exporter)
 		d.round++
 		d.arrived.forget(ids...)

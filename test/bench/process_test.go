@@ -24,15 +24,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// The test binary is also each part that is no program of its own: which one,
-// says this variable.
+// roleVariable makes the test binary one of the parts that are not programs of their own.
 const roleVariable = "LBREMEDY_BENCH_ROLE"
 
 // play is the main function of a part.
 func play(role string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// The end of the benchmark, however it comes, ends its parts: their input breaks off.
+	// A closed stdin means that the benchmark has ended, and ends the part.
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -45,7 +44,6 @@ func play(role string) {
 	}
 }
 
-// natsMain runs a NATS server and prints its address.
 func natsMain(ctx context.Context) error {
 	server, err := embedded.Start(embedded.Options{Dir: os.Getenv("LBREMEDY_BENCH_DIR"), Port: -1, Token: os.Getenv("LBREMEDY_NATS_TOKEN"), Sync: true})
 	if err != nil {
@@ -57,8 +55,8 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// watchServices is what the bare programs have in common: it watches the Events of
-// Services from now on and prints a line when nothing will be missed any more.
+// watchServices is common to the bare programs: it watches new Events of Services, and prints a line when it will miss
+// none.
 func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) error) error {
 	config, err := kube.Load(os.Getenv("LBREMEDY_KUBECONFIG"), "")
 	if err != nil {
@@ -81,7 +79,6 @@ func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) erro
 	})
 }
 
-// publishMain publishes each Event as it comes.
 func publishMain(ctx context.Context) error {
 	nc, err := natsgo.Connect(os.Getenv("LBREMEDY_NATS"), natsgo.Token(os.Getenv("LBREMEDY_NATS_TOKEN")))
 	if err != nil {
@@ -102,15 +99,13 @@ func publishMain(ctx context.Context) error {
 	})
 }
 
-// Of the bare program that writes: the reason of the Events that it answers, and
-// its annotation.
+// The Event reason that the bare program answers, and the annotation that it writes.
 const (
 	bareReason     = "BareFailure"
 	bareAnnotation = "example.com/written"
 )
 
-// writeMain reads the Service of each Event that is meant for it, and writes an
-// annotation.
+// writeMain reads the Service of each such Event, and writes an annotation.
 func writeMain(ctx context.Context) error {
 	return watchServices(ctx, func(c *kube.Cluster, e kube.Event) error {
 		if e.Reason != bareReason {
@@ -126,8 +121,8 @@ func writeMain(ctx context.Context) error {
 	})
 }
 
-// guardMain runs the program that its arguments name and prints its process ID.
-// The program ends with the guard, even where the benchmark is killed.
+// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the
+// benchmark is killed.
 func guardMain(ctx context.Context) error {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	for _, v := range os.Environ() {
@@ -158,12 +153,12 @@ func guardMain(ctx context.Context) error {
 	}
 }
 
-// A process is a part that runs beside the benchmark.
+// A process is a part of the benchmark.
 type process struct {
 	out *bufio.Reader
-	pid int    // of the role, or of the program that is guarded
-	log string // the file with what it says on standard error
-	end func() // ends it and waits until it has ended
+	pid int    // of the role, or of the guarded program
+	log string // file of its standard error
+	end func() // ends it and waits
 }
 
 // begin starts a role of this binary until the benchmark ends.
@@ -172,7 +167,6 @@ func begin(b *testing.B, file string, env ...string) *process {
 	return start(b, exec.Command(file), env)
 }
 
-// guarded starts a program until the benchmark ends.
 func guarded(b *testing.B, file string, env []string, args ...string) *process {
 	b.Helper()
 	p := start(b, exec.Command(os.Args[0], append([]string{file}, args...)...), append(env, roleVariable+"=guard"))
@@ -218,7 +212,6 @@ func start(b *testing.B, cmd *exec.Cmd, env []string) *process {
 	return p
 }
 
-// line returns the next line that the process prints.
 func (p *process) line() (string, error) {
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -227,12 +220,12 @@ func (p *process) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// failed adds what the process said to an error.
+// failed adds the end of the log to an error.
 func (p *process) failed(err error) error {
 	return fmt.Errorf("%w: it said %q", err, p.said())
 }
 
-// said returns the last lines that the process wrote to standard error.
+// said returns the last lines of standard error.
 func (p *process) said() string {
 	said, err := os.ReadFile(p.log)
 	if err != nil {
@@ -241,7 +234,7 @@ func (p *process) said() string {
 	return strings.TrimSpace(string(said[max(0, len(said)-4000):]))
 }
 
-// memory returns the value of a line of the process's status, such as VmRSS, in megabytes.
+// memory returns a value of the process's status in megabytes, such as VmRSS.
 func (p *process) memory(b *testing.B, line string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -260,15 +253,14 @@ func (p *process) memory(b *testing.B, line string) float64 {
 	return kib * 1024 / 1e6
 }
 
-// cpu returns how long the process has computed so far.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		b.Fatalf("read the time of the process: %v", err)
 	}
-	// After the name, which may hold anything, come the state and numbers; the 12th
-	// and 13th of these are ticks of user and system time, 100 a second on Linux.
+	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are user and system
+	// time in ticks, 100 a second on Linux.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	total := 0
 	for _, f := range fields[11:13] {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stored returns how many Events of others are stored before the exporter starts.
+// stored returns the number of others' Events stored before the exporter starts.
 func stored(b *testing.B) int {
 	b.Helper()
 	text := os.Getenv("LBREMEDY_BENCH_EVENTS")
@@ -35,7 +35,8 @@ func stored(b *testing.B) int {
 	return n
 }
 
-// memory measures the exporter's memory beside many Events that are none of its business.
+// memory measures the exporter program's memory with 100,000 stored Events of Pods (or LBREMEDY_BENCH_EVENTS) and 1,000
+// more a second.
 func (r *rig) memory(b *testing.B) {
 	const clients, perSecond, lasts = 16, 1000, 15 * time.Second
 	d := r.disk(b)
@@ -72,7 +73,7 @@ func (r *rig) memory(b *testing.B) {
 			for range perSecond / 100 {
 				select {
 				case next <- struct{}{}:
-				default: // the API server is slower than that: the rate says so
+				default: // the API server is slower: the reported rate shows it
 				}
 			}
 		}
@@ -111,7 +112,6 @@ func (r *rig) memory(b *testing.B) {
 	r.note(b, "passing by", "events/s", rate)
 }
 
-// size measures the function programs.
 func (r *rig) size(b *testing.B) {
 	largest, zipped := 0.0, 0.0
 	all := r.functions(b)
@@ -135,7 +135,7 @@ func (r *rig) size(b *testing.B) {
 	r.atMost(b, "zipped", "MB", zipped, 8)
 }
 
-// pack returns how many bytes a file has in a ZIP archive.
+// pack returns a file's size in a ZIP archive.
 func pack(file string) (int64, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -154,7 +154,6 @@ func pack(file string) (int64, error) {
 	return int64(n), z.Close()
 }
 
-// A counter counts what is written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -162,7 +161,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start measures how long a function program takes until it is ready.
+// start measures the time until a function program is ready, beside an empty HTTP server: medians of 15.
 func (r *rig) start(b *testing.B) {
 	const rounds = 15
 	key, err := hand.NewKey()
@@ -185,7 +184,7 @@ func (r *rig) start(b *testing.B) {
 	r.atMost(b, "until ready against empty", "times", float64(ours)/float64(empty), 2.5)
 }
 
-// idle measures the memory of a function program that has nothing to do: the most of five seconds after it is ready.
+// idle measures the memory of an unused function program: the maximum of five seconds after it is ready.
 func (r *rig) idle(b *testing.B) {
 	key, err := hand.NewKey()
 	if err != nil {
@@ -208,13 +207,13 @@ func (r *rig) idle(b *testing.B) {
 	r.note(b, "function of it the program's file", "MB", function.memory(b, "RssFile"))
 }
 
-// ready starts a program, returns how long it took until it was ready, and ends it.
+// ready starts a program, returns the time until it was ready, and ends it.
 func ready(b *testing.B, file string, env []string) time.Duration {
 	b.Helper()
 	port := shell.Port(b)
 	cmd := exec.Command(file)
 	cmd.Env = append(append(os.Environ(), env...), "PORT="+port)
-	client := &http.Client{Transport: &http.Transport{}} // none of its connections is of the program before
+	client := &http.Client{Transport: &http.Transport{}} // no connection of the previous program
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {

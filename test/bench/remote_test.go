@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// remote measures what write measures, where a function of its own process handles the class: each fix takes two calls before the write and
-// one after it, signed and over HTTP.
+// remote is write, one Service after the other, with a function in a separate process: each fix takes two signed HTTP
+// calls before the write and one after it.
 func (r *rig) remote(b *testing.B) {
 	const class, warm, single = "vswitch-ip-exhausted", 10, 200
 	key, err := hand.NewKey()
@@ -42,8 +42,8 @@ func (r *rig) remote(b *testing.B) {
 	r.note(b, "100 at once", "ms", ms(s.burst(b, warm+single, 100)))
 }
 
-// singles has Services fail one after the other, each after the case of the one before has ended. It returns how long each took from the
-// answer to the create of its Event until its write.
+// singles makes Services fail one by one, each after the previous case has ended. It returns each one's time from the
+// answer to the creation of its Event to its write.
 func (s *street) singles(b *testing.B, warm, n int) []time.Duration {
 	b.Helper()
 	var took []time.Duration
@@ -56,7 +56,7 @@ func (s *street) singles(b *testing.B, warm, n int) []time.Duration {
 	return took[warm:]
 }
 
-// single has one Service fail and ends its case.
+// single makes one Service fail and ends its case.
 func (s *street) single(b *testing.B, i int) time.Duration {
 	b.Helper()
 	must := func(err error) {

@@ -29,7 +29,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// scaled returns how many Services there are: usual, unless LBREMEDY_BENCH_SCALE says another number.
+// scaled returns the number of Services: usual, or LBREMEDY_BENCH_SCALE.
 func scaled(b *testing.B, usual int) int {
 	b.Helper()
 	text := os.Getenv("LBREMEDY_BENCH_SCALE")
@@ -43,10 +43,10 @@ func scaled(b *testing.B, usual int) int {
 	return n
 }
 
-// owing is the class of what fails here.
+// owing is the class of these failures.
 const owing = "arrearage"
 
-// accountOf returns what became of these failures.
+// accountOf returns the ledger's account of these failures.
 func accountOf(l ledger.Ledger) ledger.Account {
 	for _, a := range l.Classes {
 		if a.Class == owing {
@@ -56,12 +56,13 @@ func accountOf(l ledger.Ledger) ledger.Account {
 	return ledger.Account{}
 }
 
-// room is the most that a part may take: what the chart gives the one Pod.
+// room is a part's memory limit: that of the chart's Pod.
 const room = 256 << 20
 
-// scale measures what each part takes where the account's debt hits all Services of a cluster: "lbremedy up", which is all of
-// them in one process, and then exporter, worker and notifier each on its own, which find the same failures.
-// A part has the memory limit for its collector that the chart sets, and may take no more than the Pod's.
+// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a cluster with 200
+// nodes and 500 load balancers: first "lbremedy up", which is everything in one process, then exporter, worker,
+// notifier and ledger separately with the same failures. A part has the collector's memory limit that the chart sets,
+// and may take no more than the Pod's.
 func (r *rig) scale(b *testing.B) {
 	n := scaled(b, 1000)
 	account := sim.New(b, debtors(500))
@@ -69,7 +70,7 @@ func (r *rig) scale(b *testing.B) {
 	services := r.debtors(b, n, 200)
 	told := newSink(b)
 
-	// All in one process, with a NATS of its own.
+	// All in one process, with its own NATS.
 	state, address := b.TempDir(), "127.0.0.1:"+shell.Port(b)
 	alone := append(env, told.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB")
 	all := guarded(b, r.program(b, "functions/cmd/lbremedy"), alone,
@@ -99,7 +100,7 @@ func (r *rig) scale(b *testing.B) {
 	r.taken(b, "up", all)
 	all.end()
 
-	// Each part in a process, on a NATS that they share.
+	// Separate processes on a shared NATS.
 	told = newSink(b)
 	shared := r.startNATS(b)
 	env = append(env, told.env, "LBREMEDY_NATS="+shared.url, "LBREMEDY_NATS_TOKEN="+shared.token, "XDG_CONFIG_HOME="+state)
@@ -118,7 +119,7 @@ func (r *rig) scale(b *testing.B) {
 		r.taken(b, name, p)
 	}
 
-	// The ledger of all of it.
+	// The ledger of all of them.
 	status := exec.Command(r.program(b, "functions/cmd/lbremedy"), "status", "-o", "json")
 	status.Env = append(append(os.Environ(), env...), "GOMEMLIMIT=200MiB")
 	began = time.Now()
@@ -144,8 +145,7 @@ func (r *rig) scale(b *testing.B) {
 	}
 }
 
-// taken reports what a part has taken. That it took more than there is room is an error and not only a figure: the Pod would be
-// killed.
+// taken reports a part's use of resources. Exceeding the room is an error, because the Pod would be killed.
 func (r *rig) taken(b *testing.B, name string, p *process) {
 	b.Helper()
 	most := p.memory(b, "VmHWM")
@@ -156,7 +156,7 @@ func (r *rig) taken(b *testing.B, name string, p *process) {
 	r.note(b, name+", CPU", "s", p.cpu(b).Seconds())
 }
 
-// debtors is the account of a cluster with so many load balancers, which is in debt.
+// debtors returns the account of a cluster with this many load balancers, which is in debt.
 func debtors(balancers int) *sim.World {
 	w := &sim.World{
 		Cluster: sim.Cluster{ID: clusterID, VPC: "vpc-1", VSwitches: []string{"vsw-1"}},
@@ -169,7 +169,7 @@ func debtors(balancers int) *sim.World {
 	return w
 }
 
-// environ returns the variables of a program beside a simulated account.
+// environ returns the variables of a program with a simulated account.
 func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	b.Helper()
 	key := account.Admin()
@@ -180,8 +180,8 @@ func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	}
 }
 
-// debtors creates n Services without a load balancer, in namespaces of fifty, since the exporter holds back what one of
-// them makes too much of, and nodes.
+// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits the
+// rate of a namespace.
 func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	b.Helper()
 	client := r.client(b).CoreV1()
@@ -215,7 +215,7 @@ func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	return made
 }
 
-// owe creates the Event by which a Service fails for the account's debt.
+// owe creates the Event of a Service's failure by the account's debt.
 func (r *rig) owe(ctx context.Context, svc *corev1.Service) error {
 	e := failure(svc.Namespace, svc.Name, string(svc.UID))
 	e.Message = "Error syncing load balancer []: Message: The account is arrearage."
@@ -231,7 +231,7 @@ func uidsOf(services []*corev1.Service) []string {
 	return ids
 }
 
-// outcomes takes in which Services a person is asked about, by UID.
+// outcomes records the Services with a question, by UID.
 func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	b.Helper()
 	seen, st := newSightings(), n.connect(b)
@@ -252,16 +252,14 @@ func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	return seen
 }
 
-// A sink takes tickets.
 type sink struct {
 	policy, env string
 
 	mu      sync.Mutex
-	failing map[string]int // by ticket, how many Services it says fail
+	failing map[string]int // by ticket: number of failing Services
 	sent    int
 }
 
-// newSink returns one, with the policy that names it.
 func newSink(b *testing.B) *sink {
 	b.Helper()
 	d := &sink{env: "SINK_KEY=whsec_" + strings.Repeat("A", 32), failing: map[string]int{}}
@@ -273,7 +271,7 @@ func newSink(b *testing.B) *sink {
 		if err != nil {
 			b.Errorf("a notification can't be read: %v", err)
 		}
-		if body.Data.Class == owing { // what other benchmarks left fails for other causes
+		if body.Data.Class == owing { // other benchmarks left failures with other causes
 			d.sent++
 			d.failing[body.Data.Key] = body.Data.Failing
 		}
@@ -287,7 +285,6 @@ func newSink(b *testing.B) *sink {
 	return d
 }
 
-// wait returns when a ticket says that n Services fail.
 func (d *sink) wait(b *testing.B, n int) {
 	b.Helper()
 	await(b, 5*time.Minute, func() error {

@@ -26,14 +26,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// An up is "lbremedy up" on a testbed, with its stream.
 type up struct {
 	*nats
 	testbed *testbed.Testbed
 	end     func()
 }
 
-// up returns the program that the benchmarks of Services share.
+// up returns the shared program of the benchmarks of Services.
 func (r *rig) up(b *testing.B) *up {
 	b.Helper()
 	r.upOnce.Do(func() { r.running = r.startUp(b, func(*testbed.Testbed) {}) })
@@ -43,7 +42,7 @@ func (r *rig) up(b *testing.B) *up {
 	return r.running
 }
 
-// startUp starts the program with these arguments, after before has seen its testbed.
+// startUp calls before with the testbed, and then starts the program with these arguments.
 func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...string) *up {
 	b.Helper()
 	tb, err := testbed.Start(b.Context(), testbed.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
@@ -58,7 +57,7 @@ func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...strin
 	}
 	before(tb)
 	state, address := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
-	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state, "GOMEMLIMIT=200MiB") // as in its Pod; a person's settings are not for here
+	env := append(tb.Environ("", ""), "XDG_CONFIG_HOME="+state, "GOMEMLIMIT=200MiB") // as in its Pod; without a person's settings
 	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env,
 		append([]string{"up", "--policy", policy, "--listen", address, "--state-dir", state}, args...)...)
 	await(b, time.Minute, func() error { return p.asked("http://" + address + "/readyz") })
@@ -73,7 +72,7 @@ func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...strin
 	return &up{nats: &nats{url: at.URL, token: at.Token}, testbed: tb, end: func() { p.end(); closeTestbed() }}
 }
 
-// asked returns nil if the address answers that all is well.
+// asked returns nil if the address reports health.
 func (p *process) asked(url string) error {
 	answer, err := http.Get(url)
 	if err != nil {
@@ -86,8 +85,8 @@ func (p *process) asked(url string) error {
 	return nil
 }
 
-// services watches the Services of a namespace, or all, until the benchmark ends, from how they are now. The API server ends the
-// watch of who is slow to read it, as this process is while a thousand Services change: it goes on where it ended.
+// services watches the Services of a namespace, or all, from now until the benchmark ends. The API server closes the
+// watch of a slow reader, as this process is while a thousand Services change: it resumes where it ended.
 func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)) {
 	b.Helper()
 	client := r.client(b).CoreV1().Services(namespace)
@@ -112,21 +111,21 @@ func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)
 	}()
 }
 
-// A street is Services that have no load balancer, in several namespaces, since the exporter holds back
-// what one of them makes too much of; and what becomes of them.
+// A street is Services without load balancers and what happens to them. They are in several namespaces, because the
+// exporter limits the rate of a namespace.
 type street struct {
 	*rig
 	testbed    *testbed.Testbed
 	namespaces []string
 	services   []*corev1.Service
-	answered   []time.Time // when the API server had answered to the create of the Event
+	answered   []time.Time // time of the API server's answer to the creation of the Event
 	written    *sightings  // by UID
 	touched    *sightings  // by the bare program, by UID
-	settled    *sightings  // cases that ended as fixed, by UID
+	settled    *sightings  // cases with the result fixed, by UID
 	stored     map[string]*sightings
 }
 
-// way are the stations between an Event and the write, as the streams have them.
+// way are the stations between an Event and the write in the streams.
 var way = []string{"exported", string(event.Intent), string(event.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
@@ -169,7 +168,7 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 	return s
 }
 
-// follow takes in when the stream got what, and how cases end.
+// follow records the times of messages in the stream, and the results of cases.
 func (s *street) follow(b *testing.B, st *stream.Stream) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -203,7 +202,7 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 
 func (s *street) uid(i int) string { return string(s.services[i].UID) }
 
-// fail creates the Event that says that the sync of a Service failed.
+// fail creates the Event of a Service's failed sync.
 func (s *street) fail(ctx context.Context, i int, reason string) error {
 	in := s.services[i].Namespace
 	e := failure(in, s.services[i].Name, s.uid(i))
@@ -216,7 +215,7 @@ func (s *street) fail(ctx context.Context, i int, reason string) error {
 	return err
 }
 
-// sync leaves the marks of a sync on a Service, as the controller does.
+// sync sets the marks of a sync on a Service, like the controller.
 func (s *street) sync(ctx context.Context, i int) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": map[string]string{ccm.HashLabel: s.uid(i)}},
@@ -230,8 +229,8 @@ func (s *street) sync(ctx context.Context, i int) error {
 	return err
 }
 
-// room gives the cluster a vSwitch with more room than all others. Services that
-// were moved before have their claims elsewhere then, as if ten minutes had passed.
+// room adds a vSwitch with more room than all others. Previously moved Services then have their claims elsewhere, as if
+// ten minutes had passed.
 func (s *street) room(i int) {
 	s.testbed.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
@@ -242,8 +241,11 @@ func (s *street) room(i int) {
 	})
 }
 
-// write measures how long it takes from an Event to the write on its Service. The region has load balancers of others, as an
-// account has: an empty list is not shared.
+// write measures the time from the API server's answer to the creation of an Event until a watch of Services shows the
+// write of "lbremedy up", which is exporter, JetStream and worker in one process. No controller runs; the benchmark
+// sets the marks of a sync, which ends each case before the next begins. The bare program reads the Event's Service and
+// writes an annotation. A burst of 100 Services is measured until the last write. The region has load balancers of
+// others, because an empty list is not shared.
 func (r *rig) write(b *testing.B) {
 	const warm, single, others = 10, 400, 50
 	u := r.up(b)
@@ -291,8 +293,7 @@ func (r *rig) write(b *testing.B) {
 	r.note(b, "1,000 at once bare", "ms", ms(s.bare(b, warm+single+100, 1000)))
 }
 
-// burst has n Services fail at once, from the first on, and returns how long it takes until the last
-// is written. It ends their cases.
+// burst makes n Services fail at once and returns the time until the last write. It ends their cases.
 func (s *street) burst(b *testing.B, first, n int) time.Duration {
 	b.Helper()
 	s.room(first)
@@ -337,8 +338,7 @@ func (s *street) ids(first, n int) []string {
 	return ids
 }
 
-// stages logs how long each stretch of the way took, from the API server's answer
-// to the write, for these Services.
+// stages logs each stage's duration from the API server's answer to the write, for these Services.
 func (s *street) stages(b *testing.B, from, to int) {
 	b.Helper()
 	took := make([][]time.Duration, len(way))
@@ -355,7 +355,8 @@ func (s *street) stages(b *testing.B, from, to int) {
 	}
 }
 
-// heal measures how long Services of a full vSwitch fail until the controller has synced them.
+// heal measures the time with the controller and its real delays, from the first failure of Services in a full vSwitch
+// that a watch shows until one shows the Service synced.
 func (r *rig) heal(b *testing.B) {
 	const n = 60
 	u := r.up(b)

@@ -22,10 +22,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// soak has "lbremedy up" take what 8 hours bring of a controller that retries each failing Service every five minutes:
-// 96 rounds. In each round all Services fail once more and are answered, and then some are deleted and new ones come. The rounds
-// follow each other as fast as they are answered: the clock of the programs is the machine's, and what they do by the
-// time alone, such as forgetting after an hour, happens as often as in the minutes that this takes.
+// soak gives "lbremedy up" the failures of 8 hours of a controller that retries every five minutes: 96 rounds. In each,
+// all Services fail again and are answered, and then some are deleted and others created. Memory, goroutines, file
+// handles, journal and consumers have to stay level. Rounds follow each other without pauses. Programs use the real
+// clock, so what depends on time, such as forgetting after an hour, happens only as often as in the minutes of the run.
 func (r *rig) soak(b *testing.B) {
 	const services, churn, warm, tail = 40, 4, 24, 24
 	rounds := int(lasts(b, "LBREMEDY_BENCH_SOAK", 8*time.Hour) / (5 * time.Minute))
@@ -52,7 +52,7 @@ func (r *rig) soak(b *testing.B) {
 	alive := r.debtors(b, services, 0)
 	client := r.client(b).CoreV1()
 	var levels []level
-	made := services // beside what other benchmarks left
+	made := services // besides those of other benchmarks
 	before := -1
 	for round := range rounds {
 		if err := alike(8, len(alive), func(i int) error {
@@ -80,7 +80,7 @@ func (r *rig) soak(b *testing.B) {
 			return nil
 		})
 		levels = append(levels, r.level(b, up, bus, address))
-		// Some go, and others come.
+		// Delete some and create others.
 		gone, stay := alive[:churn], alive[churn:]
 		for _, svc := range gone {
 			if err := client.Services(svc.Namespace).Delete(b.Context(), svc.Name, metav1.DeleteOptions{}); err != nil {
@@ -111,10 +111,10 @@ func (r *rig) soak(b *testing.B) {
 	}
 }
 
-// A level is what a program holds.
+// A level is a program's use of resources.
 type level struct{ memory, goroutines, files, consumers, journal float64 }
 
-// level returns what "lbremedy up" holds, and what NATS holds for it.
+// level returns the resources of "lbremedy up", and those of NATS for it.
 func (r *rig) level(b *testing.B, up *process, bus *nats, address string) level {
 	b.Helper()
 	answer, err := http.Get("http://" + address + "/metrics")
@@ -152,7 +152,7 @@ func (r *rig) level(b *testing.B, up *process, bus *nats, address string) level 
 	return l
 }
 
-// middle returns the median of each.
+// middle returns the median of each resource.
 func middle(all []level) level {
 	pick := func(of func(level) float64) float64 {
 		var values []float64

@@ -26,7 +26,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// worker measures how many events a second a worker answers that it need not act on.
+// worker measures how many events a second a worker in this process answers without acting: events of deleted Services,
+// and the same events again, which the journal answers. NATS is another process.
 func (r *rig) worker(b *testing.B) {
 	const n, goal = 3000, 1000
 	st := r.startNATS(b).connect(b)
@@ -34,7 +35,7 @@ func (r *rig) worker(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Services that are gone need no cloud.
+	// Deleted Services need no cloud.
 	account, writer, err := cloud.New(cloud.Config{
 		Region: "cn-hangzhou", ClusterID: clusterID, Endpoint: "127.0.0.1:1", Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: "id", Secret: "secret"}),
 	})
@@ -55,7 +56,7 @@ func (r *rig) worker(b *testing.B) {
 	r.atLeast(b, "settled before", "events/s", n/answer(b, env, n, event.Gone).Seconds(), goal)
 }
 
-// publish stores one failure of each Service and returns how long that took.
+// publish stores one failure of each Service and returns the duration.
 func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -86,8 +87,7 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 	return time.Since(began)
 }
 
-// answer runs a worker until it has answered n events with the result, and returns
-// how long that took.
+// answer runs a worker until it has answered n events with the result, and returns the duration.
 func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
@@ -116,7 +116,7 @@ func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Durati
 	return last.Sub(began)
 }
 
-// classify measures how long it takes to name the class of a message.
+// classify measures the time to classify a message of the corpus of package event.
 func (r *rig) classify(b *testing.B) {
 	const times = 50_000
 	var rows []event.Input
@@ -134,7 +134,7 @@ func (r *rig) classify(b *testing.B) {
 	r.note(b, "p99", "µs", float64(quantile(took, 0.99).Nanoseconds())/1000)
 }
 
-// observing returns what reads a policy file that allows no writes.
+// observing returns a reader of a policy file without writes.
 func observing(b *testing.B) func(context.Context) (remedy.Policy, error) {
 	b.Helper()
 	source := policyfile.FromFile(shell.File(b, "policy.yaml", "mode: observe\n"), cli.ParsePolicy)

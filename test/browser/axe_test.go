@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe-core finds what keeps people with a screen reader or weak eyes from using a page. Its
-// package is fetched with npm, once, and is taken only if it is this one.
+// axe-core finds problems for users with a screen reader or weak eyes. Its package is fetched once with npm, and
+// verified.
 const (
 	axeVersion = "4.14.1"
 	axeSum     = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
@@ -66,14 +66,14 @@ var axe = sync.OnceValues(func() (string, error) {
 	}
 })
 
-// accessible checks what axe-core finds on the page of a tab.
+// accessible checks a tab's page with axe-core.
 func accessible(t testing.TB, tab context.Context, what string) {
 	t.Helper()
 	script, err := axe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The protocol's own evaluation is not held by the page's Content-Security-Policy.
+	// The Content-Security-Policy does not apply to the protocol's own evaluation.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](script+";true")); err != nil {
 		t.Fatalf("%s: load axe-core: %v", what, err)
 	}

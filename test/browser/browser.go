@@ -1,8 +1,7 @@
-// Package browser looks at lbremedy's console as a person does: in a headless Chromium.
+// Package browser tests lbremedy's console in a headless Chromium, as a person uses it.
 //
-// It is a module of its own, so that what drives the browser is no dependency of lbremedy. What
-// the console shows is put up by the program test/console of the main module, which runs beside
-// it and takes orders.
+// It is a separate module, which keeps the browser's driver out of lbremedy's dependencies. The program test/console of
+// the main module runs the console and executes orders.
 package browser
 
 import (
@@ -25,10 +24,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// names are what Chromium is called by those who package it.
+// names are the names of Chromium in distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// Find returns where Chromium is. The error says that it is not on this machine.
+// Find returns the path of Chromium, or an error if it is not installed.
 func Find() (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -38,7 +37,7 @@ func Find() (string, error) {
 	return "", errors.New("there is no Chromium here, so that the tests in a browser are left out: install Debian's package chromium")
 }
 
-// A World is a running console with what it looks at.
+// A World is a running console and its data.
 type World struct {
 	Address string // of the console, with its key
 
@@ -48,8 +47,8 @@ type World struct {
 	end    func()
 }
 
-// Start puts a world up: "" the broken Services of the demonstration, "big" 5,000 that are well.
-// It runs within the repository, and ends with Close.
+// Start starts a world: "" has the broken Services of the demonstration, "big" 5,000 working ones. It runs in the
+// repository, and ends with Close.
 func Start(ctx context.Context, kind string) (*World, error) {
 	args := []string{"run", "./test/console"}
 	if kind != "" {
@@ -100,7 +99,7 @@ func (w *World) line(ctx context.Context) (string, error) {
 	}
 }
 
-// Order has the world do something, and returns what it answers when that is done.
+// Order executes an order in the world, and returns the answer.
 func (w *World) Order(ctx context.Context, order string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +113,7 @@ func (w *World) Order(ctx context.Context, order string) (string, error) {
 	return answer, err
 }
 
-// At returns the address of a page, with the key.
+// At returns the URL of a page, with the key.
 func (w *World) At(path string) string {
 	base, key, _ := strings.Cut(w.Address, "/?")
 	sign := "?"
@@ -124,10 +123,10 @@ func (w *World) At(path string) string {
 	return base + path + sign + key
 }
 
-// A Browser is a Chromium with an empty profile. Each tab of it is a context.
+// A Browser is a Chromium with an empty profile. Each tab is a context.
 type Browser struct{ ctx context.Context }
 
-// Open starts a browser that ends with ctx, or with the function that it returns.
+// Open starts a browser that ends with ctx or the returned function.
 func Open(ctx context.Context) (*Browser, func(), error) {
 	program, err := Find()
 	if err != nil {
@@ -156,7 +155,7 @@ func Open(ctx context.Context) (*Browser, func(), error) {
 	return &Browser{tab}, stop, nil
 }
 
-// Tab opens a tab, and tells each address that it asks for. It ends with the function that it returns.
+// Tab opens a tab and calls asked with each requested URL. The returned function closes it.
 func (b *Browser) Tab(asked func(url string), of ...chromedp.ContextOption) (context.Context, func(), error) {
 	tab, end := chromedp.NewContext(b.ctx, of...)
 	err := chromedp.Do(tab, chromedp.Navigate("about:blank"))
@@ -177,14 +176,14 @@ func (b *Browser) Tab(asked func(url string), of ...chromedp.ContextOption) (con
 	return tab, end, nil
 }
 
-// Look is how a page is looked at.
+// Look is the viewport and the preferences of a tab.
 type Look struct {
 	Width, Height int64
 	Dark          bool
-	Language      string // that is asked for; empty: English
+	Language      string // requested language; empty: English
 }
 
-// Set makes a tab look so.
+// Set applies the look to a tab.
 func (l Look) Set(tab context.Context) error {
 	scheme := "light"
 	if l.Dark {
@@ -206,7 +205,7 @@ func (l Look) Set(tab context.Context) error {
 	return err
 }
 
-// Live waits until a page follows changes.
+// Live waits until a page receives changes.
 func Live() chromedp.Action[chromedp.Void] {
 	return chromedp.WaitVisible(chromedp.CSS(`#live[data-state="on"]`))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// look opens a browser, and a world.
 func look(t testing.TB, kind string) (*Browser, *World) {
 	t.Helper()
 	b, end, err := Open(t.Context())
@@ -33,15 +32,14 @@ func look(t testing.TB, kind string) (*Browser, *World) {
 	return b, w
 }
 
-// A tab is one of the browser, with all that went wrong in it.
 type tab struct {
 	context.Context
 	t    testing.TB
 	look Look
 
 	mu    sync.Mutex
-	asked []string // addresses
-	wrong []string // what the page's script or its Content-Security-Policy complained of
+	asked []string // requested URLs
+	wrong []string // errors of the page's script or Content-Security-Policy
 }
 
 func open(t testing.TB, b *Browser, l Look, of ...chromedp.ContextOption) *tab {
@@ -79,7 +77,6 @@ func open(t testing.TB, b *Browser, l Look, of ...chromedp.ContextOption) *tab {
 	return x
 }
 
-// set makes the tab look so.
 func (x *tab) set(l Look) {
 	x.t.Helper()
 	if err := l.Set(x.Context); err != nil {
@@ -95,7 +92,7 @@ func (x *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// has waits until something of the page can be seen.
+// has waits until an element is visible.
 func (x *tab) has(what chromedp.CSS) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.Context, 30*time.Second)
@@ -105,7 +102,6 @@ func (x *tab) has(what chromedp.CSS) {
 	}
 }
 
-// eval returns what an expression comes to on the page.
 func eval[T any](x *tab, expression string) T {
 	x.t.Helper()
 	v, err := chromedp.Run(x.Context, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -115,7 +111,7 @@ func eval[T any](x *tab, expression string) T {
 	return v
 }
 
-// sees waits until the page has a text.
+// sees waits for a text on the page.
 func (x *tab) sees(text string) {
 	x.t.Helper()
 	if _, err := chromedp.Run(x.Context, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%q)", text))); err != nil {
@@ -123,7 +119,7 @@ func (x *tab) sees(text string) {
 	}
 }
 
-// until does something that puts a text on the page, and returns how many milliseconds that took, by the clock of the page.
+// until calls do, waits for the text on the page, and returns the milliseconds by the page's clock.
 func (x *tab) until(text string, do func(text string)) float64 {
 	x.t.Helper()
 	eval[bool](x, fmt.Sprintf(`window.seen = 0, new MutationObserver((_, o) => {
@@ -139,7 +135,7 @@ func (x *tab) until(text string, do func(text string)) float64 {
 	return eval[float64](x, "window.seen") - float64(began.UnixMicro())/1000
 }
 
-// quiet checks that nothing went wrong, and that nothing was asked of anybody else.
+// quiet checks that the page had no errors and made no requests to others.
 func (x *tab) quiet(w *World) {
 	x.t.Helper()
 	x.mu.Lock()
@@ -159,7 +155,7 @@ var (
 	day   = Look{Width: 1280, Height: 900}
 	night = Look{Width: 1280, Height: 900, Dark: true}
 	phone = Look{Width: 360, Height: 740}
-	half  = Look{Width: 500, Height: 900} // of a screen
+	half  = Look{Width: 500, Height: 900} // half a screen
 )
 
 func order(t testing.TB, w *World, what string) string {
@@ -171,10 +167,9 @@ func order(t testing.TB, w *World, what string) string {
 	return answer
 }
 
-// css is a selector.
 func css(s string) chromedp.CSS { return chromedp.CSS(s) }
 
-// The demonstration's world, page by page.
+// TestConsole checks the pages of the demonstration's world.
 func TestConsole(t *testing.T) {
 	b, w := look(t, "")
 
@@ -215,7 +210,7 @@ func TestConsole(t *testing.T) {
 					x.check(path)
 				}
 			}
-			// The text of these is of one kind: axe-core has seen one.
+			// These texts have the same form, and axe-core has checked one.
 			x.set(looks[len(looks)-1])
 			x.do(chromedp.Navigate(w.At("/classes")))
 			classes := eval[[]string](x, `[...document.querySelectorAll("#classes th a")].map(a => a.getAttribute("href"))`)
@@ -259,7 +254,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// What waits for a person comes before all numbers, of which those that are zero are muted. The head of a case has what a person decides by.
+	// Questions come before all numbers, of which zeros are muted. The head of a case has the facts for a decision.
 	t.Run("first", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/")), Live())
@@ -294,7 +289,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Each command is in a box of its own, with a button that copies it as it is; no word of it is broken.
+	// Each command has a box with a button that copies it unchanged, and no word is broken.
 	t.Run("commands", func(t *testing.T) {
 		x := open(t, b, day)
 		for _, name := range []string{"clipboard-read", "clipboard-write"} {
@@ -326,7 +321,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// In a narrow window each case is a card with all that its line has: no column is cut off.
+	// In a narrow window each case is a card with all fields of its row, and no column is cut off.
 	t.Run("cards", func(t *testing.T) {
 		x := open(t, b, half)
 		for _, width := range []int64{400, 500} {
@@ -345,7 +340,8 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// What the doctor found is told by Service, the worst first, with its open case, and what a fix would change as a difference.
+	// The doctor's findings are grouped by Service, the worst first, with their open case and a fix's changes as a
+	// diff.
 	t.Run("doctor", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/doctor")), Live(), chromedp.WaitVisible(css("#findings")))
@@ -373,7 +369,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// A case of a table is one line; by its head it is sorted; a letter alone moves; times are those of the browser.
+	// A case is one row of a table, headers sort, single letters navigate, and times are in the browser's time zone.
 	t.Run("on call", func(t *testing.T) {
 		x := open(t, b, day)
 		if _, err := chromedp.Call(x.Context, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}); err != nil {
@@ -433,7 +429,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// What others write is text, wherever it stands.
+	// Texts of others are never markup.
 	t.Run("hostile texts", func(t *testing.T) {
 		hostile := `</title><script>document.title="owned"</script><img src=x onerror=alert(1)><svg/onload=alert(2)>"'><a href="javascript:alert(3)">{{.}}</a>`
 		order(t, w, "say "+hostile)
@@ -456,7 +452,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// What a person has opened and where they are stays as it is when a page changes.
+	// Open elements and the scroll position survive changes of a page.
 	t.Run("live", func(t *testing.T) {
 		order(t, w, "say It waits.")
 		x := open(t, b, day)
@@ -479,7 +475,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Without NATS the console says so, and shows what it has read before.
+	// Without NATS the console says so, and shows the data that it has.
 	t.Run("NATS away", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/questions")), Live())
@@ -498,7 +494,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Plans are answered from the page of questions, all of one cause or one, and what comes of it is shown.
+	// Plans are answered on the page of questions, one by one or all of one cause, and the result is shown.
 	t.Run("answers", func(t *testing.T) {
 		order(t, w, "work")
 		x := open(t, b, day)
@@ -538,7 +534,7 @@ func TestConsole(t *testing.T) {
 		}
 		x.again("plans that are approved")
 
-		// Of one case, from its page.
+		// A single case, on its page.
 		answer := func(service, verdict string, comes ...string) {
 			x.do(chromedp.Navigate(w.At("/cases?result=needs-approval&q="+service)), Live(), chromedp.Click(css(".rows a")))
 			x.has("#ask")
@@ -563,7 +559,7 @@ func TestConsole(t *testing.T) {
 		answer("shop/web", "reject", "rejected it at", "has no plan that waits for an approval")
 		x.do(chromedp.Navigate(w.At("/cases?q=shop/web")), Live())
 		x.sees("rejected")
-		// Who has rejected it may think again: a later approval is one of another second.
+		// A person can revise a rejection: the later approval needs another second.
 		if _, err := chromedp.Run(x.Context, chromedp.Poll[bool](fmt.Sprintf("Date.now() > %d", time.Now().Add(time.Second).UnixMilli()))); err != nil {
 			t.Fatal(err)
 		}
@@ -580,7 +576,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Two people look at one plan. What one of them answers the other sees; who logs out sees nothing more.
+	// Two people look at one plan. Each sees the other's answer; after a logout, nothing more is shown.
 	t.Run("a team", func(t *testing.T) {
 		team := &World{Address: order(t, w, "team")}
 		enter := func(name string) *tab {
@@ -605,7 +601,7 @@ func TestConsole(t *testing.T) {
 		bob.sees("has no plan that waits for an approval")
 		bob.sees("fixed")
 		bob.again("a plan that somebody else has approved")
-		// The page may leave as soon as the console has logged it out, so nothing waits here for the answer.
+		// The page may unload as soon as the console has logged it out, so do not wait for the answer.
 		eval[bool](bob, `fetch("/logout", {method: "POST", keepalive: true}) instanceof Promise`)
 		order(t, w, "say It fails behind a login.")
 		bob.has("#token")
@@ -618,7 +614,7 @@ func TestConsole(t *testing.T) {
 	t.Run("no key", func(t *testing.T) {
 		x := open(t, b, day)
 		base, _, _ := strings.Cut(w.Address, "/?")
-		// Another browser has no cookie; localhost is another place than 127.0.0.1.
+		// Another browser has no cookie; localhost is a different origin than 127.0.0.1.
 		x.do(chromedp.Navigate(strings.Replace(base, "127.0.0.1", "localhost", 1) + "/questions"))
 		x.sees("This address has no key")
 		if text := eval[string](x, "document.body.innerText"); strings.Contains(text, "load balancer") {
@@ -628,8 +624,9 @@ func TestConsole(t *testing.T) {
 	})
 }
 
-// BenchmarkBig measures each page with 5,000 Services and a case of each: the longest until its first byte, and until it
-// is shown, and then how long each of 20 new records takes to be there, and how much memory the console has had. Building the cluster takes minutes.
+// BenchmarkBig measures each page with 5,000 Services with a case each: the maximum time to the first byte and until it
+// is shown, the time until each of 20 new records appears, and the console's memory. Building the cluster takes
+// minutes.
 func BenchmarkBig(b *testing.B) {
 	chromium, w := look(b, "big")
 	x := open(b, chromium, day)
@@ -671,12 +668,12 @@ func BenchmarkBig(b *testing.B) {
 	x.quiet(w)
 }
 
-// TestMain leaves the tests out where there is no Chromium, but not in the continuous integration.
+// TestMain omits the tests if Chromium is not installed, except in CI.
 func TestMain(m *testing.M) {
 	if _, err := Find(); err != nil && os.Getenv("CI") == "" {
 		fmt.Println(err)
 		os.Exit(0)
 	}
-	os.Setenv("NO_PROXY", "127.0.0.1,localhost") // a proxy of the environment is not for this machine
+	os.Setenv("NO_PROXY", "127.0.0.1,localhost") // a proxy cannot reach this machine
 	os.Exit(m.Run())
 }

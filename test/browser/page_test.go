@@ -10,14 +10,14 @@ import (
 
 const chinese = "zh-CN"
 
-// check looks at the page of a tab as it is: axe-core finds nothing, all of it fits, and it is in the language that was asked for.
+// check checks a tab's page: no findings of axe-core, everything fits, and the language is the requested one.
 func (x *tab) check(what string) {
 	x.t.Helper()
 	x.legible(what)
 	accessible(x.t, x, x.seen(what))
 }
 
-// seen says how what is looked at.
+// seen describes the look for errors.
 func (x *tab) seen(what string) string {
 	return fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
 }
@@ -26,7 +26,7 @@ func (x *tab) seen(what string) string {
 func (x *tab) legible(what string) {
 	x.t.Helper()
 	what = fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
-	// A phone makes its window as wide as what does not fit, so that innerWidth would tell nothing.
+	// A phone widens its window to content that does not fit, so innerWidth proves nothing.
 	if wide := eval[int](x, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
 		x.t.Errorf("%s: %d pixels do not fit", what, wide)
 	}
@@ -40,7 +40,7 @@ func (x *tab) legible(what string) {
 	}
 }
 
-// again checks the page of a tab, and what its address shows to those who read Chinese.
+// again checks a tab's page, and the same URL in Chinese.
 func (x *tab) again(what string) {
 	x.t.Helper()
 	was, here := x.look, chromedp.Navigate(eval[string](x, "location.href"))
@@ -58,20 +58,19 @@ func (x *tab) again(what string) {
 	x.do(here)
 }
 
-// open shows what the page hides until somebody asks for it.
+// open opens all collapsed parts of the page.
 func (x *tab) open() {
 	x.t.Helper()
 	eval[bool](x, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
 }
 
-// cut finds the elements whose text is cut off or stands out of them.
+// cut finds elements whose text is cut off or overflows.
 const cut = `[...document.querySelectorAll("body *")].filter(e => {
 	const s = getComputedStyle(e);
 	return e.clientWidth > 1 && s.textOverflow !== "ellipsis" && (!/auto|scroll/.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1 ||
 		/hidden|clip/.test(s.overflowY) && e.scrollHeight > e.clientHeight + 1);
 }).map(e => e.outerHTML.slice(0, 200))`
 
-// broken finds the buttons that break a word.
 const broken = `[...document.querySelectorAll("button")].filter(b => [...b.childNodes].some(n => {
 	if (n.nodeType !== Node.TEXT_NODE || /\S\s+\S/.test(n.data)) return false;
 	const r = document.createRange();
@@ -79,10 +78,9 @@ const broken = `[...document.querySelectorAll("button")].filter(b => [...b.child
 	return new Set([...r.getClientRects()].map(c => Math.round(c.top))).size > 1;
 })).map(b => b.outerHTML.slice(0, 200))`
 
-// foreign finds what is not in the language of the page, or in another than the browser has asked for. What is data has no
-// language, or one of its own: IDs and names are no sentences, code and texts of others are marked in the page, and commands
-// end where Chinese goes on. A single word of ours is no data either, and no space is between Chinese characters or behind full-width
-// punctuation.
+// foreign finds text in a wrong language. Data is exempt: IDs and names are not sentences, code and texts of others are
+// marked in the page, and commands end where Chinese continues. Single words of our own are not exempt. Chinese
+// characters and full-width punctuation need no space between them.
 const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
 	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;

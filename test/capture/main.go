@@ -1,13 +1,10 @@
-// Capture shows a night of lbremedy in some minutes, for the pictures of the pages.
+// Capture records a night of lbremedy within minutes, for the pictures on the pages. It starts a real kube-apiserver,
+// the simulated cloud and controller, and "lbremedy up" in fix mode, breaks Services one by one, reads the metrics
+// every second, and finally runs commands. "make capture" runs it; test/promql/draw draws the dashboard from its
+// samples.
 //
-// It starts a real kube-apiserver, the simulated cloud and controller, and
-// "lbremedy up" in fix mode, breaks Services one after the other, reads
-// the metrics each second, and at the end asks the commands what they say. "make
-// capture" runs it; test/promql/draw draws the dashboard from what it read.
-//
-// It writes two files into the folder that it is called with: metrics.txt, samples
-// in Prometheus' text format with their times, and terminal.txt, a session of a
-// terminal.
+// Its argument is the folder for two files: metrics.txt, timestamped samples in Prometheus' text format, and
+// terminal.txt, a terminal session.
 package main
 
 import (
@@ -41,9 +38,9 @@ import (
 const (
 	policyFile = "test/capture/policy.yaml"
 
-	between = 5 * time.Second  // from one Service that breaks to the next
-	after   = 30 * time.Second // of quiet at the end
-	each    = time.Second      // from one look at the metrics to the next
+	between = 5 * time.Second  // pause between broken Services
+	after   = 30 * time.Second // quiet time at the end
+	each    = time.Second      // interval of reading the metrics
 )
 
 func main() {
@@ -60,7 +57,7 @@ func main() {
 	}
 }
 
-// run lets the Services fail and writes the files.
+// run breaks the Services and writes the files.
 func run(ctx context.Context, program, folder string) error {
 	program, err := filepath.Abs(program)
 	if err != nil {
@@ -122,7 +119,6 @@ func run(ctx context.Context, program, folder string) error {
 	return os.WriteFile(filepath.Join(folder, "terminal.txt"), session, 0o644)
 }
 
-// free returns an address on loopback that nobody listens on.
 func free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,7 +128,6 @@ func free() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// inject breaks the Services, one after the other.
 func inject(ctx context.Context, tb *testbed.Testbed, fixtures []testbed.Fixture) error {
 	pause := func(d time.Duration) error {
 		select {
@@ -154,13 +149,13 @@ func inject(ctx context.Context, tb *testbed.Testbed, fixtures []testbed.Fixture
 	return pause(after)
 }
 
-// samples are what the metrics said so far.
+// samples are the metrics read so far.
 type samples struct {
 	url  string
 	text bytes.Buffer
 }
 
-// wait returns when the metrics can be read.
+// wait waits until the metrics can be read.
 func (s *samples) wait(ctx context.Context) error {
 	for range 100 {
 		if err := s.read(ctx); err == nil {
@@ -190,7 +185,7 @@ func (s *samples) follow(ctx context.Context) {
 	}
 }
 
-// read adds what the metrics say now. What is said of the process itself is left out.
+// read adds the current metrics, without those of the process itself.
 func (s *samples) read(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {
@@ -214,7 +209,7 @@ func (s *samples) read(ctx context.Context) error {
 	return lines.Err()
 }
 
-// talk asks what a person would in the morning.
+// talk runs the commands of a person in the morning.
 func talk(command func(...string) *exec.Cmd, namespace string) ([]byte, error) {
 	var out bytes.Buffer
 	ask := func(args ...string) error {

@@ -1,7 +1,6 @@
-// Package chat simulates the platforms of chats at the wire, for tests: their calls and connections as they
-// are published, with what real ones do besides. They ask for a new connection, cut one, ask whether it lives,
-// deliver a click twice, and pass on whatever a client of theirs sends. A call that is not as published is
-// refused as they refuse it.
+// Package chat simulates chat platforms on the wire: their published calls and connections, and other behaviour of real
+// ones. They request a new connection, cut one, check whether it lives, deliver a click twice, and pass on anything
+// that a client sends. They reject a call that differs from the published form with their own errors.
 //
 // Sources: for DingTalk https://open.dingtalk.com/document/orgapp/stream,
 // https://open.dingtalk.com/document/orgapp/create-and-deliver-cards,
@@ -25,31 +24,31 @@ import (
 	"time"
 )
 
-// A Group is a group of a chat with an app in it, whichever platform it is at.
+// A Group is a group chat with an app, on any platform.
 type Group interface {
-	// URL returns where the platform is.
+	// URL returns the platform's URL.
 	URL() string
 	// Connected waits until the app has opened another connection.
 	Connected()
-	// Disconnect has the platform end the connection, and waits for another one.
+	// Disconnect makes the platform close the connection, and waits for another one.
 	Disconnect()
 	// Cut breaks all connections.
 	Cut()
-	// On returns the click of a user on a button of a message as it is now, counted from 0.
+	// On returns a user's click on a button of the current message, counted from 0.
 	On(message int, user, button string) Click
-	// Click delivers a click, and shows what the app answers.
+	// Click delivers a click, and shows the app's answer.
 	Click(Click)
-	// Count returns how many messages the group has.
+	// Count returns the number of messages in the group.
 	Count() int
-	// Said returns what a message says of clicks.
+	// Said returns a message's text about clicks.
 	Said(message int) string
-	// Say puts a line into the transcript.
+	// Say adds a line to the transcript.
 	Say(format string, args ...any)
-	// Transcript returns what the group saw and did until now.
+	// Transcript returns what the group has seen and done.
 	Transcript() string
 }
 
-// A Click is what a client sends of a click. Another client than the platform's own may send anything.
+// A Click is a client's message about a click. Other clients than the platform's own may send anything.
 type Click struct {
 	ID     string // of the delivery; empty: a new one
 	User   string
@@ -58,27 +57,26 @@ type Click struct {
 	Value  string
 }
 
-// A platform is what they have in common: calls that can fail, tokens, and connections.
+// A platform is the common part: calls that can fail, tokens, and connections.
 type platform struct {
 	testing.TB
 	server *httptest.Server
 	mu     sync.Mutex
-	tokens map[string]bool // that are taken
-	ticket map[string]bool // of connections that may be opened
-	count  int             // of what is numbered
-	opened chan struct{}   // gets one for each connection
+	tokens map[string]bool // valid tokens
+	ticket map[string]bool // connections that may be opened
+	count  int             // last assigned number
+	opened chan struct{}   // receives for each connection
 	fail   []fault
 	transcript
 }
 
-// A fault is how one of the next calls ends instead.
+// A fault replaces the answer of a call.
 type fault struct {
 	path   string
 	status int
 	body   string
 }
 
-// serve answers calls until the test ends.
 func (p *platform) serve(t testing.TB, calls http.Handler, cut func()) {
 	p.TB, p.tokens, p.ticket, p.opened = t, map[string]bool{}, map[string]bool{}, make(chan struct{}, 100)
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,17 +101,17 @@ func (p *platform) serve(t testing.TB, calls http.Handler, cut func()) {
 	})
 }
 
-// URL returns where its API is.
+// URL returns the URL of the API.
 func (p *platform) URL() string { return p.server.URL }
 
-// Fail lets the next call of a path end with this status and body.
+// Fail makes the next call of a path end with this status and body.
 func (p *platform) Fail(path string, status int, body string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fail = append(p.fail, fault{path, status, body})
 }
 
-// Expire makes all tokens worthless, as time does.
+// Expire invalidates all tokens.
 func (p *platform) Expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,27 +141,25 @@ func (p *platform) number() string {
 	return fmt.Sprintf("delivery-%d", p.count)
 }
 
-// A transcript is what a group saw and did.
 type transcript struct {
 	text sync.Mutex
 	log  strings.Builder
 }
 
-// Say puts a line into the transcript.
+// Say adds a line to the transcript.
 func (t *transcript) Say(format string, args ...any) {
 	t.text.Lock()
 	defer t.text.Unlock()
 	fmt.Fprintf(&t.log, format+"\n", args...)
 }
 
-// Transcript returns what the group saw and did until now.
+// Transcript returns what the group has seen and done.
 func (t *transcript) Transcript() string {
 	t.text.Lock()
 	defer t.text.Unlock()
 	return t.log.String()
 }
 
-// shown puts a message into the transcript.
 func (t *transcript) shown(n int, doing, title, text string, said, buttons []string) {
 	t.Say("\n--- message %d %s ---\n%s\n\n%s", n+1, doing, title, text)
 	if len(said) > 0 {

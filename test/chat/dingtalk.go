@@ -14,7 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// DingTalk is one organization at DingTalk with an app, a group and a template of cards.
+// DingTalk is a DingTalk organization with an app, a group and a card template.
 type DingTalk struct {
 	platform
 	App, Secret, Group, Template string
@@ -23,7 +23,7 @@ type DingTalk struct {
 	conns []*dingConn
 }
 
-// A DingCard is a card as those in the group see it.
+// A DingCard is a card as seen in the group.
 type DingCard struct {
 	ID     string
 	Params map[string]string
@@ -35,7 +35,7 @@ type dingConn struct {
 	acks map[string]chan DingAck
 }
 
-// A DingAck is what the app answers to a frame.
+// A DingAck is the app's answer to a frame.
 type DingAck struct {
 	Code    int
 	Headers map[string]string
@@ -56,7 +56,7 @@ func NewDingTalk(t testing.TB) *DingTalk {
 	return d
 }
 
-// Cards returns the cards of the group, the oldest first.
+// Cards returns the group's cards, oldest first.
 func (d *DingTalk) Cards() []DingCard {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *DingTalk) Cards() []DingCard {
 	return all
 }
 
-// show puts a card into the transcript as its template shows it.
+// show adds a card to the transcript as its template shows it.
 func (d *DingTalk) show(doing string, n int) {
 	p := d.cards[n].Params
 	var said, buttons []string
@@ -82,13 +82,13 @@ func (d *DingTalk) show(doing string, n int) {
 	d.shown(n, doing, p["title"], p["text"], said, buttons)
 }
 
-// refuse answers a call as DingTalk does.
+// refuse answers with a DingTalk error.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message, "requestid": "r1"})
 }
 
-// read reads the body of a call: JSON with these fields and no others.
+// read decodes a call's body and rejects unknown fields.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	b := json.NewDecoder(r.Body)
 	b.DisallowUnknownFields()
@@ -116,7 +116,7 @@ func (d *DingTalk) login(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"accessToken": token, "expireIn": 7200})
 }
 
-// may reports whether a call has a good token.
+// may reports whether a call has a valid token.
 func (d *DingTalk) may(w http.ResponseWriter, r *http.Request) bool {
 	if d.tokens[r.Header.Get("x-acs-dingtalk-access-token")] {
 		return true
@@ -144,7 +144,7 @@ func (d *DingTalk) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.count++
-	ticket := fmt.Sprintf("t1cket/+%d", d.count) // it has to be escaped
+	ticket := fmt.Sprintf("t1cket/+%d", d.count) // needs escaping
 	d.ticket[ticket] = true
 	_ = json.NewEncoder(w).Encode(map[string]string{"endpoint": strings.Replace(d.server.URL, "http", "ws", 1) + "/connect", "ticket": ticket})
 }
@@ -208,7 +208,7 @@ func (d *DingTalk) change(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": true})
 }
 
-// put sets variables of a card, and leaves the others.
+// put sets variables of a card and keeps the others.
 func (d *DingTalk) put(n int, params map[string]string) {
 	now := maps.Clone(d.cards[n].Params)
 	maps.Copy(now, params)
@@ -220,7 +220,7 @@ func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	ticket := r.URL.Query().Get("ticket")
 	good := d.ticket[ticket]
-	delete(d.ticket, ticket) // a ticket is good for one connection
+	delete(d.ticket, ticket) // a ticket is valid for one connection
 	d.mu.Unlock()
 	if !good {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -261,7 +261,7 @@ func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// frame sends one frame on the newest connection and returns the answer.
+// frame sends a frame on the newest connection and returns the answer.
 func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
 	d.Helper()
 	d.mu.Lock()
@@ -293,13 +293,13 @@ func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
 	}
 }
 
-// Frame sends a frame of any kind and returns what the app answers.
+// Frame sends a frame of any kind and returns the app's answer.
 func (d *DingTalk) Frame(kind, topic, data string) DingAck {
 	d.Helper()
 	return d.frame(kind, topic, d.number(), data)
 }
 
-// Disconnect asks the app for another connection, as before a release of DingTalk's, and waits for it.
+// Disconnect requests another connection, as before a DingTalk release, and waits for it.
 func (d *DingTalk) Disconnect() {
 	d.Helper()
 	if a := d.Frame("SYSTEM", "disconnect", `{"reason":"update"}`); a.Code != 200 {
@@ -318,19 +318,19 @@ func (d *DingTalk) Cut() {
 	d.conns = nil
 }
 
-// On returns the click of a user on a button of a card as it is now.
+// On returns a user's click on a button of the current card.
 func (d *DingTalk) On(card int, user, button string) Click {
 	c := d.Cards()[card]
 	return Click{ID: d.number(), User: user, Card: c.ID, Button: button, Value: c.Params["value"]}
 }
 
-// Count returns how many cards the group has.
+// Count returns the number of cards in the group.
 func (d *DingTalk) Count() int { return len(d.Cards()) }
 
-// Said returns what a card says of clicks.
+// Said returns a card's text about clicks.
 func (d *DingTalk) Said(card int) string { return d.Cards()[card].Params["said"] }
 
-// Click delivers a click, and shows what the app answers.
+// Click delivers a click, and shows the app's answer.
 func (d *DingTalk) Click(c Click) {
 	d.Helper()
 	content, err := json.Marshal(map[string]any{"cardPrivateData": map[string]any{

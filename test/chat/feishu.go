@@ -14,25 +14,25 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Feishu is one organization at Feishu with an app and a group.
+// Feishu is a Feishu organization with an app and a group.
 type Feishu struct {
 	platform
 	App, Secret, Group string
-	// Parts is in how many frames a click comes.
+	// Parts is the number of frames of a click.
 	Parts int
 
 	cards []*FeishuMessage
 	conns []*feishuConn
-	pings chan struct{} // gets one for each ping
+	pings chan struct{} // receives for each ping
 }
 
-// A FeishuMessage is a card as those in the group see it.
+// A FeishuMessage is a card as seen in the group.
 type FeishuMessage struct {
 	ID, Key string
 	Card    FeishuCard
 }
 
-// A FeishuCard is the JSON of a card, as far as it is used.
+// A FeishuCard has the used fields of a card's JSON.
 type FeishuCard struct {
 	Config struct {
 		WideScreenMode bool `json:"wide_screen_mode"`
@@ -61,7 +61,7 @@ type FeishuText struct {
 	Content string `json:"content"`
 }
 
-// A feishuAck is what the app answers to an event.
+// A feishuAck is the app's answer to an event.
 type feishuAck struct {
 	Code    int
 	Headers map[string]string
@@ -87,7 +87,7 @@ func NewFeishu(t testing.TB) *Feishu {
 	return f
 }
 
-// Messages returns the messages of the group, the oldest first.
+// Messages returns the group's messages, oldest first.
 func (f *Feishu) Messages() []FeishuMessage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,10 +98,10 @@ func (f *Feishu) Messages() []FeishuMessage {
 	return all
 }
 
-// Count returns how many messages the group has.
+// Count returns the number of messages in the group.
 func (f *Feishu) Count() int { return len(f.Messages()) }
 
-// parts returns what a card shows.
+// parts returns the visible parts of a card.
 func (c FeishuCard) parts() (text string, said, buttons []string, value string) {
 	for _, e := range c.Elements {
 		switch {
@@ -118,7 +118,7 @@ func (c FeishuCard) parts() (text string, said, buttons []string, value string) 
 	return text, said, buttons, value
 }
 
-// Said returns what a message says of clicks.
+// Said returns a message's text about clicks.
 func (f *Feishu) Said(n int) string {
 	_, said, _, _ := f.Messages()[n].Card.parts()
 	return strings.Join(said, "\n")
@@ -130,7 +130,7 @@ func (f *Feishu) show(doing string, n int) {
 	f.shown(n, doing, c.Header.Title.Content, text, said, buttons)
 }
 
-// answerCode answers a call as Feishu does: the code counts, and comes under a status of 400 unless it is 0.
+// answerCode answers like Feishu: the code matters, and the status is 400 unless the code is 0.
 func answerCode(w http.ResponseWriter, code int, text string, data any) {
 	if code != 0 {
 		w.WriteHeader(http.StatusBadRequest)
@@ -148,7 +148,7 @@ func (f *Feishu) login(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if in.ID != f.App || in.Secret != f.Secret { // under a status of 200
+	if in.ID != f.App || in.Secret != f.Secret { // with status 200
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": 10014, "msg": "app secret invalid"})
 		return
 	}
@@ -158,7 +158,7 @@ func (f *Feishu) login(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"code": 0, "msg": "ok", "tenant_access_token": token, "expire": 7200})
 }
 
-// may reports whether a call has a good token.
+// may reports whether a call has a valid token.
 func (f *Feishu) may(w http.ResponseWriter, r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if ok && f.tokens[token] {
@@ -168,7 +168,7 @@ func (f *Feishu) may(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// card reads the content of a message: JSON in a text, of at most 30 KB, that can be changed for all.
+// card parses a message's content: JSON of at most 30 KB, in a string, that can be updated for all.
 func (f *Feishu) card(w http.ResponseWriter, content string) (c FeishuCard, ok bool) {
 	d := json.NewDecoder(strings.NewReader(content))
 	d.DisallowUnknownFields()
@@ -263,7 +263,7 @@ func (f *Feishu) endpoint(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// A frame of Feishu's, as far as it is used.
+// A feishuFrame has the used fields of a Feishu frame.
 type feishuFrame struct {
 	service, method uint64
 	headers         map[string]string
@@ -287,7 +287,7 @@ func (f feishuFrame) encode() []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, 8, protowire.BytesType), f.payload)
 }
 
-// decode reads a frame. Fields 1 to 4 are required.
+// decode decodes a frame. Fields 1 to 4 are required.
 func decode(b []byte) (f feishuFrame, err error) {
 	f.headers = map[string]string{}
 	seen := map[protowire.Number]bool{}
@@ -404,13 +404,13 @@ func (f *Feishu) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Pinged waits until the app asks whether the connection lives.
+// Pinged waits for the app's ping.
 func (f *Feishu) Pinged() {
 	f.Helper()
 	f.await(f.pings, "ping")
 }
 
-// Disconnect closes the connection in good order, as Feishu does when its servers change, and waits for another.
+// Disconnect closes the connection regularly, as Feishu does when its servers change, and waits for another one.
 func (f *Feishu) Disconnect() {
 	f.Helper()
 	f.mu.Lock()
@@ -433,14 +433,14 @@ func (f *Feishu) Cut() {
 	f.conns = nil
 }
 
-// On returns the click of a user on a button of a message as it is now.
+// On returns a user's click on a button of the current message.
 func (f *Feishu) On(message int, user, button string) Click {
 	m := f.Messages()[message]
 	_, _, _, value := m.Card.parts()
 	return Click{ID: f.number(), User: user, Card: m.ID, Button: button, Value: value}
 }
 
-// Event delivers an event in as many frames as Parts says, and returns the code and data of the answer.
+// Event delivers an event in Parts frames, and returns the answer's code and data.
 func (f *Feishu) Event(payload string) (int, []byte) {
 	f.Helper()
 	f.mu.Lock()
@@ -456,7 +456,7 @@ func (f *Feishu) Event(payload string) (int, []byte) {
 	c.acks[id] = waits
 	size := (len(payload) + f.Parts - 1) / f.Parts
 	for i := range f.Parts {
-		n := f.Parts - 1 - i // the last one first
+		n := f.Parts - 1 - i // last one first
 		part := feishuFrame{service: 7, method: 1, payload: []byte(payload[min(n*size, len(payload)):min((n+1)*size, len(payload))]), headers: map[string]string{
 			"type": "event", "message_id": id, "sum": fmt.Sprint(f.Parts), "seq": fmt.Sprint(n), "trace_id": "trace-1"}}
 		if err := c.WriteMessage(websocket.BinaryMessage, part.encode()); err != nil {
@@ -474,7 +474,7 @@ func (f *Feishu) Event(payload string) (int, []byte) {
 	}
 }
 
-// Click delivers a click, and shows what the app answers.
+// Click delivers a click, and shows the app's answer.
 func (f *Feishu) Click(c Click) {
 	f.Helper()
 	if c.ID == "" {

@@ -1,15 +1,12 @@
-// Package cluster gives tests and demonstrations a real Kubernetes API: the
-// kube-apiserver of test/sandbox, as an admin or as a user with declared rights.
+// Package cluster provides a real Kubernetes API for tests and demonstrations: the kube-apiserver of test/sandbox, used
+// as an admin or as a user with declared rights. Begin with [Join] and [Alone].
 //
-// All tests of a process share the servers, and all tests of a run share them
-// where the run was started with "sandbox run -- go test ./...": then
-// LBREMEDY_SANDBOX lists their kubeconfigs. A test keeps to a namespace of its
-// own in the first; one that needs a whole cluster gets one with Alone, the last
-// that is free, and others wait for it, whichever process they run in.
+// Tests of a process share servers, and so do all tests of a run under "sandbox run -- go test ./...", where
+// LBREMEDY_SANDBOX lists their kubeconfigs. Shared tests use the first server, each in its own namespace; a test that
+// needs a whole cluster calls Alone, which returns the last free server, or waits for one across processes.
 //
-// What a test leaves in its namespace stays there until a test wants the
-// cluster for itself. That is quicker than to clean up after each test, and
-// what a failed test leaves can be looked at.
+// Objects remain in a test's namespace until a test takes the cluster exclusively: cleaning up after each test would be
+// slower, and the objects of a failed test can be inspected.
 package cluster
 
 import (
@@ -41,39 +38,36 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// A Cluster is a kube-apiserver with its etcd. No controller and no node runs in
-// it. It is safe for concurrent use.
+// A Cluster is a kube-apiserver with etcd, without controllers and nodes. It is safe for concurrent use.
 type Cluster struct {
-	Kubeconfig string       // of an admin; a file
-	Config     *rest.Config // the admin's, without a client-side rate limit; to be copied, not changed
-	Etcd       string       // the address of etcd's JSON API
-	More       []string     // addresses of further API servers, of one that is to be broken
+	Kubeconfig string       // path of an admin's
+	Config     *rest.Config // the admin's, without a client-side rate limit; copy before changing
+	Etcd       string       // URL of etcd's JSON API
+	More       []string     // addresses of further API servers, if it is to be broken
 
 	client  *kubernetes.Client
 	dynamic dynamic.Interface
-	stop    func() // of the server that Start started. It holds the pipe whose end ends that server
+	stop    func() // stops the server of Start; holds the pipe whose end stops it
 
 	mu    sync.Mutex
-	holds map[string]bool // by the name of a test that uses the cluster: whether it has it for itself
+	holds map[string]bool // by the name of a test that uses the cluster: whether exclusively
 
-	sharing sync.Mutex // held while the shared lock is taken or given back
+	sharing sync.Mutex // held while the shared lock is taken or released
 	shared  int        // tests of this process that share the cluster
-	unshare func()     // gives the process's shared lock back
+	unshare func()     // releases the process's shared lock
 }
 
-// Options are what a program may want of a server. The zero value is a server
-// like any cluster's.
+// Options configure a server. The zero value is an ordinary server.
 type Options struct {
-	EventTTL time.Duration // how long Events are kept; zero: an hour
-	NoFsync  bool          // write faster, and lose all in a power cut
+	EventTTL time.Duration // lifetime of Events; zero: an hour
+	NoFsync  bool          // faster, but a power cut loses everything
 	Break    bool          // it is to be broken: see Cluster.Dir
-	Tokens   string        // file with an AuthenticationConfiguration: whose tokens are taken beside its own; empty: nobody's
-	Log      io.Writer     // gets the progress of a first build, and why a start failed; nil: standard error
+	Tokens   string        // path of an AuthenticationConfiguration for foreign tokens; empty: none
+	Log      io.Writer     // progress of a first build, and start-up errors; nil: standard error
 }
 
-// Join returns the cluster that the tests of this run share: the first one that
-// LBREMEDY_SANDBOX names, or else one that is started for this process and ends
-// with it.
+// Join returns the cluster that the tests of this run share: the first in LBREMEDY_SANDBOX, or one that is started for
+// this process and ends with it.
 func Join(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -83,9 +77,8 @@ func Join(t testing.TB) *Cluster {
 	return all[0]
 }
 
-// Alone returns a cluster that is clean and the test's own until it ends, one of
-// those that LBREMEDY_SANDBOX names. It waits while all of them are in use. A
-// test that calls it does so before anything else of this package.
+// Alone returns a clean cluster of LBREMEDY_SANDBOX for exclusive use until the test ends. It waits while all are in
+// use. A test must call it before other functions of this package.
 func Alone(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -97,9 +90,8 @@ func Alone(t testing.TB) *Cluster {
 	return c
 }
 
-// free takes a cluster for the test and returns it; a single cluster it returns untaken. While all clusters are in use, it waits until
-// one is free. It does not wait for the first one, which tests share: a test that takes it blocks many others. Tests that wait get
-// clusters in the order in which they came.
+// free takes a cluster for the test and returns it, waiting while all are in use; a single cluster is returned untaken.
+// It avoids the first one, because many tests share it. Waiting tests are served in order.
 func free(t testing.TB, all []*Cluster) *Cluster {
 	t.Helper()
 	if len(all) == 1 {
@@ -113,14 +105,12 @@ func free(t testing.TB, all []*Cluster) *Cluster {
 				return c
 			}
 		}
-		time.Sleep(20 * time.Millisecond) // nobody can wait for one of several locks
+		time.Sleep(20 * time.Millisecond) // no lock can wait for one of several
 	}
 }
 
-// Another returns a second cluster that is clean and the test's own until it ends, for
-// one that has the first by Alone: another of those that LBREMEDY_SANDBOX names if one is
-// free, or else one that is started. It never waits for other tests, which could wait for
-// the first.
+// Another returns a second clean cluster for exclusive use, for a test that has the first by Alone: another free one of
+// LBREMEDY_SANDBOX, or a new one. It never waits for other tests, which could be waiting for the first.
 func (c *Cluster) Another(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -128,7 +118,7 @@ func (c *Cluster) Another(t testing.TB) *Cluster {
 		t.Fatalf("join a test cluster: %v", err)
 	}
 	for i, other := range slices.Backward(all) {
-		// The first one is what tests share: who takes it keeps many waiting.
+		// Taking the shared first one would block many tests.
 		if i > 0 && other != c && other.take(t) {
 			other.Exclusive(t)
 			return other
@@ -156,14 +146,13 @@ var joined = sync.OnceValues(func() ([]*Cluster, error) {
 	if len(all) > 0 {
 		return all, nil
 	}
-	// The end of the process closes the server's standard input, which ends it.
+	// The end of this process closes the server's stdin, which stops it.
 	c, _, err := Start(context.Background(), Options{NoFsync: true})
 	return []*Cluster{c}, err
 })
 
-// Start starts a server for a program, which has to call the function that it
-// returns: that one ends the server and waits until it has gone. The server ends
-// with ctx and with the process, too. The program must run within the repository.
+// Start starts a server for a program in the repository. The returned function stops it and waits. The server also ends
+// with ctx and with the process.
 func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	bin, err := buildSandbox(ctx)
 	if err != nil {
@@ -180,7 +169,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 		args = append(args, "--authentication-config="+opts.Tokens)
 	}
 	cmd := exec.Command(bin, args...)
-	// Ctrl-C is the program's to answer: it ends the server after what uses it.
+	// Ctrl-C is for the program, which ends the server after its users.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = opts.Log
 	if opts.Log == nil {
@@ -226,8 +215,8 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	return c, stop, nil
 }
 
-// buildSandbox builds the program of test/sandbox, which has a module of its own,
-// into the user's cache directory and returns the file.
+// buildSandbox builds the program of test/sandbox, a separate module, into the user's cache directory and returns its
+// path.
 func buildSandbox(ctx context.Context) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -241,7 +230,7 @@ func buildSandbox(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the cache directory: %w", err)
 	}
-	// Processes that build at the same time each put a whole program in its place.
+	// Concurrent processes each move a complete program to its place.
 	work := filepath.Join(dir, "sandbox-"+rand.Text())
 	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-o", work, ".")
 	cmd.Dir = filepath.Join(root, "test", "sandbox")
@@ -256,7 +245,7 @@ func buildSandbox(ctx context.Context) (string, error) {
 	return bin, nil
 }
 
-// Root returns the root of the repository that the working directory is in.
+// Root returns the root of the repository above the working directory.
 func Root() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -273,8 +262,8 @@ func Root() (string, error) {
 	}
 }
 
-// connect returns the cluster of a sandbox's kubeconfig. Exclusive wipes what it
-// finds, so a kubeconfig of anything else is refused.
+// connect returns the cluster of a sandbox's kubeconfig. It rejects other kubeconfigs, because Exclusive wipes the
+// cluster.
 func connect(kubeconfig string) (*Cluster, error) {
 	file, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
@@ -300,12 +289,11 @@ func connect(kubeconfig string) (*Cluster, error) {
 	return c, c.connect()
 }
 
-// connect makes the clients.
 func (c *Cluster) connect() (err error) {
 	if c.client, err = kubernetes.New(c.Config); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	// To clean up means to touch deprecated kinds, which the server would warn of each time.
+	// Cleaning up touches deprecated kinds, which would cause warnings each time.
 	quiet := rest.CopyConfig(c.Config)
 	quiet.WarningHandler = rest.NoWarnings{}
 	if c.dynamic, err = dynamic.NewForConfig(quiet); err != nil {
@@ -314,13 +302,12 @@ func (c *Cluster) connect() (err error) {
 	return nil
 }
 
-// Dir returns the folder of a server that is to be broken: of each of its processes, etcd,
-// kube-apiserver and kube-apiserver-2, it holds the process ID (.pid) and the log, and of the
-// API servers what they audit (audit-NAME.log). Etcd's files are in data. A process that ends is
-// started again, but not while there is a file hold.
+// Dir returns the folder of a server that is to be broken. For each process (etcd, kube-apiserver and kube-apiserver-2)
+// it has the process ID (.pid) and the log, for API servers also the audit log (audit-NAME.log). data has etcd's files.
+// Ended processes are restarted unless a file named hold exists.
 func (c *Cluster) Dir() string { return filepath.Dir(c.Kubeconfig) }
 
-// At returns the cluster as it is reached by another address, such as that of a proxy.
+// At returns the cluster through another address, such as a proxy's.
 func (c *Cluster) At(address string) (*Cluster, error) {
 	config := rest.CopyConfig(c.Config)
 	config.Host = address
@@ -331,17 +318,17 @@ func (c *Cluster) At(address string) (*Cluster, error) {
 	return at, nil
 }
 
-// Kubectl returns the file of kubectl in the version of the server. It uses the kubeconfig that it is given.
+// Kubectl returns the path of kubectl in the server's version. It needs a kubeconfig.
 func (c *Cluster) Kubectl() string { return filepath.Join(c.Dir(), "kubectl") }
 
-// Client returns a client of the admin, for what a test arranges and looks at.
+// Client returns an admin's client, for a test's preparations and checks.
 func (c *Cluster) Client() *kubernetes.Client { return c.client }
 
-// Dynamic returns a client of the admin for objects of any kind.
+// Dynamic returns an admin's client for objects of any kind.
 func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
 
-// Namespace makes a namespace with a name of its own and returns the name. Until
-// the test ends, no other has the cluster for itself.
+// Namespace creates a uniquely named namespace and returns its name. Until the test ends, no other test can take the
+// cluster exclusively.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	c.hold(t, false)

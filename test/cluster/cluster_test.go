@@ -34,7 +34,7 @@ func TestAs(t *testing.T) {
 	rule := func(verb string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{verb}}}
 	}
-	// The same user again and again: a rule is in force at once, and the one before it is not.
+	// The same user repeatedly: each rule is in force at once, and the previous one is not.
 	for i := range 10 {
 		may, mayNot := "list", "create"
 		if i%2 == 1 {
@@ -56,7 +56,7 @@ func TestAs(t *testing.T) {
 	}
 }
 
-// last returns the last cluster of the run. Who waits for the first one keeps all waiting that want to share it.
+// last returns the last cluster of the run. Waiting for the first one would block all tests that share it.
 func last(t *testing.T) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -107,7 +107,7 @@ func TestExclusiveCleans(t *testing.T) {
 			}
 		}
 	}
-	c.Namespace(t) // what a test has for itself it does not wait for
+	c.Namespace(t) // a test does not wait for its own lock
 }
 
 func isOwn(name string) bool {
@@ -119,7 +119,7 @@ func isOwn(name string) bool {
 	return false
 }
 
-// TestExclusiveWaits proves that no two tests have the cluster while one wants it for itself.
+// TestExclusiveWaits checks that exclusive use excludes all other tests.
 func TestExclusiveWaits(t *testing.T) {
 	c := last(t)
 	order := make(chan string, 10)
@@ -148,8 +148,7 @@ func TestExclusiveWaits(t *testing.T) {
 	}
 }
 
-// TestAlone proves that a test which wants a cluster for itself gets one that
-// nobody else has, and that it is free again afterwards.
+// TestAlone checks that a cluster is used exclusively and is free again afterwards.
 func TestAlone(t *testing.T) {
 	var c *Cluster
 	t.Run("has it", func(t *testing.T) {
@@ -158,7 +157,7 @@ func TestAlone(t *testing.T) {
 			f.Close()
 			t.Error("the cluster's lock is free, while a test has it for itself")
 		}
-		c.Namespace(t) // what a test has for itself it does not wait for
+		c.Namespace(t) // a test does not wait for its own lock
 	})
 	if c == nil {
 		return
@@ -168,7 +167,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// A test that wants a cluster for itself has the first one that is free, whichever that is.
+// TestAloneWaitsForAny checks that a waiting test gets the first cluster that becomes free.
 func TestAloneWaitsForAny(t *testing.T) {
 	for name, frees := range map[string]int{"the second": 1, "the third": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +184,7 @@ func TestAloneWaitsForAny(t *testing.T) {
 			got := make(chan *Cluster, 1)
 			var waits sync.WaitGroup
 			waits.Go(func() { got <- free(t, all) })
-			for tried := false; !tried; { // all of them, of which the first is the last
+			for tried := false; !tried; { // all of them; the first is tried last
 				_, err := os.Stat(all[0].Kubeconfig + ".gate")
 				tried = err == nil
 			}
@@ -237,7 +236,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestStart proves that a program's own server starts, ends when it should, and leaves nothing.
+// TestStart checks that a program's own server starts, ends, and leaves nothing.
 func TestStart(t *testing.T) {
 	c, stop, err := Start(t.Context(), Options{EventTTL: 2 * time.Hour, NoFsync: true})
 	if err != nil {

@@ -10,14 +10,11 @@ import (
 	"testing"
 )
 
-// Compact has etcd forget all that came before: a watch or a page of a list from
-// any resourceVersion that was seen until now ends with 410 Gone, as after five
-// quiet minutes in production.
+// Compact compacts etcd: a watch or a list page from any earlier resourceVersion ends with 410 Gone, as after five
+// quiet minutes in production. This affects Events, which the API server does not cache; other resources are still
+// served from its watch cache.
 //
-// That is so for Events, which the API server does not cache. For other
-// resources its watch cache still answers from memory.
-//
-// The test must have the cluster for itself: what others watch, it would end too.
+// The test must have exclusive use of the cluster, because other tests' watches end, too.
 func (c *Cluster) Compact(t testing.TB) {
 	t.Helper()
 	c.mu.Lock()
@@ -31,10 +28,10 @@ func (c *Cluster) Compact(t testing.TB) {
 	}
 }
 
-// Forget is Compact for a program, whose cluster is its own.
+// Forget is Compact for a program with its own cluster.
 func (c *Cluster) Forget(ctx context.Context) error {
-	// A watch from the newest resourceVersion starts at the revision after it,
-	// which has to be one that is forgotten: there are two writes behind it.
+	// A watch from the newest resourceVersion starts at the next revision, which has to be compacted, too: two writes
+	// follow it.
 	if err := c.count(ctx, 2); err != nil {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
@@ -48,7 +45,7 @@ func (c *Cluster) Forget(ctx context.Context) error {
 	return nil
 }
 
-// Revision returns how far etcd has counted its writes.
+// Revision returns etcd's current revision.
 func (c *Cluster) Revision(ctx context.Context) (uint64, error) {
 	revision, err := c.etcd(ctx, "range", map[string]any{"key": []byte("lbremedy/compact")})
 	if err != nil {
@@ -57,9 +54,8 @@ func (c *Cluster) Revision(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(revision, 10, 64)
 }
 
-// Bump has an etcd that was restored from a copy count on from a revision that it had reached before, and forget all that was
-// earlier, as etcdutl's "snapshot restore --bump-revision --mark-compacted" does. Who watches lists anew then, and does not
-// wait until the revision of its watch comes again.
+// Bump advances an etcd that was restored from a copy beyond a revision and compacts it, like etcdutl's "snapshot
+// restore --bump-revision --mark-compacted". Watchers then list again, rather than wait for their revision to recur.
 func (c *Cluster) Bump(ctx context.Context, beyond uint64) error {
 	for {
 		now, err := c.Revision(ctx)
@@ -75,7 +71,7 @@ func (c *Cluster) Bump(ctx context.Context, beyond uint64) error {
 	}
 }
 
-// count has etcd make so many writes of which nobody reads anything.
+// count makes this many meaningless writes to etcd.
 func (c *Cluster) count(ctx context.Context, writes uint64) error {
 	for range writes {
 		if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
@@ -85,7 +81,7 @@ func (c *Cluster) count(ctx context.Context, writes uint64) error {
 	return nil
 }
 
-// etcd makes a call of etcd's key-value service in JSON and returns the revision of the answer.
+// etcd calls etcd's key-value service in JSON and returns the answer's revision.
 func (c *Cluster) etcd(ctx context.Context, call string, in map[string]any) (revision string, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {

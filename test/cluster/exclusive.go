@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Exclusive gives the test the cluster for itself until it ends, and makes it
-// clean: no Service, Event or Node is left, nor anything else that belongs to
-// load balancers. It waits for the tests that use the cluster now. A test that
-// needs it calls it before Namespace.
+// Exclusive gives the test exclusive use of the cluster until it ends, and cleans it: no Service, Event, Node or other
+// object of load balancers is left. It waits for current users. Call it before Namespace.
 func (c *Cluster) Exclusive(t testing.TB) {
 	t.Helper()
 	c.hold(t, true)
@@ -27,8 +25,7 @@ func (c *Cluster) Exclusive(t testing.TB) {
 	}
 }
 
-// take takes the cluster for the test alone if nobody uses it now, and reports
-// whether it has.
+// take takes the cluster exclusively if it is unused, and reports whether it did.
 func (c *Cluster) take(t testing.TB) bool {
 	t.Helper()
 	gate, err := tryFlock(t, c.Kubeconfig+".gate")
@@ -44,7 +41,7 @@ func (c *Cluster) take(t testing.TB) bool {
 	return true
 }
 
-// own notes how the test holds the cluster, until it ends.
+// own records until the test ends how it uses the cluster.
 func (c *Cluster) own(t testing.TB, alone bool, release func()) {
 	c.mu.Lock()
 	c.holds[t.Name()] = alone
@@ -57,9 +54,7 @@ func (c *Cluster) own(t testing.TB, alone bool, release func()) {
 	})
 }
 
-// hold keeps the cluster for the test until it ends: for itself, or together
-// with all others that do not want it for themselves. What a test holds, its
-// subtests hold.
+// hold reserves the cluster until the test ends, exclusively or shared. Subtests use the reservation of their parents.
 func (c *Cluster) hold(t testing.TB, alone bool) {
 	t.Helper()
 	c.mu.Lock()
@@ -81,10 +76,9 @@ func (c *Cluster) hold(t testing.TB, alone bool) {
 	c.own(t, alone, release)
 }
 
-// share takes the one shared lock of this process, which goes when the last of
-// its tests has released it. A lock for each test would not do: with all slots
-// for parallel tests taken by tests at the gate, a test that holds the lock and
-// waits for a slot for its subtests would wait for ever.
+// share takes this process's shared lock, which is released after the last of its tests. A lock for each test could
+// deadlock: a test that holds one could wait for a parallel slot for its subtests while tests that wait for the lock
+// occupy all slots.
 func (c *Cluster) share(t testing.TB) (release func()) {
 	t.Helper()
 	c.sharing.Lock()
@@ -102,8 +96,8 @@ func (c *Cluster) share(t testing.TB) (release func()) {
 	}
 }
 
-// lock waits for the cluster's lock. Whoever waits for it keeps the gate:
-// otherwise tests that share it could go on passing each other the lock forever.
+// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock
+// occupied forever.
 func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	t.Helper()
 	gate := flock(t, c.Kubeconfig+".gate", how)
@@ -112,7 +106,7 @@ func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	return func() { lock.Close() }
 }
 
-// held returns how the test, or one that it is a part of, holds the cluster.
+// held returns how the test, or a parent of it, holds the cluster.
 func (c *Cluster) held(test string) (alone, has bool) {
 	for {
 		if alone, has = c.holds[test]; has {
@@ -126,7 +120,7 @@ func (c *Cluster) held(test string) (alone, has bool) {
 	}
 }
 
-// flock waits for the lock of a file. Closing the file gives the lock back.
+// flock waits for the lock of a file. Closing the file releases it.
 func flock(t testing.TB, file string, how int) *os.File {
 	t.Helper()
 	f := openLock(t, file)
@@ -142,8 +136,7 @@ func flock(t testing.TB, file string, how int) *os.File {
 	}
 }
 
-// tryFlock takes the lock of a file for this process alone, or returns an error
-// where another has it.
+// tryFlock locks a file exclusively, or returns an error if another process holds it.
 func tryFlock(t testing.TB, file string) (*os.File, error) {
 	t.Helper()
 	f := openLock(t, file)
@@ -163,7 +156,7 @@ func openLock(t testing.TB, file string) *os.File {
 	return f
 }
 
-// wiped is what wipe deletes, in all namespaces.
+// wiped are the resources that wipe deletes in all namespaces.
 var wiped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "services"},
 	{Version: "v1", Resource: "pods"},
@@ -179,20 +172,21 @@ var wiped = []schema.GroupVersionResource{
 	{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
-	{Version: "v1", Resource: "events"}, // last: the rest may make some
+	{Version: "v1", Resource: "events"}, // last: deleting the others may create some
 }
 
-// own is what the API server makes itself, and makes again.
+// own are objects that the API server creates, and recreates, itself.
 var own = map[types.NamespacedName]bool{
 	{Namespace: "default", Name: "kubernetes"}:                                               true,
 	{Namespace: "kube-system", Name: "extension-apiserver-authentication"}:                   true,
 	{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"}: true,
 }
 
-// proof is the admission policy of Approvals, and its binding. Others stay: whoever put them in force may not look again.
+// proof is the admission policy of Approvals, and its binding. Other policies remain, because the tests that created
+// them may not check again.
 const proof = "lbremedy-approvals"
 
-// wipe deletes all that is wiped, at once and whatever its finalizers say.
+// wipe deletes all objects of wiped resources at once, ignoring finalizers.
 func (c *Cluster) wipe(ctx context.Context) error {
 	registration := c.client.AdmissionregistrationV1()
 	for _, remove := range []func(context.Context, string, metav1.DeleteOptions) error{
@@ -210,8 +204,8 @@ func (c *Cluster) wipe(ctx context.Context) error {
 	return nil
 }
 
-// wipeAll deletes the objects of a kind: one by one where it has to, otherwise a
-// namespace at a time, since a benchmark leaves many.
+// wipeAll deletes the objects of a resource: one by one where necessary, otherwise by namespace, because benchmarks
+// leave many.
 func (c *Cluster) wipeAll(ctx context.Context, gvr schema.GroupVersionResource) error {
 	left, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -1,23 +1,17 @@
-// Console puts up a world for the tests and the pictures of lbremedy's console, and runs the
-// console in it.
+// Console starts a world for the tests and pictures of lbremedy's console, and the console in it. Kubernetes API and
+// JetStream are real, cloud and controller simulated. "go run ./test/console" breaks some Services of the
+// demonstration, with a worker; "go run ./test/console big" has 5,000 working Services with a case each. Its first
+// output line is the console's address.
 //
-// The Kubernetes API and JetStream are real; the cloud and the controller are those of
-// test/sim. "go run ./test/console" breaks some Services of the demonstration, with a worker
-// that fixes them or asks; "go run ./test/console big" has 5,000 Services instead, which are
-// well, and a case of each in the journal. The first line that it prints is the address of the
-// console.
+// Each input line is an order, answered by a line: "done", a result, or an error. It ends with its input:
 //
-// Each line that it reads is an order, and each order is answered by a line: "done", or what
-// went wrong. It ends with its input. The orders are:
-//
-//	say TEXT     a case of the Service shop/said asks, with the text in all that others write
+//	say TEXT     a case of the Service shop/said asks, with the text in all foreign fields
 //	settle TIME  the case of shop/said is fixed, with TIME in its finding
-//	away         NATS ends
-//	back         NATS is there again, with what it held
-//	work         "lbremedy up" begins to handle failures and answers
-//	memory       the answer is how much the console has had resident, in MiB
-//	team         a console runs to which people log in; the answer is its address
-//	account NAME somebody who may answer; the answer is a token
+//	away, back   NATS stops; NATS is back with its data
+//	work         "lbremedy up" starts to handle failures and answers
+//	memory       returns the console's maximum resident memory, in MiB
+//	team         starts a console with logins, and returns its address
+//	account NAME creates a user who may answer, and returns a token
 package main
 
 import (
@@ -58,7 +52,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// rules let the worker fix what is of low risk, and ask about the rest.
+// rules is a policy that fixes at low risk, and asks about the rest.
 const rules = "mode: fix\nrisk: low\nbudgets: {share: 100%, least: 100}\nrules:\n- {namespaces: [\"pay-*\"], mode: observe}\n"
 
 func main() {
@@ -72,7 +66,7 @@ func main() {
 	}
 }
 
-// A world is what the console looks at.
+// A world is the console's data.
 type world struct {
 	tb     *testbed.Testbed
 	dir    string
@@ -83,7 +77,7 @@ type world struct {
 	began  time.Time // of the case of shop/said
 	wait   sync.WaitGroup
 
-	program string // that runs the console; empty: this one
+	program string // runs the console; empty: this program
 	process int    // of the first console
 }
 
@@ -117,13 +111,13 @@ func run(ctx context.Context, big bool) error {
 	if err := tb.Allow(ctx, rules); err != nil {
 		return err
 	}
-	// No "lbremedy up" runs here that would tell it.
+	// No "lbremedy up" runs here that would store it.
 	told := policy.InForce{Version: policyfile.Digest([]byte(rules)), Text: rules, Source: "ConfigMap lbremedy/lbremedy-policy", Since: time.Now()}
 	if err := told.Put(ctx, w.stream, tb.ID); err != nil {
 		return err
 	}
 	if big {
-		w.program = filepath.Join(dir, "lbremedy") // as it is shipped: its memory is measured
+		w.program = filepath.Join(dir, "lbremedy") // as shipped, because its memory is measured
 		build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", w.program, "./functions/cmd/lbremedy")
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
@@ -139,7 +133,7 @@ func run(ctx context.Context, big bool) error {
 	return w.show(ctx)
 }
 
-// fail breaks Services, has them fixed or asked about, and returns when that is over.
+// fail breaks Services and waits until they are fixed or asked about.
 func (w *world) fail(ctx context.Context, h *host.Host) error {
 	fixtures := []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.FullVSwitch(testbed.FullVSwitchI).As("checkout"), testbed.LostTag().As("web"),
@@ -188,7 +182,7 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 	})
 }
 
-// fill puts a case of each Service into the journal, as one of each kind of outcome.
+// fill writes a case of each Service to the journal, of all kinds of outcomes in turn.
 func (w *world) fill(ctx context.Context, n int) error {
 	kinds := operator.Lately()
 	for i := range n {
@@ -202,7 +196,7 @@ func (w *world) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// call returns calls of the program by who set the world up.
+// call returns calls of the program by an operator.
 func (w *world) call() operator.Call {
 	environ := map[string]string{"HOME": w.dir}
 	for _, v := range w.tb.Environ(w.server.URL(), w.token) {
@@ -212,7 +206,7 @@ func (w *world) call() operator.Call {
 	return operator.Call{Env: environ}
 }
 
-// show runs the console and obeys orders.
+// show runs the console and executes orders.
 func (w *world) show(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer w.wait.Wait()
@@ -233,7 +227,7 @@ func (w *world) show(ctx context.Context) error {
 	return orders.Err()
 }
 
-// console runs a console in a process of its own until ctx ends, and returns its address.
+// console runs a console in a separate process until ctx ends, and returns its address.
 func (w *world) console(ctx context.Context, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -261,7 +255,7 @@ func (w *world) console(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// memory returns the most that the first console has had resident, in MiB.
+// memory returns the first console's maximum resident memory, in MiB.
 func (w *world) memory() (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process))
 	if err != nil {
@@ -306,7 +300,7 @@ func (w *world) obey(ctx context.Context, order string) (answer string, err erro
 	return "", fmt.Errorf("there is no order %q", order)
 }
 
-// account makes a ServiceAccount of somebody who may look and answer, and returns a token of it.
+// account creates a ServiceAccount that may look and answer, and returns a token.
 func (w *world) account(ctx context.Context, name string) (string, error) {
 	accounts := w.tb.Cluster.Client().CoreV1().ServiceAccounts(w.tb.Namespace)
 	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -325,7 +319,7 @@ func (w *world) account(ctx context.Context, name string) (string, error) {
 	return token.Status.Token, nil
 }
 
-// back starts NATS where it was.
+// back restarts NATS.
 func (w *world) back(ctx context.Context) error {
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(w.dir, "nats"), Port: w.port, Token: w.token})
 	if err != nil {
@@ -339,7 +333,7 @@ func (w *world) back(ctx context.Context) error {
 	return err
 }
 
-// said is the case of shop/said.
+// said returns the record of shop/said.
 func (w *world) said() event.Record {
 	if w.began.IsZero() {
 		w.began = time.Now()

@@ -1,5 +1,5 @@
-// Package corpus reads the messages that the classifier is tested with: those of a class
-// lie in its folder, and those that tell of no failed sync in shared/event.
+// Package corpus reads the messages for testing the classifier: each class's folder has its own, and shared/event those
+// that are not about a failed sync.
 package corpus
 
 import (
@@ -12,22 +12,21 @@ import (
 	"testing"
 )
 
-// A Row is one message as an Event has it, and the class that it belongs to. With Since it is a text of the
-// controller: it was read in the source of these releases
-// (github.com/kubernetes/cloud-provider-alibaba-cloud). What stands before the error itself can be the
-// prefix of a later release.
+// A Row is a message of an Event with its class. With Since it is a text of the controller, read in the source of these
+// releases (github.com/kubernetes/cloud-provider-alibaba-cloud). The prefix before the error itself may be that of a
+// later release.
 type Row struct {
 	Want      string `json:"want"` // a class, "unclassified" or "ignored"
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
 	Component string `json:"component"`
 	Message   string `json:"message"`
-	Since     string `json:"since"` // the first release that was seen to write it
-	Until     string `json:"until"` // the first one that no longer does; empty: none is known
-	Why       string `json:"why"`   // why no class takes it, of a text of the controller
+	Since     string `json:"since"` // first release known to write it
+	Until     string `json:"until"` // first release that no longer does; empty: unknown
+	Why       string `json:"why"`   // for a controller's text: why no class handles it
 }
 
-// Files returns the files that hold rows, sorted.
+// Files returns the files with rows, sorted.
 func Files(t testing.TB) []string {
 	t.Helper()
 	all, err := files()
@@ -54,7 +53,7 @@ func files() ([]string, error) {
 	return all, nil
 }
 
-// Rows returns all rows, in the order of their files.
+// Rows returns all rows in order of their files.
 func Rows(t testing.TB) []Row {
 	t.Helper()
 	rows, err := All()
@@ -64,7 +63,7 @@ func Rows(t testing.TB) []Row {
 	return rows
 }
 
-// All returns all rows, for a program that runs within the tree.
+// All returns all rows, for a program in the tree.
 func All() ([]Row, error) {
 	names, err := files()
 	var all []Row
@@ -98,7 +97,7 @@ func read(name string) ([]Row, error) {
 	return rows, lines.Err()
 }
 
-// root returns the folder of go.mod, at or above the one that tests run in.
+// root returns the folder of go.mod at or above the working directory.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {

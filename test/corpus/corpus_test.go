@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
-// releases are those whose source was read for what they write, with how many texts of each the corpus has
-// at least: a text that was known once stays known. v2.11.2 is the first release of v2.11 that has a tag.
+// releases are the releases whose source was read, with the minimum number of their texts in the corpus: known texts
+// are never removed. v2.11.2 is the first tagged release of v2.11.
 var releases = []struct {
 	version string
 	texts   int
@@ -30,7 +30,7 @@ func version(t *testing.T, text string) ccm.Version {
 	return v
 }
 
-// TestVerdicts: each text of the controller has a class, or a reason why it has none.
+// TestVerdicts checks that each text of the controller has a class, or a reason why it has none.
 func TestVerdicts(t *testing.T) {
 	for _, r := range corpus.Rows(t) {
 		switch {
@@ -45,7 +45,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestReleases counts the texts that each release can write. With -v it prints the table.
+// TestReleases counts the texts of each release. With -v it prints the table.
 func TestReleases(t *testing.T) {
 	table := []string{fmt.Sprintf("%-11s %6s %6s %9s %8s %8s %8s", "release", "texts", "new", "of class", "no class", "dry run", "ignored")}
 	for _, release := range releases {

@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestPolicy holds the policy file to the comments in it.
+// TestPolicy compares the policy file with its comments.
 func TestPolicy(t *testing.T) {
 	v, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
 	if err != nil {
@@ -67,7 +67,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for _, r := range functions.All {
-		if !shown[r.Class] && r.Answers("") { // what fails on nodes alone is in scenarios
+		if !shown[r.Class] && r.Answers("") { // failures of nodes are in scenarios
 			t.Errorf("nothing shows %s", r.Class)
 		}
 	}
@@ -84,8 +84,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestBecomesQuestion holds a Service that waits, as it should, to that: what becomes of it while others are still to end does not
-// count. One that should wait and is a question from the beginning is wrong.
+// TestBecomesQuestion checks that a Service that waits as expected counts as such, even if it becomes a question while
+// others have not ended. One that should wait but asks at once is wrong.
 func TestBecomesQuestion(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -111,8 +111,7 @@ func TestBecomesQuestion(t *testing.T) {
 	}
 }
 
-// TestMarkdown looks at the rows of classes that fixed, asked and waited, and at
-// the row that a class without Services does not get.
+// TestMarkdown checks the rows of classes that fixed, asked and waited, and that a class without Services gets no row.
 func TestMarkdown(t *testing.T) {
 	plan := func(risk string, steps ...string) event.Record {
 		rec := event.Record{Plan: event.Plan{Risk: risk}}

@@ -21,14 +21,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// apart is the class that a process of its own handles, as a function would. This program is that function, too, if functionVariable names the
-// class.
+// apart is the class that a separate process handles as a function. This program is that function if functionVariable
+// names the class.
 const (
 	apart            = "tag-missing"
 	functionVariable = "LBREMEDY_DEMO_FUNCTION"
 )
 
-// serveFunction serves the class that functionVariable names, and reports whether it names one.
+// serveFunction serves the class in functionVariable, and reports whether it is set.
 func serveFunction() bool {
 	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == os.Getenv(functionVariable) })
 	if i < 0 {
@@ -38,7 +38,7 @@ func serveFunction() bool {
 	return true
 }
 
-// function starts the function of the class apart, and has the engine call it. end ends it.
+// function starts the function of the class apart, which the engine then calls; end stops it.
 func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.Env, dir string) (end func(), err error) {
 	key, err := hand.NewKey()
 	if err != nil {
@@ -93,7 +93,7 @@ func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.E
 	return end, nil
 }
 
-// free returns a port that nobody listens on.
+// free returns an unused port.
 func free() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

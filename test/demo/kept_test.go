@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestKept keeps the demonstration running and approves a plan in its console, as the button does: it is applied.
+// TestKept keeps the demonstration running and approves a plan in its console, which is then applied.
 func TestKept(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	all := testbed.All()
@@ -36,7 +36,7 @@ func TestKept(t *testing.T) {
 	go func() { ended <- show(ctx, newScreen(out), g, &total{}, func() {}, true) }()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	// until returns what a text has where it matches.
+	// until waits for a match in a text, and returns it.
 	until := func(what string, text func() string, pattern string) string {
 		t.Helper()
 		for {

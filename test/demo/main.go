@@ -1,18 +1,11 @@
-// Demo breaks LoadBalancer Services on a real kube-apiserver and shows how
-// lbremedy heals them.
+// Demo breaks LoadBalancer Services on a real kube-apiserver and shows how lbremedy repairs them. Kubernetes API and
+// JetStream are real; cloud and controller are those of test/sim. Exporter, worker and classes are those of production,
+// with only their declared rights.
 //
-// The Kubernetes API and JetStream are real; the cloud and the controller are
-// those of test/sim. The exporter, the worker and the classes are the ones that
-// run in production, with the rights that they declare and no others.
-//
-// CLASSES=a,b shows all that can go wrong of these classes, and CLASSES=all of
-// every class, on as many testbeds as they need different clusters and accounts.
-// CCM_BIN names a real controller, which replaces the simulated one,
-// and CCM_VERSION its release.
-// TABLE=1 prints at the end, in Markdown, one row for each class that was shown.
-// KEEP=1 leaves the last testbed running until Ctrl-C and says how to look around.
-// The exit code is 0 only if every Service ended as it should have, 2 for a
-// mistake in CLASSES, 130 after Ctrl-C, else 1.
+// CLASSES=a,b shows all failures of these classes, CLASSES=all those of every class, on as many testbeds as they need.
+// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. TABLE=1 finally prints
+// a Markdown row for each class. KEEP=1 leaves the last testbed running until Ctrl-C and prints how to inspect it. The
+// exit code is 0 only if every Service ended as expected, 2 for a mistake in CLASSES, 130 after Ctrl-C, else 1.
 package main
 
 import (
@@ -57,9 +50,9 @@ const (
 	oldVersion = "v2.11.2" // of the controller
 	newVersion = "v2.12.1"
 
-	quiet    = 45 * time.Second // without a sign of life of a controller that is to break Services
-	patience = 3 * time.Minute  // for all Services of a testbed to work at first, and then to fail and to end
-	handlers = 16               // of one class at once
+	quiet    = 45 * time.Second // maximum idle time of a controller that is to break Services
+	patience = 3 * time.Minute  // for all Services of a testbed to work first, and then to fail and to end
+	handlers = 16               // for each class
 )
 
 //go:embed policy.yaml
@@ -69,14 +62,14 @@ func main() {
 	if serveFunction() {
 		return
 	}
-	// What client-go says of the simulated controller's connections is for nobody here.
+	// client-go's messages about the simulated controller's connections are not useful here.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	s := newScreen(os.Stdout)
 	code, err := run(ctx, s, os.Getenv("CLASSES"), set("TABLE"), set("KEEP"))
 	if ctx.Err() != nil {
 		if err != nil {
-			code, err = 130, nil // what ended it is the signal
+			code, err = 130, nil // ended by the signal
 		}
 		s.say("\nStopped, and cleaned up.")
 	}
@@ -87,18 +80,18 @@ func main() {
 	os.Exit(code)
 }
 
-// set reports whether a variable of the environment asks for something.
+// set reports whether a variable enables something.
 func set(name string) bool { return os.Getenv(name) != "" && os.Getenv(name) != "0" }
 
-// A group is what is shown on one testbed.
+// A group is the fixtures shown on one testbed.
 type group struct {
 	config   testbed.Config
 	fixtures []testbed.Fixture
-	cluster  *cluster.Cluster // nil: one is started
-	quiet    time.Duration    // zero: as usual
+	cluster  *cluster.Cluster // nil: start one
+	quiet    time.Duration    // zero: the default
 }
 
-// called says which controller the group is shown with: what lbremedy finds names the release that breaks the Services.
+// called returns the controller of a group, which findings name.
 func called(g group) string {
 	if bin, version := controller.Real(); bin != "" {
 		return fmt.Sprintf("%s, taken for CCM %s", bin, version)
@@ -110,8 +103,8 @@ func called(g group) string {
 	return fmt.Sprintf("simulated CCM %s (%s at first)", g.config.Upgrade, version)
 }
 
-// usual is the group that is shown unless somebody chooses. The first three of a
-// vSwitch find a place in the zone that they asked for, the others in the other one.
+// usual is the default group. The first three Services of a vSwitch find room in the requested zone, the others in the
+// other zone.
 func usual() group {
 	return group{config: testbed.Config{Version: oldVersion, Upgrade: newVersion}, fixtures: []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"),
@@ -132,8 +125,7 @@ func usual() group {
 	}}
 }
 
-// choose returns the groups for these classes, which commas separate; empty: the
-// usual one.
+// choose returns the groups for comma-separated classes, or the usual one if empty.
 func choose(classes string) ([]group, error) {
 	if classes == "" {
 		return []group{usual()}, nil
@@ -157,7 +149,7 @@ func choose(classes string) ([]group, error) {
 	return groups, nil
 }
 
-// supported returns the groups with the failures that the controller that there is can have.
+// supported removes failures that the controller in use cannot have.
 func supported(groups []group) ([]group, error) {
 	for i := range groups {
 		groups[i].fixtures = slices.DeleteFunc(groups[i].fixtures, func(f testbed.Fixture) bool { return !f.Supported() })
@@ -170,7 +162,7 @@ func supported(groups []group) ([]group, error) {
 	return groups, nil
 }
 
-// run is the demonstration from its start to its end.
+// run runs the demonstration.
 func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code int, err error) {
 	groups, err := choose(classes)
 	if err == nil {
@@ -205,8 +197,8 @@ func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code 
 	return 0, nil
 }
 
-// show shows a group and adds to the sum how it ended. The last one is followed
-// by what is said at the end, and then by what is left running.
+// show shows a group and adds its results to the sum. After the last group it calls last, and keep leaves the group
+// running.
 func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep bool) error {
 	dir, err := os.MkdirTemp("", "lbremedy-demo-")
 	if err != nil {
@@ -289,7 +281,7 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	sum.wrong = append(sum.wrong, leftovers(ctx, tb, h.Env.Stream, g.fixtures)...)
 	last()
 	if keep {
-		if err := identity.Proves(ctx, tb.Cluster); err != nil { // an answer before that counts for nothing
+		if err := identity.Proves(ctx, tb.Cluster); err != nil { // answers before that do not count
 			return err
 		}
 		address, ended, err := console(ctx, dir, tb, server.URL(), token)
@@ -305,7 +297,7 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	return nil
 }
 
-// console starts the console, which ends with ctx.
+// console starts the console until ctx ends.
 func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token string) (address string, ended func() int, err error) {
 	environ := map[string]string{"HOME": dir}
 	for _, v := range tb.Environ(url, token) {
@@ -315,7 +307,7 @@ func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token st
 	return operator.Call{Env: environ}.Console(ctx)
 }
 
-// lbremedy starts the exporter, the worker and a function. end ends them.
+// lbremedy starts the exporter, the worker and a function; end stops them.
 func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, token string) (_ *host.Host, end func(), err error) {
 	st, err := stream.Connect(ctx, stream.Config{URL: url, Token: token, Name: "lbremedy demo", Grace: time.Second})
 	if err != nil {
@@ -340,7 +332,7 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 	if err := tb.Allow(ctx, v.Text); err != nil {
 		return nil, nil, err
 	}
-	// No "lbremedy up" runs here that would tell the console.
+	// No "lbremedy up" runs here that would store it for the console.
 	told := policy.InForce{Version: v.Digest, Text: v.Text, Source: "a ConfigMap with " + policyFile, Since: time.Now()}
 	if err := told.Put(ctx, st, testbed.ClusterID); err != nil {
 		return nil, nil, err
@@ -380,7 +372,7 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 	return h, func() { cancel(); wait.Wait(); st.Close(); endFunction() }, nil
 }
 
-// summary says in a few words what a policy allows.
+// summary returns a short description of a policy.
 func summary(p remedy.Policy) string {
 	text := fmt.Sprintf("%s up to %s risk", p.Mode, p.Risk)
 	for _, r := range functions.All {
@@ -391,7 +383,7 @@ func summary(p remedy.Policy) string {
 	return text
 }
 
-// leftovers returns what went wrong beside the Services.
+// leftovers returns errors that are not about a single Service.
 func leftovers(ctx context.Context, tb *testbed.Testbed, st *stream.Stream, fixtures []testbed.Fixture) []string {
 	var wrong []string
 	denied := slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return f.Class == "ram-permission" && f.Ends == event.Fixed })

@@ -9,17 +9,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// An outcome is how one Service ended, as a table of the classes needs it.
+// An outcome is the result of a Service, for the table of classes.
 type outcome struct {
 	class   string
 	result  event.Result
-	plan    event.Record // the last of the journal that has steps, else the zero record
+	plan    event.Record // the journal's last record with steps, or the zero record
 	seconds float64      // from the first failure event to the result
 }
 
-// markdown returns a table of the classes that were shown, one row each, for a
-// page such as README.md. What a class is comes from the class, and what it did
-// from the journal.
+// markdown returns a table with a row for each shown class, for a page such as README.md. Titles come from the classes,
+// fixes from the journal.
 func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	var b strings.Builder
 	b.WriteString("| class | cause | what is done | risk | seconds to healed |\n|---|---|---|---|---|\n")
@@ -68,8 +67,7 @@ func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	return b.String()
 }
 
-// plan returns the kinds of steps in an outcome's plan, and in words what they
-// do; empty if it has none.
+// plan returns the kinds of steps in an outcome's plan, and their description; empty without a plan.
 func plan(o outcome) (kinds, what string) {
 	if len(o.plan.Steps) == 0 {
 		return "", ""
@@ -89,8 +87,7 @@ func plan(o outcome) (kinds, what string) {
 	return kinds, what
 }
 
-// span returns how long it took until Services were healed, and how those that
-// were not ended.
+// span returns the time until Services were repaired, and the results of the others.
 func span(took []float64, ends map[event.Result]bool) string {
 	var all []string
 	if len(took) > 0 {

@@ -13,25 +13,24 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A progress is what is known of the Services from the streams, which is what any
-// operator sees.
+// A progress is the Services' state as seen in the streams, like an operator's view.
 type progress struct {
 	screen  *screen
 	testbed *testbed.Testbed
 
 	mu       sync.Mutex
 	services []*service
-	first    map[string]string // step -> the Service for which it was made first
+	first    map[string]string // step -> the first Service with it
 	err      error
 }
 
-// A service is what is known of one of them.
+// A service is the state of one Service.
 type service struct {
 	testbed.Fixture
 	finding string
 	done    []string
-	plan    event.Record // of the Service's class, the last that has steps
-	result  event.Result // of the Service's class
+	plan    event.Record // last record with steps of the Service's class
+	result  event.Result // for the Service's class
 	at      time.Time    // of the result
 	said    map[string]bool
 }
@@ -44,7 +43,7 @@ func newProgress(s *screen, tb *testbed.Testbed, fixtures []testbed.Fixture) *pr
 	return p
 }
 
-// of returns what is known of the Service, nil if the fixtures have none of that name.
+// of returns the state of a Service, or nil if the fixtures lack it.
 func (p *progress) of(svc event.Service) *service {
 	i := slices.IndexFunc(p.services, func(t *service) bool {
 		about := p.testbed.About(t.Fixture)
@@ -56,7 +55,7 @@ func (p *progress) of(svc event.Service) *service {
 	return p.services[i]
 }
 
-// failure takes in a message of FAILED.
+// failure handles a message of FAILED.
 func (p *progress) failure(m stream.Message) error {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
@@ -74,7 +73,7 @@ func (p *progress) failure(m stream.Message) error {
 	return nil
 }
 
-// record takes in a message of CASES.
+// record handles a message of CASES.
 func (p *progress) record(m stream.Message) error {
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -103,7 +102,7 @@ func (p *progress) record(m stream.Message) error {
 	return nil
 }
 
-// step takes in that a step was applied, or found applied.
+// step handles an applied, or already applied, step.
 func (p *progress) step(t *service, s event.StepRecord) {
 	text := brief(s.Text.String())
 	if s.Target != "" {
@@ -119,7 +118,7 @@ func (p *progress) step(t *service, s event.StepRecord) {
 	p.say(t, step, text)
 }
 
-// settled takes in how a run ended.
+// settled handles the end of a run.
 func (p *progress) settled(t *service, r event.Record) {
 	switch {
 	case r.Error != "":
@@ -134,8 +133,8 @@ func (p *progress) settled(t *service, r event.Record) {
 	case !r.Result.Worked():
 		p.say(t, string(r.Status()), r.Finding.String()+spaced(r.Note.String()))
 	}
-	// What may pass by itself is not waited for: a quarter of an hour is long. Some of it becomes a question after two
-	// minutes, while others are still to end.
+	// Do not wait for failures that may pass by themselves, which takes a quarter of an hour. Some become questions
+	// after two minutes, before others have ended.
 	if t.result == event.Waiting && r.Result == event.Asked {
 		return
 	}
@@ -151,7 +150,7 @@ func (p *progress) settled(t *service, r event.Record) {
 	}
 }
 
-// say prints something once.
+// say prints a text once.
 func (p *progress) say(t *service, kind, text string) {
 	if key := kind + text; text != "" && !t.said[key] {
 		t.said[key] = true
@@ -159,7 +158,7 @@ func (p *progress) say(t *service, kind, text string) {
 	}
 }
 
-// broke notes that the streams can't be read any more.
+// broke records that the streams can no longer be read.
 func (p *progress) broke(err error) {
 	p.mu.Lock()
 	p.err = err
@@ -168,7 +167,7 @@ func (p *progress) broke(err error) {
 	p.testbed.Wake()
 }
 
-// ended reports whether nothing more is to be waited for.
+// ended reports whether everything has ended.
 func (p *progress) ended() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +182,7 @@ func (p *progress) ended() bool {
 	})
 }
 
-// wrong says what is not as it should be with the Service; empty: nothing.
+// wrong returns how a Service differs from the expectation, or "".
 func (t *service) wrong(tb *testbed.Testbed) string {
 	healed := tb.Healed(t.Service)
 	switch {
@@ -201,8 +200,7 @@ func (t *service) wrong(tb *testbed.Testbed) string {
 	return ""
 }
 
-// brief shortens what a step says by what is always the same, and by the names
-// that the controller makes from UIDs.
+// brief removes constant parts of a step's text, and the controller's names from UIDs.
 func brief(step string) string {
 	step = strings.ReplaceAll(step, "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-", "")
 	return defaultName.ReplaceAllString(step, "…")
@@ -210,8 +208,7 @@ func brief(step string) string {
 
 var defaultName = regexp.MustCompile(`\ba[0-9a-f]{31}\b`)
 
-// gist returns the first and the last sentence of a text: what was found, and
-// what that means.
+// gist returns the first and the last sentence of a text: the finding and its consequence.
 func gist(text string) string {
 	all := sentences.FindAllString(strings.TrimSpace(text)+" ", -1)
 	if len(all) < 3 {

@@ -21,9 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRealController is a demonstration with the controller that CCM_BIN names:
-// the stand-in, since no real one is to be had here. It is a process that knows
-// nothing but what a real one is told.
+// TestRealController runs the demonstration with the controller in CCM_BIN: the stand-in, because no real one is
+// available here. It is a separate process with only a real one's inputs.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
@@ -57,7 +56,7 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// TestControllerFails ends the demonstration with the end of the log of a controller that ends, or does nothing.
+// TestControllerFails checks that a controller that ends or hangs ends the demonstration with the end of its log.
 func TestControllerFails(t *testing.T) {
 	c := cluster.Alone(t)
 	t.Setenv(controller.VersionVariable, standin.Version)
@@ -92,7 +91,7 @@ func TestControllerFails(t *testing.T) {
 	}
 }
 
-// TestCalled names the controller that breaks the Services, which findings name, too.
+// TestCalled checks the name of the controller that breaks the Services, which findings also contain.
 func TestCalled(t *testing.T) {
 	for _, tt := range []struct{ bin, upgrade, want string }{
 		{"", "", "simulated CCM v2.11.2"},
@@ -107,7 +106,7 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// TestSupported leaves out what a real controller does not show.
+// TestSupported checks that failures that a real controller cannot show are left out.
 func TestSupported(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "/ccm")
 	t.Setenv(controller.VersionVariable, "v2.14.0")
@@ -118,7 +117,7 @@ func TestSupported(t *testing.T) {
 		return n
 	}
 	all, err := supported([]group{usual()})
-	if err != nil || count(all) != len(usual().fixtures)-1 { // the vSwitch that chance decides
+	if err != nil || count(all) != len(usual().fixtures)-1 { // the random choice of a vSwitch
 		t.Errorf("%d of %d fixtures, %v", count(all), len(usual().fixtures), err)
 	}
 	if _, err := supported([]group{{fixtures: []testbed.Fixture{testbed.AnyVSwitch().As("search")}}}); err == nil ||

@@ -31,16 +31,15 @@ const (
 	trouble = "error"
 )
 
-// colours of kinds, as terminals know them.
+// colours are the ANSI colours of kinds.
 var colours = map[string]string{failed: "31", trouble: "31", step: "36", waits: "33", asks: "33", fixed: "32", synced: "33"}
 
-// A screen is where the demonstration is shown: lines as wide as the terminal,
-// with colours where it has some, or plain text.
+// A screen prints the demonstration: lines of the terminal's width, in colour if supported, or plain text.
 type screen struct {
 	out     io.Writer
 	colours bool
 	width   int // of a line
-	column  int // of the names of Services
+	column  int // width of the Services' names
 
 	mu    sync.Mutex
 	start time.Time
@@ -77,12 +76,12 @@ func (s *screen) section(format string, args ...any) {
 	s.say("\n" + s.paint("1", fmt.Sprintf(format, args...)) + "\n")
 }
 
-// fact prints what a part of the demonstration is.
+// fact prints a property of the demonstration.
 func (s *screen) fact(name, format string, args ...any) {
 	s.say(fmt.Sprintf("  %-11s %s", name, cut(fmt.Sprintf(format, args...), s.width-14)))
 }
 
-// fit makes the column of names as wide as the longest.
+// fit sets the width of the names' column to the longest.
 func (s *screen) fit(fixtures []testbed.Fixture) {
 	for _, f := range fixtures {
 		s.column = max(s.column, len(f.Service))
@@ -100,7 +99,7 @@ func (s *screen) begin() {
 	s.start = time.Now()
 }
 
-// line prints what has happened to a Service, and when.
+// line prints an event of a Service, with its time.
 func (s *screen) line(service, kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,16 +111,16 @@ func (s *screen) trouble(format string, args ...any) {
 	s.say(s.paint(colours[trouble], event.Redact(fmt.Sprintf(format, args...))))
 }
 
-// A total is what all testbeds have come to.
+// A total is the sum over all testbeds.
 type total struct {
-	seconds        []float64 // until each Service that works again was fixed
-	synced         int       // that may get no traffic
+	seconds        []float64 // until each working Service was fixed
+	synced         int       // synced, but possibly without traffic
 	asked, waiting int
-	wrong          []string // what is not as it should be
+	wrong          []string // unexpected results
 	outcomes       []outcome
 }
 
-// table prints how each Service ended, and adds that up.
+// table prints each Service's result, and adds them up.
 func (p *progress) table(sum *total) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +130,7 @@ func (p *progress) table(sum *total) {
 	t.Style().Options.SeparateHeader = true
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"Service", "Class", "Finding", "What was done", "Outcome", "Seconds"})
-	// What the fixed columns leave is shared by the two with sentences.
+	// The two columns with sentences share the remaining width.
 	room := max(48, p.screen.width-62)
 	left, right := room*55/100, room*45/100
 	t.SetColumnConfigs([]table.ColumnConfig{
@@ -179,7 +178,7 @@ func (p *progress) table(sum *total) {
 	p.screen.say(t.Render())
 }
 
-// verdict prints the last word.
+// verdict prints the overall result.
 func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say("")
 	for _, w := range sum.wrong {
@@ -205,7 +204,7 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say(s.paint("1", fmt.Sprintf("%s. All as it should be, in %.0f s.", text, took.Seconds())))
 }
 
-// guide says how to look around in what is left running.
+// guide prints how to inspect what is left running.
 func (s *screen) guide(dir string, about event.Service, console string, tb *testbed.Testbed, url, token string) error {
 	file := filepath.Join(dir, "env")
 	var exports strings.Builder
@@ -242,7 +241,7 @@ The first line sets:
 	return nil
 }
 
-// cut shortens a text to so many characters, at the end of a word if one is near.
+// cut shortens a text to n characters, at the end of a word if possible.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

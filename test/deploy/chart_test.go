@@ -39,7 +39,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render renders the chart with the values, as "helm template" does.
+// render renders the chart with the values, like "helm template".
 func render(values map[string]any, namespace string) (map[string]string, error) {
 	chart, err := loader.Load(filepath.Join(root, "infra/cluster"))
 	if err != nil {
@@ -52,7 +52,7 @@ func render(values map[string]any, namespace string) (map[string]string, error) 
 	return engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 }
 
-// objects returns the rendered objects, with those of one kind and name once.
+// objects returns the rendered objects, each kind and name once.
 func objects(t *testing.T, values map[string]any, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	files, err := render(values, namespace)
@@ -94,8 +94,8 @@ func readValues(t *testing.T, file string) map[string]any {
 	return values
 }
 
-// A real API server takes all that the chart makes of several values, each Pod in a
-// namespace where the strictest standard of Pod security is enforced.
+// TestChart checks that a real API server accepts the chart's objects for several values, with Pods in a namespace that
+// enforces the strictest Pod security standard.
 func TestChart(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -140,7 +140,7 @@ func TestChart(t *testing.T) {
 		})
 	}
 
-	// What is wrong is refused, so that what is taken says something.
+	// Invalid objects are rejected, which shows that accepting means something.
 	t.Run("wrong", func(t *testing.T) {
 		namespace := c.namespace(t)
 		all := objects(t, readValues(t, "testdata/up.yaml"), namespace)
@@ -165,7 +165,7 @@ func TestChart(t *testing.T) {
 	})
 }
 
-// A real API server takes who the functions on Function Compute are in the cluster.
+// TestIdentities checks that a real API server accepts the cluster identities of functions on Function Compute.
 func TestIdentities(t *testing.T) {
 	c := join(t)
 	namespace := c.namespace(t)
@@ -183,8 +183,9 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// What step 7 of the page of Function Compute applies is nothing that the chart makes too, whatever is on there: Helm would
-// refuse what it did not make, or lose a part of what it did. Nothing that it binds is missing.
+// TestIdentitiesBesideChart checks that step 7 of the Function Compute page applies no object that the chart also
+// creates, whatever is enabled: Helm would reject objects that it did not create, or lose parts of its own. All bound
+// objects exist.
 func TestIdentitiesBesideChart(t *testing.T) {
 	roles := regexp.MustCompile(`(?m)^roles\(\) .*$`).Find(manifest(t, "infra/fc/README.md"))
 	shell := exec.Command("sh", "-c", string(roles)+"\nroles")
@@ -224,15 +225,15 @@ func TestIdentitiesBesideChart(t *testing.T) {
 	}
 }
 
-// A server is the API server of the sandbox. Nothing is written there but namespaces,
-// and the rest is asked for alone, so that tests of others are not disturbed.
+// A server is the sandbox's API server. Tests only write namespaces and use dry runs for the rest, so they do not
+// disturb other tests.
 type server struct {
 	config  *rest.Config
 	mapper  meta.RESTMapper
 	dynamic dynamic.Interface
 }
 
-// join connects to the first server that LBREMEDY_SANDBOX names.
+// join connects to the first server in LBREMEDY_SANDBOX.
 func join(t *testing.T) *server {
 	t.Helper()
 	file, _, _ := strings.Cut(os.Getenv("LBREMEDY_SANDBOX"), string(filepath.ListSeparator))
@@ -259,7 +260,7 @@ func join(t *testing.T) *server {
 	return &server{config: config, mapper: restmapper.NewDiscoveryRESTMapper(found), dynamic: objects}
 }
 
-// namespace makes a namespace where the strictest standard of Pod security is enforced.
+// namespace creates a namespace that enforces the strictest Pod security standard.
 func (c *server) namespace(t *testing.T) string {
 	t.Helper()
 	name := "t-" + strings.ToLower(rand.Text()[:10])
@@ -273,7 +274,7 @@ func (c *server) namespace(t *testing.T) string {
 	return name
 }
 
-// dryRun asks the API server to apply an object, without doing it.
+// dryRun applies an object as a dry run.
 func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -298,7 +299,7 @@ func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error
 	return err
 }
 
-// podOf returns the spec of the Pods that an object makes.
+// podOf returns the Pod spec of an object.
 func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
 	if o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev" {
 		return nil, false
@@ -307,7 +308,7 @@ func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
 	return spec, ok && err == nil
 }
 
-// pod returns a Pod of a spec. What only Knative knows is left out.
+// pod returns a Pod with a spec, without the fields that only Knative knows.
 func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 	spec = runtime.DeepCopyJSON(spec)
 	delete(spec, "containerConcurrency")
@@ -318,7 +319,7 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 			if p, ok := container.(map[string]any)[probe].(map[string]any); ok {
 				get := p["httpGet"].(map[string]any)
 				if get["port"] == nil {
-					get["port"] = int64(8080) // Knative fills it in, but for startup probes
+					get["port"] = int64(8080) // Knative sets it, except for startup probes
 				}
 			}
 		}
@@ -328,7 +329,7 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// A value that nobody knows, or that can't be, is refused before anything is rendered.
+// TestValues checks that unknown and invalid values are rejected before rendering.
 func TestValues(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, want string }{
 		"unknown value":     {"up", "{modes: up}", "modes"},
@@ -401,8 +402,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// The values and policies that the pages of installation write are what the chart takes,
-// once each variable is what the page sets.
+// TestPages checks that the chart accepts the values and policies on the installation pages, with variables replaced by
+// the pages' values.
 func TestPages(t *testing.T) {
 	var (
 		export = regexp.MustCompile(`(?m)^export ([A-Z_]+)=(\S+)`)
@@ -433,7 +434,7 @@ func TestPages(t *testing.T) {
 			t.Fatalf("%s: the page writes %v", page, values)
 		}
 		values["policy"] = *values["policy"].(*map[string]any)
-		values["image"].(map[string]any)["tag"] = "v1" // of digests.yaml
+		values["image"].(map[string]any)["tag"] = "v1" // from digests.yaml
 		if !slices.ContainsFunc(objects(t, values, "lbremedy"), func(o *unstructured.Unstructured) bool {
 			spec, ok := podOf(o)
 			return ok && o.GetKind() == "Deployment" && spec["serviceAccountName"] == account
@@ -443,8 +444,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// All programs are told to ask STS inside the VPC, in the region, unless they are to ask Alibaba
-// Cloud from outside.
+// TestSTS checks that all programs call STS inside the region's VPC, unless the values say otherwise.
 func TestSTS(t *testing.T) {
 	for _, file := range []string{"up", "knative"} {
 		for _, vpc := range []bool{true, false} {
@@ -474,9 +474,8 @@ func TestSTS(t *testing.T) {
 	}
 }
 
-// Each program and function has the variables, volumes, certificate authorities and Secrets of the
-// values, and the classes are those that they choose: who has no function has no rights and
-// no route.
+// TestChosen checks that each program and function has the variables, volumes, certificate authorities and Secrets of
+// the values, and only the chosen classes: a class without a function has no rights and no route.
 func TestChosen(t *testing.T) {
 	chosen := readValues(t, "testdata/chosen.yaml")
 	one := readValues(t, "testdata/up.yaml")
@@ -538,7 +537,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// Whoever is ready is asked within two seconds, and whoever starts is not ended for it.
+// TestProbes checks that a ready Pod is probed within two seconds, and a starting one is not killed.
 func TestProbes(t *testing.T) {
 	checked := 0
 	for _, file := range []string{"up-console", "knative", "limited"} {
@@ -575,8 +574,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Functions begin without an instance where the values say so and Knative allows it, which
-// it doesn't by itself.
+// TestInitialScale checks that functions start with zero instances if the values say so and Knative allows it, which is
+// not its default.
 func TestInitialScale(t *testing.T) {
 	allows := servingconfig.FromContextOrDefaults(t.Context())
 	scaler := *allows.Autoscaler
@@ -610,7 +609,7 @@ func TestInitialScale(t *testing.T) {
 	}
 }
 
-// The least that "lbremedy up" takes is what the chart takes, too.
+// TestLeast checks that the chart accepts the minimum that "lbremedy up" accepts.
 func TestLeast(t *testing.T) {
 	for _, text := range []string{"{doctor: {every: 5m}}", "{doctor: {every: 1h0m}}", "{doctor: {every: 10m}}", "{probe: {every: 3m}}", "{probe: {every: 2h}}",
 		"{nats: {streams: {dead: {size: 64Ki, age: 1h}, journal: {size: 100Ki}, failures: {size: 1Mi}}}}"} {
@@ -624,7 +623,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// The sizes and ages of the streams that values name are what up is told, and no others.
+// TestStreams checks that up gets exactly the sizes and ages of streams in the values.
 func TestStreams(t *testing.T) {
 	args := func(more string) []string {
 		t.Helper()
@@ -658,12 +657,12 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// GOMEMLIMIT follows from the memory limit of each program, which with one Pod is larger with the
-// doctor; who names one of the two has the last word.
+// TestMemory checks that GOMEMLIMIT follows each program's memory limit, which with one Pod is larger if the doctor
+// runs; explicit values take precedence.
 func TestMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base, values string
-		want         map[string]string // limit and GOMEMLIMIT by Deployment or Service of Knative, and container
+		want         map[string]string // limit and GOMEMLIMIT by Deployment or Knative Service, and container
 	}{
 		"one Pod":      {"up", "{console: {enabled: true}}", map[string]string{"lbremedy-up/up": "256Mi 200MiB", "lbremedy-up/console": "384Mi 320MiB"}},
 		"doctor":       {"up", "{doctor: {enabled: true}}", map[string]string{"lbremedy-up/up": "512Mi 400MiB"}},
@@ -710,7 +709,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What Helm says after an installation never calls a policy harmless that may write.
+// TestNotes checks that Helm's notes never call a policy harmless that may write.
 func TestNotes(t *testing.T) {
 	for name, tt := range map[string]struct{ values, want string }{
 		"nothing is written": {"{}", "It observes: it says what it would do, and writes nothing."},
@@ -737,8 +736,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Who may write Events in the controller's name is what the values say, and nothing of it
-// is there where they say nothing.
+// TestEventWriters checks that the values determine who may write Events in the controller's name, and that nothing is
+// created without such values.
 func TestEventWriters(t *testing.T) {
 	find := func(file string) map[string]map[string]any {
 		found := map[string]map[string]any{}
@@ -771,8 +770,8 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// In the limited variant nothing is written outside the named namespaces, and nothing
-// that a class needs is missing there.
+// TestNamespaces checks that the limited variant writes only in the named namespaces, with all rights that classes need
+// there.
 func TestNamespaces(t *testing.T) {
 	rules := map[string][]rbacv1.PolicyRule{}
 	var wide, local []string
@@ -811,7 +810,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// The guard is in force as the values say, where they say, and knows the namespaces that the policy protects.
+// TestGuard checks that the guard is enforced as and where the values say, and knows the namespaces that the policy
+// protects.
 func TestGuard(t *testing.T) {
 	for _, tt := range []struct{ base, values, actions, except, protect string }{
 		{"up", "{}", "[Warn Audit]", "[]", "[]"},
@@ -850,7 +850,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Who binds rights without the chart still has its admission policy, and none of its ClusterRoles: each value decides alone.
+// TestRightsElsewhere checks that installations that bind rights without the chart still get the admission policy, and
+// none of the ClusterRoles: each value is independent.
 func TestRightsElsewhere(t *testing.T) {
 	generated := map[string]bool{}
 	for _, doc := range documents(manifest(t, "infra/cluster/rbac.yaml")) {
@@ -883,8 +884,8 @@ func TestRightsElsewhere(t *testing.T) {
 	}
 }
 
-// The policy of the values is in one ConfigMap, which the engine may get by its name, as the API server decides. Nobody else may read
-// it, nobody may write it, and the engine reads no other.
+// TestPolicy checks that the values' policy is in one ConfigMap, which the API server lets the engine get by name.
+// Nobody else may read it, nobody may write it, and the engine may read no other.
 func TestPolicy(t *testing.T) {
 	c := join(t)
 	for base, account := range map[string]string{"up-console": "lbremedy-up", "knative": "lbremedy-engine"} {
@@ -939,7 +940,7 @@ func TestPolicy(t *testing.T) {
 			maps := c.as(t, "system:serviceaccount:"+namespace+":"+name).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).
 				Namespace(namespace)
 			get := func(of string) error { _, err := maps.Get(t.Context(), of, metav1.GetOptions{}); return err }
-			for late := time.Now().Add(time.Minute); name == account; { // the API server learns of a Role a moment later
+			for late := time.Now().Add(time.Minute); name == account; { // the API server sees a Role a moment later
 				if err := get("lbremedy-policy"); err == nil {
 					break
 				} else if time.Now().After(late) {
@@ -965,7 +966,6 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// create creates an object.
 func (c *server) create(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	kind := o.GroupVersionKind()
@@ -978,7 +978,7 @@ func (c *server) create(t *testing.T, o *unstructured.Unstructured) {
 	}
 }
 
-// as returns what calls the API server as a user.
+// as returns a client of the API server as a user.
 func (c *server) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	config := rest.CopyConfig(c.config)
@@ -990,7 +990,8 @@ func (c *server) as(t *testing.T, user string) dynamic.Interface {
 	return client
 }
 
-// Where functions handle all classes, lbremedy up writes neither to Services nor to the cloud. If one class is left, it has the rights of all.
+// TestEngine checks that with functions for all classes, lbremedy up may write neither to Services nor to the cloud. If
+// one class is left, it has the rights of all.
 func TestEngine(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, account string }{
 		"one Pod":         {"up", "{}", "lbremedy-up"},
@@ -1051,8 +1052,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// The console may only read: it is the doctor to the cluster and the user console to NATS. Where the
-// NATS is in the Pod of "lbremedy up", it is a container there.
+// TestConsole checks that the console may only read: it has the doctor's rights in the cluster and NATS's user console.
+// With NATS in the Pod of "lbremedy up", it is a container there.
 func TestConsole(t *testing.T) {
 	for base, want := range map[string]struct {
 		in      string // Deployment
@@ -1086,7 +1087,7 @@ func TestConsole(t *testing.T) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have["ClusterRole lbremedy-doctor"].Object, role); err != nil {
 				t.Fatal(err)
 			}
-			reviews := []string{"localsubjectaccessreviews", "subjectaccessreviews"} // which are created, and change nothing
+			reviews := []string{"localsubjectaccessreviews", "subjectaccessreviews"} // creating these changes nothing
 			for _, r := range role.Rules {
 				for _, verb := range r.Verbs {
 					if !slices.Contains([]string{"get", "list", "watch"}, verb) && !slices.Contains(reviews, r.Resources[0]) {
@@ -1137,7 +1138,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// No Pod reaches the metadata service of its node, which would give it the node's role.
+// TestNetwork checks that no Pod reaches the metadata service of its node, which would give it the node's role.
 func TestNetwork(t *testing.T) {
 	for _, o := range objects(t, readValues(t, "testdata/knative.yaml"), "lbremedy") {
 		if o.GetKind() != "NetworkPolicy" {
@@ -1153,7 +1154,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// A NATS outside the cluster is reached where the values say, and at its port alone.
+// TestNetworkOfNATS checks that an external NATS is reached at the values' address, and only at its port.
 func TestNetworkOfNATS(t *testing.T) {
 	for file, want := range map[string]string{
 		"up-shared": `"ports":[{"port":4223,"protocol":"TCP"}],"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}},{"ipBlock":{"cidr":"10.2.0.3/32"}}]`,
@@ -1178,7 +1179,8 @@ func TestNetworkOfNATS(t *testing.T) {
 	}
 }
 
-// The routes that the chart writes are what the schema of the routes file allows, and nothing else reaches the file.
+// TestRoutes checks that the chart's routes match the schema of the routes file, and that nothing else gets into the
+// file.
 func TestRoutes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "shared/event/schema/routes.v1.json"))
 	if err != nil {
@@ -1214,8 +1216,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// Who probes may create Events and read a Service in the one namespace of the probes' Service, which is no load balancer,
-// and only where there are probes.
+// TestProbe checks that only with probes, the prober may create Events and read a Service in the namespace of the
+// probes' Service, which has no load balancer.
 func TestProbe(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, probed := range []bool{false, true} {

@@ -1,9 +1,7 @@
-// Package deploy proves that what is generated for a platform is what the platform
-// takes: Knative's own types decode and validate the manifests, Helm's own library
-// renders the chart, and a real API server takes the objects, as far as it knows
-// their kinds.
+// Package deploy checks that platforms accept what is generated for them: Knative's own types decode and validate the
+// manifests, Helm's library renders the chart, and a real API server accepts the objects of kinds that it knows.
 //
-// It has its own module: the libraries of two platforms are not lbremedy's.
+// It is a separate module, which keeps the libraries of two platforms out of lbremedy's dependencies.
 package deploy
 
 import (
@@ -23,24 +21,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// root is the root of the repository, seen from here.
+// root is the repository's root relative to this folder.
 const root = "../.."
 
-// documents returns the objects of a YAML text, one text each.
+// documents returns the objects of a YAML text.
 func documents(text []byte) [][]byte {
 	var out [][]byte
 	for doc := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
 		var any map[string]any
 		if yaml.Unmarshal(doc, &any) == nil && len(any) == 0 {
-			continue // comments alone
+			continue // only comments
 		}
 		out = append(out, doc)
 	}
 	return out
 }
 
-// strict decodes an object as the API server does when it is strict: a field that is
-// unknown, doubled or written in other letters is an error.
+// strict decodes an object like an API server in strict mode: unknown or duplicate fields, or those in another case,
+// are errors.
 func strict(doc []byte, o any) error {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -50,13 +48,12 @@ func strict(doc []byte, o any) error {
 	return errors.Join(append(mistakes, err)...)
 }
 
-// checkKnative returns what Knative says against an object: known reports whether it
-// is one of Knative's.
+// checkKnative returns Knative's validation error of an object; known reports whether the object is of a Knative kind.
 func checkKnative(doc []byte) (known bool, err error) {
 	return checkKnativeIn(context.Background(), doc)
 }
 
-// checkKnativeIn is checkKnative with the settings of Knative in the context.
+// checkKnativeIn is checkKnative with Knative's settings in the context.
 func checkKnativeIn(ctx context.Context, doc []byte) (known bool, err error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(doc, &kind); err != nil {
@@ -80,7 +77,7 @@ func checkKnativeIn(ctx context.Context, doc []byte) (known bool, err error) {
 	}
 	ctx = apis.WithinCreate(ctx)
 	o.SetDefaults(ctx)
-	// Advice comes as warnings, which refuse nothing.
+	// Ignore warnings, which reject nothing.
 	if err := o.Validate(ctx).Filter(apis.ErrorLevel); err != nil {
 		return true, err
 	}
@@ -109,7 +106,7 @@ func functions(t *testing.T) [][]byte {
 	return documents([]byte(files["lbremedy/templates/functions.yaml"]))
 }
 
-// Knative takes the functions of all classes as they are.
+// TestKnative checks that Knative accepts the functions of all classes.
 func TestKnative(t *testing.T) {
 	checked := 0
 	for _, doc := range functions(t) {
@@ -126,7 +123,8 @@ func TestKnative(t *testing.T) {
 	}
 }
 
-// A mistake in a manifest is found: in a name, in a value, in what belongs together.
+// TestKnativeMistakes checks that mistakes in a manifest are found: in a name, in a value, in values that belong
+// together.
 func TestKnativeMistakes(t *testing.T) {
 	service := functions(t)[1]
 	for _, tt := range []struct {

@@ -1,6 +1,6 @@
-// Package diff tells in tests how two values differ. A library whose report looks up methods by
-// reflection keeps the linker from leaving any exported method out: with it the test of a class has
-// four times the size, and takes three times as long to link. This one does not.
+// Package diff reports in tests how two values differ. Libraries whose report looks up methods by reflection prevent
+// the linker from removing exported methods: the test of a class becomes four times as large, and takes three times as
+// long to link. This package avoids that.
 package diff
 
 import (
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 )
 
-// same compares values deeply. Nil is not empty, and times are compared as moments.
+// same compares values deeply. Nil differs from empty, and times are compared as instants.
 var same = conversion.EqualitiesOrDie(
 	func(a, b time.Time) bool { return a.Equal(b) },
 	func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 },
@@ -22,8 +22,7 @@ var same = conversion.EqualitiesOrDie(
 	func(a, b netip.Prefix) bool { return a == b },
 )
 
-// Of returns how got differs from want, line by line; empty if it does not. It panics if they have
-// fields that are not exported.
+// Of returns how got differs from want, line by line, or "". It panics on unexported fields.
 func Of(want, got any) string {
 	if same.DeepEqualWithNilDifferentFromEmpty(want, got) {
 		return ""
@@ -36,5 +35,5 @@ func Of(want, got any) string {
 	if text := diff.Diff(want, got); text != "" {
 		return text
 	}
-	return fmt.Sprintf("- %#v\n+ %#v", want, got) // what JSON does not show
+	return fmt.Sprintf("- %#v\n+ %#v", want, got) // JSON does not show the difference
 }

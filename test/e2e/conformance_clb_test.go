@@ -18,17 +18,15 @@ const (
 	changedCLB = "Normal AnnotationChanged service-controller: The service will be updated because the annotations has been changed."
 )
 
-// finalizedCLB is on a Service as soon as the controller has seen it.
+// finalizedCLB are the finalizers of a Service that the controller has seen.
 var finalizedCLB = []string{"service.k8s.alibaba/resources"}
 
-// firstCLB is the outcome of a first sync that leaves nothing behind but the
-// finalizer and these events.
+// firstCLB is the outcome of a first sync that leaves only the finalizer and these Events.
 func firstCLB(actions []string, events ...string) outcome {
 	return outcome{Events: events, Labels: map[string]string{}, Finalizers: finalizedCLB, Actions: actions}
 }
 
-// laterCLB is the outcome of a sync that fails after one which succeeded: labels
-// and status are as they were.
+// laterCLB is the outcome of a sync that fails after one that succeeded: labels and status are unchanged.
 func laterCLB(id string, actions []string, events ...string) outcome {
 	return outcome{
 		Events: events, Finalizers: finalizedCLB, Actions: actions, Ingress: []string{"IP(" + id + ")"},
@@ -43,11 +41,10 @@ var tried = append(looked[:2:2], "CreateLoadBalancer")
 
 var made = append(tried[:3:3], "DescribeLoadBalancerAttribute", "CreateVServerGroup", "AddVServerGroupBackendServers")
 
-// found are the calls that read a load balancer of the controller's own.
+// found are the calls that read the controller's own load balancer.
 var found = []string{"DescribeLoadBalancerListeners", "DescribeLoadBalancers", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
 
-// clbScenarios returns the scenarios of CLB, with the events that a real controller
-// v2.14.0 wrote of them.
+// clbScenarios returns the scenarios of CLB, with the Events that a real controller v2.14.0 wrote.
 func clbScenarios() []scenario {
 	reused := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}, {ID: "lb-2"}}}
 	terway := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
@@ -255,7 +252,7 @@ const (
 	mergedCLB  = failedCLB + "[LB]: apply model error: update lb attribute error: "
 )
 
-// doneCLB is the outcome of a sync that succeeds.
+// doneCLB is the outcome of a successful sync.
 func doneCLB(actions []string, events ...string) outcome {
 	slices.Sort(events)
 	return outcome{
@@ -264,12 +261,12 @@ func doneCLB(actions []string, events ...string) outcome {
 	}
 }
 
-// and returns these actions and more of them.
+// and returns the actions, with more appended.
 func and(actions []string, more ...string) []string {
 	return append(slices.Clip(slices.Clone(actions)), more...)
 }
 
-// attributeScenarios are about the load balancer itself.
+// attributeScenarios are about the load balancer's attributes.
 func attributeScenarios() []scenario {
 	change := func(name string, actions []string, first func(*corev1.Service), act func(*run)) scenario {
 		return scenario{
@@ -291,7 +288,7 @@ func attributeScenarios() []scenario {
 		}
 	}
 	return []scenario{
-		// A spec on one that is paid by use is passed over.
+		// The controller ignores a spec if the load balancer is billed by use.
 		change("spec, paid by use", found, nil, set("spec", "slb.s1.small")),
 		change("spec", and(found, "ModifyLoadBalancerInstanceSpec"), annotated("instance-charge-type", "PayBySpec"), set("spec", "slb.s2.small")),
 		change("spec, paid by use from the first", found, annotated("spec", "slb.s1.small"), set("spec", "slb.s2.small")),
@@ -316,11 +313,10 @@ func attributeScenarios() []scenario {
 				p.patch(`{"metadata":{"annotations":{%q:null}}}`, lbPrefix+"resource-group-id")
 				p.count(5)
 			},
-			// The hash is that of the last success again: only backends are looked at.
+			// The hash is again that of the last success, so only backends are checked.
 			want: doneCLB(and(found, found[1:]...), changedCLB, ensuredCLB, mergedCLB+"alicloud: can not change ResourceGroupId once created"),
 		}, {
-			// The wish for another protection is not lost on an error beside it, the
-			// old group is.
+			// After an error, the protection is still set, but the old group is not deleted.
 			name: "no cleaning up after an error", nodes: 1, until: mergedCLB + "alicloud: can not change LoadBalancer address once created",
 			act: func(p *run) {
 				p.annotate("ip", "10.9.9.9")
@@ -336,7 +332,7 @@ func attributeScenarios() []scenario {
 			want: laterCLB("LB", and(found, "CreateVServerGroup", "AddVServerGroupBackendServers", "SetLoadBalancerTCPListenerAttribute"),
 				changedCLB, ensuredCLB, specCLB, mergedCLB+"alicloud: can not change LoadBalancer address once created"),
 		}, {
-			name: "the vSwitch full", nodes: 1, service: annotated("address-type", "intranet"), // no other is the controller's
+			name: "the vSwitch full", nodes: 1, service: annotated("address-type", "intranet"), // it belongs to nobody else
 			world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2"}}},
 			until: failedCLB + "[]: apply model error: update lb attribute error: create lb error: get available vswitch id error: no available vsw found",
 			want: firstCLB(tried,
@@ -366,8 +362,7 @@ func attributeScenarios() []scenario {
 	}
 }
 
-// reuseScenarios are about load balancers that a Service names, and what its status
-// shows.
+// reuseScenarios are about load balancers that a Service names, and the Service's status.
 func reuseScenarios() []scenario {
 	const ensured = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]"
 	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1"}}}
@@ -413,7 +408,7 @@ func reuseScenarios() []scenario {
 			want: func() outcome {
 				o := firstCLB(reads, failedCLB+"[lb-1]: apply model error: update lb attribute error: alicloud: the loadbalancer lb-1 can not be reused, can not "+
 					"reuse loadbalancer created by kubernetes.")
-				o.Tags = map[string]string{"ack.aliyun.com": clusterID} // the tag of reuse comes after the check
+				o.Tags = map[string]string{"ack.aliyun.com": clusterID} // the tag of a reused load balancer is set after the check
 				return o
 			}(),
 		},
@@ -437,7 +432,7 @@ func reuseScenarios() []scenario {
 	}
 }
 
-// endScenarios are about the end of a Service.
+// endScenarios are about the deletion of a Service.
 func endScenarios() []scenario {
 	gone := func(actions []string, events ...string) outcome {
 		slices.Sort(events)
@@ -461,7 +456,7 @@ func endScenarios() []scenario {
 			name: "deleted, vanished before", nodes: 1, act: func(p *run) { p.lose(); p.delete() }, until: cleanCLB,
 			want: gone(looked, cleanCLB, deletedCLB, ensuredCLB),
 		}, {
-			// It keeps its name, its groups and listeners go, and it is a Service's no more.
+			// It keeps its name, loses its groups and listeners, and no longer belongs to a Service.
 			name: "preserved", nodes: 1, service: annotated("preserve-lb-on-delete", "on"), act: func(p *run) { p.delete() }, until: cleanCLB,
 			want: gone(and(found, "SetLoadBalancerDeleteProtection", "SetLoadBalancerModificationProtection", "UntagResources",
 				"DeleteVServerGroup", "DeleteLoadBalancerListener"), cleanCLB, deletedCLB, ensuredCLB, preserved),
@@ -473,7 +468,7 @@ func endScenarios() []scenario {
 	}
 }
 
-// backendScenarios are about what stands behind the load balancer.
+// backendScenarios are about backends.
 func backendScenarios() []scenario {
 	terway := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 	backends := []string{"DescribeLoadBalancers", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
@@ -500,7 +495,7 @@ func backendScenarios() []scenario {
 			service: func(svc *corev1.Service) { svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal },
 			want:    doneCLB(nil, ensuredCLB, none),
 		}, {
-			// With the hash unchanged nothing but backends is looked at.
+			// With an unchanged hash, only backends are checked.
 			name: "pods come", world: terway, service: eni, arrange: func(p *run) { p.pods("172.20.0.5") },
 			act: func(p *run) { p.pods("10.1.5.8"); p.count(4) }, until: ensuredCLB,
 			want: doneCLB(append([]string{"DescribeNetworkInterfaces", "DescribeVpcAttribute"}, and(backends, "AddVServerGroupBackendServers")...),
@@ -520,17 +515,16 @@ func backendScenarios() []scenario {
 	}
 }
 
-// eventScenarios are about what client-go makes of many events, and about what
-// makes none.
+// eventScenarios are about how client-go aggregates and limits Events, and about syncs that write none.
 func eventScenarios() []scenario {
 	raw := failedCLB + "[]: build lb local model error: build vserver groups error: call DescribeNetworkInterfaces: SDK.ServerError\nErrorCode: " +
 		"NoPermission\nRecommend: …\nRequestId: …\n" +
 		"Message: You are not authorized to do this action. You should be authorized by RAM.\nRespHeaders: map[…"
 	busy := failedCLB + "[]: Message: The system is busy."
-	real := func(o *controller.Options) { o.Speed = 1 } // the recorder's budget grows by the clock
+	real := func(o *controller.Options) { o.Speed = 1 } // the recorder's budget refills by the clock
 	return []scenario{
 		{
-			// The twenty-sixth event of a Service is not written.
+			// The twenty-sixth Event of a Service is dropped.
 			name: "event budget", nodes: 1, counts: true, options: real, until: ensuredCLB + " (x13)",
 			act: func(p *run) {
 				was := p.synced("").Labels[hashLabel]
@@ -556,7 +550,7 @@ func eventScenarios() []scenario {
 			until: strings.Replace(raw, ": Error", ": (combined from similar events): Error", 1) + " (x3)",
 			want:  firstCLB(nil, changedCLB+" (x11)", strings.Replace(raw, ": Error", ": (combined from similar events): Error", 1)+" (x3)", raw+" (x1)"),
 		}, {
-			// The event of an error counts on when the error comes back after another one.
+			// An error that returns after a different one continues the count of its Event.
 			name: "revived event", nodes: 1, counts: true, arrange: fault("CreateLoadBalancer", "SystemBusy", "", 0),
 			amid: func(p *run) {
 				p.saw(busy + " (x1)")
@@ -569,8 +563,7 @@ func eventScenarios() []scenario {
 				failedCLB+`[]: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": `+
 					`invalid syntax (x1)`),
 		}, {
-			// Neither labels nor the status trigger a resync: the touch after them is
-			// all that is synced, and brings the address back.
+			// Neither labels nor the status trigger a sync. Only the touch does, and it restores the address.
 			name: "labels and status", nodes: 1, counts: true, until: ensuredCLB + " (x2)",
 			act: func(p *run) {
 				p.patch(`{"metadata":{"labels":{"team":"shop"}}}`)
@@ -597,7 +590,7 @@ func eventScenarios() []scenario {
 	}
 }
 
-// healingScenarios are about what ends a failure.
+// healingScenarios are about the ways in which a failure ends.
 func healingScenarios() []scenario {
 	refused := failedCLB + "[]: Message: You are not authorized to do this action. You should be authorized by RAM."
 	lost := failedCLB + "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]"
@@ -627,7 +620,7 @@ func healingScenarios() []scenario {
 	byName := append([]string{"DescribeLoadBalancers"}, found...)
 	return []scenario{
 		{
-			// A touch does not wait for the back-off.
+			// A touch is synced without waiting for the back-off.
 			name: "granted, touched", nodes: 1, counts: true, until: ensuredCLB + " (x1)",
 			arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403),
 			amid: func(p *run) {
@@ -654,8 +647,8 @@ func healingScenarios() []scenario {
 			"kubernetes.do.not.delete": "NAME"}, and(byName, "TagResources")),
 		untagged("ten tags", many, many, byName),
 		{
-			// To clear the status is not enough: the hash is as it was. An annotation
-			// changes it, and wakes the controller.
+			// Clearing the status is not enough, because the hash is unchanged. An annotation changes it and triggers a
+			// sync.
 			name: "gone, cleared, touched", nodes: 1, world: sim.World{ForgetTokens: true}, counts: true, until: ensuredCLB + " (x1)",
 			act: func(p *run) {
 				p.lose()
@@ -670,7 +663,7 @@ func healingScenarios() []scenario {
 			want: doneCLB(and(looked, and(looked, and(made, "CreateLoadBalancerTCPListener", "StartLoadBalancerListener")...)...),
 				changedCLB+" (x1)", ensuredCLB+" (x1)", lost+" (x2)"),
 		}, {
-			// Without the hash the next retry is enough.
+			// Without the hash, the next retry is enough.
 			name: "gone, cleared, hash removed", nodes: 1, world: sim.World{ForgetTokens: true}, until: ensuredCLB,
 			options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 },
 			act: func(p *run) {
@@ -690,7 +683,7 @@ func healingScenarios() []scenario {
 	}
 }
 
-// releaseScenarios are what is known of older releases.
+// releaseScenarios are known differences of older releases.
 func releaseScenarios() []scenario {
 	arrears := scenario{nodes: 1, world: sim.World{Account: sim.Account{Arrearage: true}}}
 	terway := sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}}}

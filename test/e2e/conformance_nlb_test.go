@@ -32,18 +32,16 @@ var (
 	labelsNLB    = map[string]string{hashLabel: hashOfNow, idLabel: "LB"}
 	tagsNLB      = map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID}
 
-	// nlbLooked are the calls that find no NLB, and nlbTried also those that then
-	// ask for one.
+	// nlbLooked are the calls that find no NLB; nlbTried also includes the creation that follows.
 	nlbLooked = []string{"ListLoadBalancers", "ListLoadBalancers"}
 	nlbTried  = append(nlbLooked[:2:2], "CreateLoadBalancer")
 	nlbGroup  = []string{"CreateServerGroup", "AddServersToServerGroup"}
 	nlbMade   = slices.Concat(nlbTried, []string{"GetLoadBalancerAttribute"}, nlbGroup, []string{"CreateListener"})
-	// nlbFound are the calls that read an NLB of the controller's own.
+	// nlbFound are the calls that read the controller's own NLB.
 	nlbFound = []string{"ListLoadBalancers", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "ListListeners"}
 )
 
-// network makes a Service ask for an NLB, with annotations whose names lack the
-// prefix.
+// network makes a Service request an NLB, with annotations named without the prefix.
 func network(pairs ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
@@ -51,17 +49,17 @@ func network(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// zoned makes a Service ask for an NLB in a zone, with further annotations.
+// zoned makes a Service request an NLB in a zone, with further annotations.
 func zoned(pairs ...string) func(*corev1.Service) {
 	return network(append([]string{"zone-maps", mapsNLB}, pairs...)...)
 }
 
-// ranges lets only some addresses reach a Service.
+// ranges limits the client addresses of a Service.
 func ranges(list ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Spec.LoadBalancerSourceRanges = list }
 }
 
-// all changes a Service in several ways.
+// all applies several changes to a Service.
 func all(changes ...func(*corev1.Service)) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		for _, change := range changes {
@@ -70,10 +68,10 @@ func all(changes ...func(*corev1.Service)) func(*corev1.Service) {
 	}
 }
 
-// wish sets an annotation, whose name lacks the prefix.
+// wish sets an annotation, named without the prefix.
 func wish(name, value string) func(*run) { return func(p *run) { p.annotate(name, value) } }
 
-// edit changes the cloud behind the controller's back; id is the NLB's.
+// edit changes the cloud without the controller; id is the NLB's.
 func edit(change func(s *sim.State, id string)) func(*run) {
 	return func(p *run) {
 		id := p.synced("").Labels[idLabel]
@@ -81,7 +79,7 @@ func edit(change func(s *sim.State, id string)) func(*run) {
 	}
 }
 
-// again does something and waits for the sync that comes of it.
+// again makes changes and waits for the resulting sync.
 func again(change ...func(*run)) func(*run) {
 	return func(p *run) {
 		was := p.synced("").Labels[hashLabel]
@@ -90,7 +88,7 @@ func again(change ...func(*run)) func(*run) {
 	}
 }
 
-// nlbWorld has what an NLB can be told to use, and an NLB of somebody else.
+// nlbWorld has the resources that an NLB can refer to, and somebody else's NLB.
 func nlbWorld() sim.World {
 	return sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}},
@@ -105,8 +103,8 @@ func nlbWorld() sim.World {
 	}
 }
 
-// nlbScenarios returns the scenarios of NLB. What they want is what a real
-// controller v2.14.0 left, apart from those that say why none runs them.
+// nlbScenarios returns the scenarios of NLB. Their outcomes are those of a real controller v2.14.0, unless a scenario
+// says why it cannot run there.
 func nlbScenarios() []scenario {
 	scenarios := slices.Concat(nlbSynced(), nlbRefused(), nlbUnheard(), nlbWaits(), nlbChanges(), nlbLater(), nlbEnds(), nlbReleases())
 	for i := range scenarios {
@@ -115,7 +113,7 @@ func nlbScenarios() []scenario {
 	return scenarios
 }
 
-// made is a first sync that succeeds.
+// madeNLB is a first sync that succeeds.
 func madeNLB(name string, service func(*corev1.Service), actions []string, s scenario) scenario {
 	s.name, s.service, s.until = name, service, ensuredNLB
 	if s.want.Labels == nil {
@@ -230,7 +228,7 @@ func nlbRefused() []scenario {
 			scenario{world: sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}}}}),
 		failsNLB("unpaid bill", "[]: Message: code: 400, The operation failed because of UnpaidBill. ", nlbTried,
 			scenario{world: sim.World{Account: sim.Account{Arrearage: true}}}),
-		// A real controller takes nine seconds for its ten tries.
+		// A real controller takes nine seconds for its ten attempts.
 		failsNLB("throttled", "[]: Message: code: 400, Request was denied due to api flow control. ", slices.Repeat(nlbLooked[:1], 10),
 			scenario{arrange: fault("ListLoadBalancers", "Throttling.User", "", 0)}),
 		failsNLB("no such load balancer", "[nlb-nope]: Message: code: 404, The specified resource of loadbalancer is not found. ",
@@ -279,7 +277,7 @@ func nlbRefused() []scenario {
 	}
 }
 
-// nlbUnheard are wishes that the controller itself can not follow.
+// nlbUnheard are requests that the controller itself rejects.
 func nlbUnheard() []scenario {
 	const (
 		local    = "[]: build lb local model error: "
@@ -316,7 +314,7 @@ func nlbUnheard() []scenario {
 	}
 }
 
-// nlbWaits are syncs without some of their pods.
+// nlbWaits are syncs in which some Pods are left out.
 func nlbWaits() []scenario {
 	lost := "Warning SkipSyncBackends nlb-controller: Not sync pods whose eni is invalid: 10.1.5.7"
 	return []scenario{{
@@ -338,15 +336,14 @@ func nlbWaits() []scenario {
 	}}
 }
 
-// nlbChanges are changes that are made in place, after a first sync.
+// nlbChanges are changes in place after a first sync.
 func nlbChanges() []scenario {
 	changes := func(name string, service func(*corev1.Service), change func(*run), s scenario, calls ...string) scenario {
 		s.name, s.service, s.act, s.nodes, s.world = name, service, again(change), 1, nlbWorld()
 		if s.want.Events == nil {
 			s.want.Events = []string{changedNLB, ensuredNLB}
 		}
-		// That of the first sync is there already; what may come later is the last
-		// of the others.
+		// The Events of the first sync exist already, so the last of the others may end the scenario.
 		s.until = slices.DeleteFunc(slices.Clone(s.want.Events), func(e string) bool { return e == ensuredNLB })[0]
 		if slices.Contains(s.want.Events, preservedNLB) {
 			s.until = preservedNLB
@@ -367,8 +364,8 @@ func nlbChanges() []scenario {
 	}
 	tls := []string{"protocol-port", "tcpssl:80", "cert-id", "cert-1"}
 	read := []string{"ListListenerCertificates", "ListListenerCertificates"}
-	// Another protocol is another group. Where the new listener is asked for before the old one is gone, it takes another
-	// attempt, see differ.
+	// Another protocol needs another group. If the new listener is created before the old one is deleted, the
+	// controller tries again; see differ.
 	protocol := func(name string, change func(*run)) scenario {
 		retried := scenario{options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 }}
 		s := changes(name, zoned("cert-id", "cert-1"), change, retried, "DeleteListener", "CreateListener")
@@ -421,7 +418,7 @@ func nlbChanges() []scenario {
 		changes("stopped listener", zoned(), both(edit(func(s *sim.State, id string) { s.NLBs[id].Listeners[0].Status = "Stopped" }), (*run).touch), scenario{},
 			"StartListener"),
 		changes("preserve", zoned(), wish("preserve-lb-on-delete", "true"), scenario{want: outcome{Events: []string{changedNLB, ensuredNLB, preservedNLB}}}),
-		// What protects an NLB no annotation sets.
+		// No annotation sets the protection of an NLB.
 		changes("deletion protection", zoned(), wish("delete-protection", "off"), scenario{}),
 		changes("modification protection", zoned(), wish("modification-protection", "NonProtection"), scenario{}),
 		changes("touch", zoned(), (*run).touch, scenario{}),
@@ -439,8 +436,7 @@ func nlbChanges() []scenario {
 	}
 }
 
-// nlbLater are syncs that fail after one that succeeded: labels and status are
-// as they were.
+// nlbLater are syncs that fail after one that succeeded: labels and status are unchanged.
 func nlbLater() []scenario {
 	fails := func(name, message string, service func(*corev1.Service), act func(*run), s scenario) scenario {
 		s.name, s.service, s.act, s.nodes, s.until = name, service, act, 1, failedNLB+message
@@ -526,7 +522,7 @@ func nlbLater() []scenario {
 	}
 }
 
-// nlbEnds are the ways in which a Service gives its NLB up.
+// nlbEnds are the ways in which a Service gives up its NLB.
 func nlbEnds() []scenario {
 	ends := func(name string, service func(*corev1.Service), act func(*run), actions []string, s scenario) scenario {
 		s.name, s.service, s.act, s.nodes, s.until = name, service, act, 1, cleanedNLB
@@ -576,8 +572,7 @@ func nlbEnds() []scenario {
 	}
 }
 
-// nlbReleases are scenarios of releases before v2.14.0, which a real controller
-// v2.14.0 can not have.
+// nlbReleases are scenarios of releases before v2.14.0, which a real v2.14.0 cannot reproduce.
 func nlbReleases() []scenario {
 	older := func(version, name string, s scenario) scenario {
 		s.name, s.nodes = name+", "+version, max(s.nodes, 1)
@@ -585,7 +580,7 @@ func nlbReleases() []scenario {
 		s.simulated = "it is what " + version + " did, and a real controller of that release is another program"
 		return s
 	}
-	tried := func(more ...string) []string { // a group was asked for until it was there, in place of its job, until v2.11.2
+	tried := func(more ...string) []string { // until v2.11.2 the controller polled for the group in place of its job
 		return slices.Concat(nlbTried, more, []string{"GetLoadBalancerAttribute"},
 			[]string{"CreateServerGroup", "ListServerGroups", "AddServersToServerGroup", "CreateListener"})
 	}

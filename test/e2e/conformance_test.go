@@ -35,56 +35,52 @@ const (
 	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
 )
 
-// An outcome is all that a scenario left behind which a reader can see. IDs that
-// the cloud has given are LB, the address of a load balancer is IP(its ID), the
-// name that the controller gives to what is its own is NAME, and the namespace
-// is NS.
+// An outcome is everything that a reader can see after a scenario. Values that differ between runs are replaced: IDs of
+// the cloud by LB, the address of a load balancer by IP(its ID), the controller's name for its resources by NAME, and
+// the namespace by NS.
 type outcome struct {
-	Events      []string // type, reason, component and message, sorted; and how often, where the scenario counts
+	Events      []string // type, reason, component and message, sorted, with the count if the scenario counts
 	Labels      map[string]string
 	Annotations map[string]string
 	Finalizers  []string
 	Ingress     []string
 	Tags        map[string]string // of the load balancer
 	Actions     []string          // of the OpenAPI, as tracks returns them
-	Pauses      []string          // before the retries, by the controller's clock, where the scenario measures them
+	Pauses      []string          // before the retries, by the controller's clock, if the scenario measures them
 	Gone        bool              // the Service was deleted
-	Stalled     string            // what never came, of a scenario that a release other than v2.14.0 does not play to its end
+	Stalled     string            // what the scenario waited for in vain, with a release other than v2.14.0
 }
 
-// A scenario is something that a controller does, in a cluster and a cloud of its
-// own.
+// A scenario is a controller's behaviour in a cluster and a cloud of its own.
 type scenario struct {
 	name    string
 	world   sim.World
 	nodes   int
 	options func(*controller.Options)
-	arrange func(*run)            // before the Service is there, while the controller runs
+	arrange func(*run)            // before the Service exists, while the controller runs
 	service func(*corev1.Service) // changes it before it is created
-	act     func(*run)            // after it was synced; nil: its first sync is all
-	amid    func(*run)            // after the controller has begun, in the place of act
+	act     func(*run)            // after its first sync; nil: that sync is the scenario
+	amid    func(*run)            // instead of act: after the controller has begun
 	until   string                // event that ends the scenario
-	want    outcome               // as recorded; Labels, Annotations, Tags, Actions and Pauses that are nil do not count
+	want    outcome               // as recorded; nil Labels, Annotations, Tags, Actions and Pauses are not compared
 
-	counts    bool   // each event carries how often it was written
-	retries   string // action that begins each attempt; the pauses before the retries are measured
-	simulated string // why no real controller v2.14.0 runs the scenario; empty: it does
-	release   string // that is played in place of v2.14.0; empty: none
-	stalls    bool   // the simulated controller did not play it to its end, with that release
+	counts    bool   // Events include their count
+	retries   string // first action of each attempt; the pauses before retries are measured
+	simulated string // why a real controller v2.14.0 cannot run it; empty: it can
+	release   string // release to simulate in place of v2.14.0; empty: v2.14.0
+	stalls    bool   // with that release, the simulated controller stalled
 }
 
 const (
-	recorded = "v2.14.0" // the release that the scenarios have a record of
-	localNLB = "v2.11.2" // the first that can be told the endpoint of NLB: pkg/provider/alibaba/base/clientMgr.go
+	recorded = "v2.14.0" // release of the recorded outcomes
+	localNLB = "v2.11.2" // first release with a configurable NLB endpoint: pkg/provider/alibaba/base/clientMgr.go
 )
 
-// TestConformance runs scenarios with the simulated controller, and compares what
-// they leave with what a real one left.
+// TestConformance compares the outcomes of the simulated controller with those of a real one.
 //
-// Where CCM_BIN names a cloud-controller-manager, it runs the same scenarios at
-// the same time, against the same simulated cloud. Elsewhere the comparison is
-// with lines that were recorded from v2.14.0. If CCM_VERSION says that the program
-// is of another release, the simulated one plays that, and no recorded line counts.
+// If CCM_BIN names a cloud-controller-manager, it runs the same scenarios against the same simulated cloud. Otherwise
+// the outcomes are compared with those recorded from v2.14.0. If CCM_VERSION names another release, the simulated
+// controller plays that one, and recorded outcomes are not used.
 func TestConformance(t *testing.T) {
 	c := cluster.Join(t)
 	bin, release := controller.Real()
@@ -127,10 +123,10 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// differ returns how two outcomes differ, but for what depends on timing alone, which it logs. A
-// controller that is woken once more goes through a round of reads once more. And it makes a listener
-// of another protocol beside the removal of the old one: if that takes longer, the port is still in
-// use, and it tries again (seen with v2.14.0; pkg/controller/service/nlbv2/listeners.go).
+// differ returns the differences of two outcomes. It logs those that depend only on timing and leaves them out: an
+// extra wake-up causes an extra round of reads; and a listener's new protocol is created in parallel with the removal
+// of the old listener, so the controller tries again if the port is still in use (seen with v2.14.0;
+// pkg/controller/service/nlbv2/listeners.go).
 func differ(t *testing.T, a, b outcome) string {
 	t.Helper()
 	diff := cmp.Diff(a, b)
@@ -153,7 +149,7 @@ func differ(t *testing.T, a, b outcome) string {
 	return ""
 }
 
-// TestDiffer holds what two outcomes may differ in by timing.
+// TestDiffer checks which differences of timing differ accepts.
 func TestDiffer(t *testing.T) {
 	const ensured, inUse = "Normal EnsuredLoadBalancer x", "Warning SyncLoadBalancerFailed nlb-controller: Error: code: 400, The Port [80] is conflict. "
 	plain := outcome{Events: []string{ensured}, Actions: []string{"ListTags", "ListListeners", "DeleteListener", "CreateListener"}}
@@ -178,7 +174,7 @@ func TestDiffer(t *testing.T) {
 
 var portInUse = regexp.MustCompile(`^Warning SyncLoadBalancerFailed .* The Port \[\d+\] is conflict\.`)
 
-// rounds returns tracks of actions with each read once where reads stand together.
+// rounds returns tracks of actions with repeated reads removed from each run of reads.
 func rounds(tracks []string) []string {
 	return slices.CompactFunc(slices.Clone(tracks), func(a, b string) bool { return a == b && isRead.MatchString(a) })
 }
@@ -188,7 +184,7 @@ func distinct(actions []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(actions)))
 }
 
-// recorded returns of an outcome what the scenario has a record of.
+// recorded returns the parts of an outcome that the scenario has recorded.
 func (s scenario) recorded(o outcome) outcome {
 	if s.want.Labels == nil {
 		o.Labels = nil
@@ -208,7 +204,6 @@ func (s scenario) recorded(o outcome) outcome {
 	return o
 }
 
-// A run is a scenario that runs.
 type run struct {
 	*testing.T
 	ns    string
@@ -219,22 +214,21 @@ type run struct {
 	seen   sync.Cond
 	svc    *corev1.Service
 	events map[string]*corev1.Event // by name
-	left   map[string]bool          // what the controller has let go of, see awake
-	lost   string                   // address of a load balancer that is gone
-	gone   bool                     // the Service is
+	left   map[string]bool          // objects that the controller has released, see awake
+	lost   string                   // address of a deleted load balancer
+	gone   bool                     // the Service is deleted
 	counts bool
-	probes bool // by awake; not with releases that have no finalizer
+	probes bool // whether awake probes; not with releases that set no finalizer
 
 	release string
-	quiet   time.Duration // without a sign of the controller, after which nothing more is waited for; zero: nothing ends a scenario early
+	quiet   time.Duration // idle time of the controller that ends the scenario; zero: nothing ends it early
 
 	touches int
-	repair  func()   // takes the last fault away
-	ends    []func() // done when the run ends: another one may follow, with the real controller
+	repair  func()   // removes the last fault
+	ends    []func() // cleanups; the real controller may run next
 }
 
-// run runs the scenario with the real controller bin, or with the simulated one
-// if that is empty.
+// run runs the scenario with the real controller bin, or with the simulated one if bin is empty.
 func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	t.Helper()
 	p := &run{
@@ -284,26 +278,26 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	if s.retries != "" {
 		speed := o.Speed
 		if bin != "" {
-			speed = 1 // a real controller has its own clock
+			speed = 1 // a real controller uses the real clock
 		}
 		out.Pauses = p.pauses(s.retries, speed)
 	}
 	return out
 }
 
-// How long a controller of a release other than v2.14.0 may show no sign: what a scenario waits for may not
-// be what that release does. A real one has its own clock; where the simulated one has shown that nothing comes, it
-// is left before its first retry, which comes after 5 s.
+// How long a controller of a release other than v2.14.0 may be idle before the scenario ends, because that release may
+// never do what the scenario waits for. If the simulated controller has stalled, the real one is stopped before its
+// first retry, which comes after 5 s.
 const (
 	quiet        = 6 * time.Second
 	quietReal    = 45 * time.Second
 	quietStalled = 3 * time.Second
 )
 
-// A stall is what a scenario waited for in vain.
+// A stall describes what a scenario waited for in vain.
 type stall string
 
-// play does what the scenario says, and returns what it waited for in vain.
+// play runs the scenario's actions, and returns what it waited for in vain.
 func (s scenario) play(p *run) (stalled string) {
 	p.Helper()
 	defer func() {
@@ -343,17 +337,16 @@ func (s scenario) play(p *run) (stalled string) {
 	if s.want.Gone {
 		p.wait("the end of the Service", func() bool { return p.gone })
 	}
-	if len(s.want.Ingress) > 0 { // not every sync that succeeds ends with an event
+	if len(s.want.Ingress) > 0 { // some successful syncs write no Event at the end
 		p.wait("an address", func() bool { return p.svc != nil && len(p.svc.Status.LoadBalancer.Ingress) > 0 })
 	}
-	if s.want.Labels[hashLabel] == hashOfNow { // a sync that leaves backends out writes its labels after its events
+	if s.want.Labels[hashLabel] == hashOfNow { // a sync that omits backends writes its labels after its Events
 		p.wait("the hash of what the Service says", func() bool { return p.svc != nil && p.hashed(p.svc) == hashOfNow })
 	}
 	return ""
 }
 
-// watch follows the Service and the events of the namespace until the returned
-// function is called.
+// watch follows the Service and the namespace's Events until stop is called.
 func (p *run) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := p.kube.Informers(p.ns, "")
@@ -368,7 +361,7 @@ func (p *run) watch() (stop func()) {
 				p.left[o.Name] = true
 			}
 		case *corev1.Event:
-			if o.Source.Component != "" && o.InvolvedObject.Name == svcName { // the API server's own have none
+			if o.Source.Component != "" && o.InvolvedObject.Name == svcName { // Events of the API server itself have none
 				p.events[o.Name] = o
 			}
 		}
@@ -397,9 +390,9 @@ func (p *run) watch() (stop func()) {
 	}
 }
 
-// awake waits until the controller looks at the cluster as it is, with both kinds of load balancer: a Service that
-// wants none and has the finalizer of a kind loses it. What was there before, such as a node, is no news any more
-// then: else it queues the Service that follows a second time, by chance, while that is synced for the first time.
+// awake waits until the controller has processed the current state of the cluster, for both kinds of load balancer: it
+// removes its finalizer from a probe Service that wants no load balancer. Otherwise an earlier change, such as a node,
+// could queue the next Service a second time during its first sync.
 func (p *run) awake() {
 	p.Helper()
 	services := p.kube.CoreV1().Services(p.ns)
@@ -410,7 +403,7 @@ func (p *run) awake() {
 	}
 	for _, finalizer := range finalizers {
 		probe, err := services.Create(p.Context(), &corev1.Service{
-			// The address type is for a controller that refuses public ones at once.
+			// The address type is for a controller that refuses public load balancers at once.
 			ObjectMeta: metav1.ObjectMeta{
 				GenerateName: "probe-", Finalizers: []string{finalizer}, Annotations: map[string]string{lbPrefix + "address-type": "intranet"},
 			},
@@ -432,7 +425,7 @@ func (p *run) awake() {
 	p.cloud.ResetCalls()
 }
 
-// wait waits until ok, which is asked with what is seen locked.
+// wait waits until ok returns true; ok is called with p.mu held.
 func (p *run) wait(what string, ok func() bool) {
 	p.Helper()
 	late, calm := false, false
@@ -462,7 +455,7 @@ func (p *run) wait(what string, ok func() bool) {
 	}
 }
 
-// calm tells when the controller has called nothing for a while, until the returned function is called.
+// calm calls tell when the controller has been idle for a while, until stop is called.
 func (p *run) calm(tell func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -482,14 +475,12 @@ func (p *run) calm(tell func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// saw waits for an event.
 func (p *run) saw(line string) {
 	p.Helper()
 	p.wait(line, func() bool { return slices.Contains(p.lines(p.marks()), line) })
 }
 
-// synced waits for the marks of a successful sync with another hash than was,
-// and for its event.
+// synced waits for a successful sync with a hash other than was, and for its Event.
 func (p *run) synced(was string) *corev1.Service {
 	p.Helper()
 	var svc *corev1.Service
@@ -501,7 +492,7 @@ func (p *run) synced(was string) *corev1.Service {
 	return svc
 }
 
-// lines returns the events, sorted; p.mu is held.
+// lines returns the Events, sorted. It needs p.mu.
 func (p *run) lines(marks *strings.Replacer) []string {
 	var all []string
 	for _, e := range p.events {
@@ -518,14 +509,14 @@ func (p *run) lines(marks *strings.Replacer) []string {
 }
 
 var (
-	// given are IDs that the simulated cloud gives to what is created.
+	// given finds IDs that the simulated cloud assigns.
 	given = regexp.MustCompile(`\b(?:n?lb|rsp|sgp?|lsn)-sim[0-9]+\b`)
 	jobID = regexp.MustCompile(`\bjob [0-9a-f-]{36}\b`)
-	// volatile is what differs from one answer of the OpenAPI to the next.
+	// volatile finds parts that differ between answers of the OpenAPI.
 	volatile = regexp.MustCompile(`(?s)((?:RequestId|Recommend): |RespHeaders: map\[|EncodedDiagnosticMessage:)[^\n]*`)
 )
 
-// marks returns what stands for names that differ from run to run.
+// marks returns replacements for names that differ between runs.
 func (p *run) marks() *strings.Replacer {
 	w := p.cloud.Snapshot()
 	addresses := map[string]string{}
@@ -536,7 +527,7 @@ func (p *run) marks() *strings.Replacer {
 		addresses[lb.Address] = "IP(" + lb.ID + ")"
 	}
 	var pairs []string
-	// The longest first: one address can begin like another.
+	// The longest first: one address can be a prefix of another.
 	for _, a := range slices.SortedFunc(maps.Keys(addresses), func(a, b string) int { return len(b) - len(a) }) {
 		pairs = append(pairs, a, addresses[a])
 	}
@@ -546,7 +537,7 @@ func (p *run) marks() *strings.Replacer {
 	return strings.NewReplacer(append(pairs, p.ns, "NS")...)
 }
 
-// own returns the name that the controller gives to what is the Service's own.
+// own returns the controller's name for the Service's resources.
 func (p *run) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID), "-", ""))[:32] }
 
 func (p *run) outcome() outcome {
@@ -590,10 +581,10 @@ func (p *run) outcome() outcome {
 	return o
 }
 
-// hashOfNow stands for the hash of what a Service says.
+// hashOfNow replaces the hash of the Service's current content.
 const hashOfNow = "of now"
 
-// hashed says what the hash in a Service's label is of.
+// hashed returns which content the hash in a Service's label belongs to.
 func (p *run) hashed(svc *corev1.Service) string {
 	p.Helper()
 	now, err := controller.Hash(svc, p.release)
@@ -606,12 +597,10 @@ func (p *run) hashed(svc *corev1.Service) string {
 	return "of another state"
 }
 
-// tracks returns actions without the chance in their order: a controller works side by side on
-// a load balancer, its groups and its listeners, reads what it needs in any order, makes the
-// groups of several ports side by side, and asks after a job, and after an NLB that is being made,
-// as often as it takes. So the actions come by these tracks, each in order; reads that stand
-// together are sorted, and what makes groups is, too: none can get servers before it is there.
-// Each of them counts, but for those questions.
+// tracks returns actions without their random order. A controller works in parallel on a load balancer, its groups and
+// its listeners, reads in any order, creates the groups of several ports in parallel, and polls a job or a new NLB any
+// number of times. Actions are split into these tracks, each in order; adjacent reads are sorted, and so are creations
+// of groups, since a group needs to exist before it gets servers. All calls count, except polls.
 func tracks(actions []string) []string {
 	var all []string
 	for _, track := range []func(string) bool{
@@ -622,7 +611,7 @@ func tracks(actions []string) []string {
 		ofListeners.MatchString,
 		ofSources.MatchString,
 	} {
-		var alike func(string) bool // what may come in any order with the action before
+		var alike func(string) bool // actions that may come in any order with the previous one
 		from := 0
 		for _, a := range actions {
 			if !track(a) {
@@ -648,7 +637,7 @@ func tracks(actions []string) []string {
 	return all
 }
 
-// asksNLB is the read that a controller repeats until an NLB is there.
+// asksNLB is the read that a controller repeats until an NLB exists.
 const asksNLB = "GetLoadBalancerAttribute"
 
 var (
@@ -660,8 +649,8 @@ var (
 	ofJobs      = regexp.MustCompile(`^(?:GetJobStatus|ListAsynJobs)$`)
 )
 
-// pauses returns how long the retries of attempts that begin with an action were
-// held back, as delays of the back-off that was found in use: 5 s, doubling.
+// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use: 5 s,
+// doubling.
 func (p *run) pauses(action string, speed float64) []string {
 	var all []string
 	var last time.Time
@@ -681,7 +670,7 @@ func (p *run) pauses(action string, speed float64) []string {
 	return all
 }
 
-// tags returns the tags of the Service's load balancer, if there is one.
+// tags returns the tags of the Service's load balancer, if it has one.
 func (p *run) tags(svc *corev1.Service) map[string]string {
 	w, id := p.cloud.Snapshot(), svc.Annotations[lbPrefix+"id"]
 	mine := func(other, name string) bool {
@@ -700,7 +689,7 @@ func (p *run) tags(svc *corev1.Service) map[string]string {
 	return nil
 }
 
-// node makes a ready node, and returns what removes it.
+// node creates a ready node, and returns a function that removes it.
 func (p *run) node(n int) (remove func()) {
 	p.Helper()
 	nodes, name := p.kube.CoreV1().Nodes(), fmt.Sprintf("%s-%d", p.ns, n)
@@ -741,11 +730,10 @@ func (p *run) namedPods(port string, ips ...string) {
 	first := p.svc == nil
 	p.mu.Unlock()
 	if first && p.probes {
-		p.awake() // else they may be news while the Service is synced
+		p.awake() // or they may be news during the Service's sync
 	}
 }
 
-// patch changes the Service.
 func (p *run) patch(format string, args ...any) {
 	p.Helper()
 	change := fmt.Appendf(nil, format, args...)
@@ -754,7 +742,7 @@ func (p *run) patch(format string, args ...any) {
 	}
 }
 
-// clear takes the addresses out of the Service's status.
+// clear removes the addresses from the Service's status.
 func (p *run) clear() {
 	p.Helper()
 	change := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
@@ -763,8 +751,7 @@ func (p *run) clear() {
 	}
 }
 
-// repoint gives the Service's port another port of nodes. Other Services of the
-// cluster have some of them.
+// repoint gives the Service's port another node port. Other Services of the cluster may have taken some.
 func (p *run) repoint() {
 	p.Helper()
 	var port int32
@@ -789,7 +776,7 @@ func (p *run) repoint() {
 	p.Fatal("no port of nodes is free")
 }
 
-// count waits until the Service has had n events.
+// count waits until the Service has had n Events.
 func (p *run) count(n int32) {
 	p.Helper()
 	p.wait(fmt.Sprintf("%d events", n), func() bool {
@@ -801,13 +788,13 @@ func (p *run) count(n int32) {
 	})
 }
 
-// annotate sets an annotation, whose name lacks the prefix.
+// annotate sets an annotation, named without the prefix.
 func (p *run) annotate(name, value string) {
 	p.Helper()
 	p.patch(`{"metadata":{"annotations":{%q:%q}}}`, lbPrefix+name, value)
 }
 
-// lose deletes the load balancer behind the controller's back.
+// lose deletes the load balancer without the controller.
 func (p *run) lose() {
 	p.Helper()
 	svc := p.synced("")
@@ -817,7 +804,7 @@ func (p *run) lose() {
 	p.cloud.DropLoadBalancer(svc.Labels[idLabel])
 }
 
-// touch wakes the controller for a full sync, each time anew.
+// touch triggers a full sync, with a new value each time.
 func (p *run) touch() {
 	p.Helper()
 	p.touches++
@@ -831,15 +818,13 @@ func (p *run) delete() {
 	}
 }
 
-// remove takes the Service away, whatever holds it.
 func (p *run) remove() {
 	services := p.kube.CoreV1().Services(p.ns)
 	_, _ = services.Patch(context.Background(), svcName, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	_ = services.Delete(context.Background(), svcName, metav1.DeleteOptions{})
 }
 
-// annotated returns what gives a Service annotations, whose names lack the
-// prefix.
+// annotated returns a change that sets annotations, named without the prefix.
 func annotated(pairs ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -848,17 +833,17 @@ func annotated(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// eni makes a Service's backends pods.
+// eni makes Pods the backends of a Service.
 func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
 
-// fault returns what makes an action fail, until repair is called.
+// fault returns a change that makes an action fail until repair is called.
 func fault(action, code, message string, status int) func(*run) {
 	return func(p *run) {
 		p.repair = p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
 	}
 }
 
-// both does one thing after the other.
+// both returns a change that makes all of these changes in order.
 func both(f ...func(*run)) func(*run) {
 	return func(p *run) {
 		for _, do := range f {

@@ -27,9 +27,8 @@ import (
 
 const clusterID = "c-e2e-123"
 
-// Two hundred Services fail again and again while exporter, worker and NATS are
-// killed at any moment and a watch is cut with compaction: each Service reaches
-// its outcome, and each is written exactly once.
+// TestKilledAnywhere makes two hundred Services fail repeatedly while exporter, worker and NATS are killed at random
+// moments and compaction breaks a watch. Each Service reaches its outcome with exactly one write.
 func TestKilledAnywhere(t *testing.T) {
 	const services, kills = 200, 18
 	c := cluster.Alone(t)
@@ -56,7 +55,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	parts := []*part{keep(t, "nats", env...)}
 	s := setUp(t, "nats://127.0.0.1:"+port, token)
-	// What a killed worker had in hand comes again after this, in place of 30 s.
+	// NATS redelivers a killed worker's messages after this time instead of 30 s.
 	nats.Patience(t, "nats://"+token+"@127.0.0.1:"+port, clusterID, "vswitch-ip-exhausted", 15*time.Second)
 	parts = append(parts, keep(t, "exporter", env...), keep(t, "worker", env...))
 
@@ -66,13 +65,13 @@ func TestKilledAnywhere(t *testing.T) {
 	createNode(t, c)
 	create := createServices(t, c, namespace, services)
 
-	// The load and the kills: a kill every second or so, whoever it hits.
+	// Kill a random part about every second.
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range kills {
 		pause := time.NewTimer(time.Duration(300+random.IntN(1200)) * time.Millisecond)
 		<-pause.C
 		if i == kills/2 {
-			// The exporter is down while the cluster forgets: its watch can't go on where it was.
+			// The exporter is down during a compaction, so its watch cannot resume.
 			parts[1].kill()
 			c.Compact(t)
 			continue
@@ -100,7 +99,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// setUp connects to the server as soon as it is there, and creates the streams.
+// setUp connects to the server when it is up, and creates the streams.
 func setUp(t *testing.T, url, token string) *stream.Stream {
 	t.Helper()
 	var s *stream.Stream
@@ -119,7 +118,6 @@ func setUp(t *testing.T, url, token string) *stream.Stream {
 	return s
 }
 
-// await tries until ok returns nil, a few times a second.
 func await(t *testing.T, limit time.Duration, ok func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -131,7 +129,7 @@ func await(t *testing.T, limit time.Duration, ok func() error) {
 		if err == nil {
 			return
 		}
-		if t.Failed() { // such as with the end of a real controller
+		if t.Failed() { // such as when a real controller ends
 			t.Fatal(err)
 		}
 		select {
@@ -147,7 +145,7 @@ func startController(t *testing.T, c *cluster.Cluster, cloud *sim.Cloud, key sim
 	stop := controller.StartPlay(t, controller.Options{
 		Kube: rest.CopyConfig(c.Config), Cloud: cloud.Addr(), Credentials: key, Region: cloud.Region(), ClusterID: clusterID,
 		VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-full"},
-		BackoffBase: 2 * time.Second, BackoffMax: 20 * time.Second, // so that failures repeat while things die
+		BackoffBase: 2 * time.Second, BackoffMax: 20 * time.Second, // so that failures repeat during the kills
 	})
 	t.Cleanup(stop)
 }
@@ -165,7 +163,7 @@ func createNode(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// createServices creates n Services in the background that ask for the full vSwitch.
+// createServices creates n Services in the background that request the full vSwitch.
 func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *sync.WaitGroup {
 	t.Helper()
 	client := c.Client().CoreV1()
@@ -190,8 +188,8 @@ func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *
 	return &wait
 }
 
-// watchWrites notes each change of our annotation on each Service, also one back to what it was, and
-// counts all changes. A watch that ends before it is asked fails the test: it has not seen all.
+// watchWrites records each change of our annotation on each Service, including reverts, and counts all changes. A watch
+// that ends early fails the test, because it has missed changes.
 func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]string, changes int) {
 	t.Helper()
 	watch, err := c.Client().CoreV1().Services("").Watch(t.Context(), metav1.ListOptions{})
@@ -210,7 +208,7 @@ func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]st
 		for change := range watch.ResultChan() {
 			svc, ok := change.Object.(*corev1.Service)
 			if !ok && stopping.Load() {
-				return // client-go says of its own end that the body was closed
+				return // client-go reports the end of the test as a closed body
 			}
 			if !ok {
 				t.Errorf("the watch of Services ended early: %s %v", change.Type, change.Object)
@@ -239,7 +237,7 @@ func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]st
 	}
 }
 
-// allFixed returns what is missing until each Service is synced and its case fixed.
+// allFixed returns an error until each Service is synced and its case is fixed.
 func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace string, n int) error {
 	t.Helper()
 	list, err := c.Client().CoreV1().Services(namespace).List(t.Context(), metav1.ListOptions{})

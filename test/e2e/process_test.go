@@ -1,5 +1,5 @@
-// Package e2e runs lbremedy's parts as processes of their own, on a real API
-// server and a real JetStream, and kills them.
+// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream, and kills
+// them.
 package e2e
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// The test binary is also each of the parts: which one, says this variable.
+// roleVariable makes the test binary one of the parts.
 const roleVariable = "LBREMEDY_E2E_ROLE"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// The end of the test, however it comes, ends its parts: their input breaks off.
+	// A closed stdin means that the test has ended, and ends its parts.
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -67,7 +67,7 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// fromEnv returns the configuration that the test gave to a process.
+// fromEnv returns a process's configuration from the environment.
 func fromEnv() host.Config {
 	return host.Config{Config: connect.FromEnv(), NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN")}
 }
@@ -94,13 +94,13 @@ func exporterMain(ctx context.Context) error {
 	return x.Run(ctx)
 }
 
-// Of a run in these tests: how long it may take, and how long it watches.
+// Limits of a run in these tests: its duration, and how long it watches.
 const (
 	bound = 10 * time.Second
 	watch = 5 * time.Second
 )
 
-// policyVariable names the file with the worker's policy.
+// policyVariable names the worker's policy file.
 const policyVariable = "LBREMEDY_E2E_POLICY"
 
 func workerMain(ctx context.Context) error {
@@ -126,7 +126,7 @@ func workerMain(ctx context.Context) error {
 	return (&host.Host{Env: env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 
-// A part is a process that is started again whenever it ends.
+// A part is a process that is restarted whenever it ends.
 type part struct {
 	role string
 	env  []string
@@ -136,7 +136,7 @@ type part struct {
 	runs int
 }
 
-// keep starts the part and keeps it running until the test ends.
+// keep starts the part and restarts it until the test ends.
 func keep(t *testing.T, role string, env ...string) *part {
 	t.Helper()
 	p := &part{role: role, env: append(os.Environ(), append(env, roleVariable+"="+role)...)}
@@ -150,7 +150,7 @@ func keep(t *testing.T, role string, env ...string) *part {
 				return
 			}
 			<-ended
-			select { // one that ends at once must not spin
+			select { // avoid a busy loop if it ends at once
 			case <-time.After(50 * time.Millisecond):
 			case <-ctx.Done():
 			}
@@ -167,7 +167,7 @@ func keep(t *testing.T, role string, env ...string) *part {
 func (p *part) start() (<-chan struct{}, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = p.env, os.Stderr
-	if _, err := cmd.StdinPipe(); err != nil { // it ends with this process, and the part with it
+	if _, err := cmd.StdinPipe(); err != nil { // closes when this process ends, and ends the part
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {

@@ -10,11 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// TestStandIn goes the way of TestConformance with CCM_BIN, for some scenarios: what
-// the program leaves that stands for a real controller has to be what the
-// simulated one leaves, since it is that one. So the comparison itself is shown to
-// work, and that a process with the flags, the environment and the configuration
-// of a real controller is told all that matters.
+// TestStandIn runs some scenarios of TestConformance with a stand-in as CCM_BIN. The stand-in is the simulated
+// controller, so the outcomes have to be equal. This tests the comparison itself, and that a process gets the flags,
+// environment and configuration that a real controller needs.
 func TestStandIn(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	bin := standin.Program(t)

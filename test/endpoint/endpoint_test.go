@@ -1,7 +1,6 @@
-// Package endpoint runs the program of a function as Function Compute and Knative do, built as it is shipped, on a real API server and a simulated
-// cloud. It is called as the engine calls it.
-//
-// One class goes through all that may happen, and every class through both runtimes.
+// Package endpoint runs a function's program, built as shipped, as Function Compute and Knative do, on a real API
+// server and a simulated cloud, and calls it as the engine does. One class is tested in all situations, and every class
+// in both runtimes.
 package endpoint
 
 import (
@@ -41,8 +40,8 @@ import (
 
 const class = "tag-missing"
 
-// programs builds the programs of all classes, once for all tests, and returns the
-// folder where they are, each by the name of its class's folder.
+// programs builds the programs of all classes once, and returns their folder, where each has the name of its class's
+// folder.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "lbremedy-endpoint")
 	if err != nil {
@@ -64,21 +63,21 @@ var programs = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir) // what is left lies among temporary files
+		_ = os.RemoveAll(dir) // only temporary files remain
 	}
 	os.Exit(code)
 }
 
-// A world is what a function needs: a Service that has failed, a cluster and a cloud.
+// A world is what a function needs: a failed Service, a cluster and a cloud.
 type world struct {
 	cloud   *sim.Cloud
-	gate    *gate // before the cloud
+	gate    *gate // in front of the cloud
 	key     sim.Credentials
 	cluster *kube.Cluster
 	svc     *corev1.Service
 	engine  hand.Key
 	env     []string
-	touched int // orders, each of which leaves another mark
+	touched int // number of orders, each of which leaves a different mark
 }
 
 func build(t *testing.T) *world {
@@ -117,12 +116,11 @@ func build(t *testing.T) *world {
 	return w
 }
 
-// own adds credentials that the program has of its own.
+// own returns static credentials for the program.
 func (w *world) own() []string {
 	return []string{"ALIBABA_CLOUD_ACCESS_KEY_ID=" + w.key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + w.key.Secret}
 }
 
-// remedyOf returns the remedy of a class.
 func remedyOf(t *testing.T, class string) *remedy.Remedy {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == class })
@@ -139,7 +137,7 @@ func (w *world) hand(r *remedy.Remedy, send func(context.Context, []byte) ([]byt
 	}
 }
 
-// about is a call about the Service as it is now.
+// about returns a call about the current Service.
 func (w *world) about(t *testing.T, class string) hand.About {
 	t.Helper()
 	svc, err := w.cluster.Service(t.Context(), w.svc.Namespace, w.svc.Name)
@@ -158,7 +156,6 @@ func (w *world) about(t *testing.T, class string) hand.About {
 	}
 }
 
-// looks asks the hand for a plan.
 func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	t.Helper()
 	a, err := h.Look(t.Context(), hand.LookRequest{About: w.about(t, h.Class.Class), For: hand.Diagnose})
@@ -168,7 +165,7 @@ func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	return err
 }
 
-// touches has the hand touch the Service.
+// touches makes the hand touch the Service.
 func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) {
 	t.Helper()
 	steps, err := hand.Steps([]remedy.Step{step.Touch{}})
@@ -181,7 +178,7 @@ func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) 
 	return h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
 }
 
-// orders has the hand touch the Service, which leaves its mark on it.
+// orders makes the hand touch the Service, and checks the mark.
 func (w *world) orders(t *testing.T, h *hand.Remote) {
 	t.Helper()
 	a, err := w.touches(t, h)
@@ -194,13 +191,13 @@ func (w *world) orders(t *testing.T, h *hand.Remote) {
 	}
 }
 
-// A gate passes connections on, unless it is shut: then they wait until it opens.
+// A gate forwards connections; while it is shut, they wait.
 type gate struct {
 	listen  net.Listener
-	arrived chan struct{} // gets one for each connection that finds it shut
+	arrived chan struct{} // receives for each connection while it is shut
 
 	mu   sync.Mutex
-	shut chan struct{} // nil: it is open
+	shut chan struct{} // nil: open
 	live []net.Conn
 }
 
@@ -238,7 +235,7 @@ func newGate(t *testing.T, to string) *gate {
 				ended := make(chan struct{}, 2)
 				pass := func(to, from net.Conn) {
 					defer func() { ended <- struct{}{} }()
-					_, _ = io.Copy(to, from) // until one of the two ends
+					_, _ = io.Copy(to, from) // until one side ends
 				}
 				go pass(out, in)
 				go pass(in, out)
@@ -251,7 +248,7 @@ func newGate(t *testing.T, to string) *gate {
 
 func (g *gate) addr() string { return g.listen.Addr().String() }
 
-// close makes new connections wait until it opens.
+// close makes new connections wait until the gate opens.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -267,7 +264,7 @@ func (g *gate) open() {
 	}
 }
 
-// cut ends the connections of now.
+// cut closes the current connections.
 func (g *gate) cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,10 +274,9 @@ func (g *gate) cut() {
 	g.live = nil
 }
 
-// A function is a running program.
 type function struct {
 	*exec.Cmd
-	url string // empty under the Go runtime
+	url string // empty with the Go runtime
 
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -288,7 +284,7 @@ type function struct {
 	ended chan error
 }
 
-// Write takes lines of the log.
+// Write receives the log.
 func (f *function) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +304,7 @@ func (f *function) log() string {
 	return f.text.String()
 }
 
-// logged waits until the log holds what the pattern finds n times, and no less.
+// logged waits until the log has at least n matches of the pattern.
 func (f *function) logged(t *testing.T, pattern string, n int) {
 	t.Helper()
 	find := regexp.MustCompile(pattern)
@@ -317,7 +313,7 @@ func (f *function) logged(t *testing.T, pattern string, n int) {
 	late := time.After(20 * time.Second)
 	for len(find.FindAllString(f.log(), -1)) < n {
 		select {
-		case <-tick.C: // what the program writes comes by a pipe
+		case <-tick.C: // the program's output arrives by a pipe
 		case <-late:
 			t.Fatalf("the log does not say %q %d times:\n%s", pattern, n, f.log())
 		}
@@ -330,7 +326,6 @@ func (w *world) start(t *testing.T, env ...string) *function {
 	return w.startOf(t, class, env...)
 }
 
-// startOf starts the program of any class.
 func (w *world) startOf(t *testing.T, class string, env ...string) *function {
 	t.Helper()
 	dir, err := programs()
@@ -369,7 +364,7 @@ func (w *world) startOf(t *testing.T, class string, env ...string) *function {
 	return f
 }
 
-// ends checks that the program ends in good order.
+// ends checks that the program ends without an error.
 func (f *function) ends(t *testing.T) {
 	t.Helper()
 	select {
@@ -382,7 +377,7 @@ func (f *function) ends(t *testing.T) {
 	}
 }
 
-// posts returns how calls are posted to a path of the program.
+// posts returns a function that posts calls to a path of the program.
 func (f *function) posts(client *http.Client, path string, header map[string]string) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, call []byte) ([]byte, error) {
 		a, text, err := f.post(ctx, client, path, call, header)
@@ -393,7 +388,7 @@ func (f *function) posts(client *http.Client, path string, header map[string]str
 	}
 }
 
-// post sends a call to a path and returns the answer with its body.
+// post posts a call to a path and returns the answer with its body.
 func (f *function) post(ctx context.Context, client *http.Client, path string, call []byte, header map[string]string) (*http.Response, []byte, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+path, bytes.NewReader(call))
 	if err != nil {
@@ -418,7 +413,7 @@ func stop(t *testing.T, f *function) {
 	}
 }
 
-// refuses waits until a program takes no more connections.
+// refuses waits until a program accepts no more connections.
 func (f *function) refuses(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))

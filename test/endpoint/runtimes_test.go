@@ -27,7 +27,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// The program in Function Compute's Go runtime, with the real SDK in it, called by the API InvokeFunction as the engine calls it.
+// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and calls it by the API
+// InvokeFunction like the engine.
 func TestGoRuntime(t *testing.T) {
 	t.Parallel()
 	w, platform := build(t), fc.New(t)
@@ -96,7 +97,7 @@ func TestGoRuntime(t *testing.T) {
 		t.Errorf("by an HTTP trigger: %v", err)
 	}
 
-	// A role that may do nothing, and an engine of another release: the engine learns what it is.
+	// The engine gets precise errors for a role without rights and for an engine of another release.
 	nobody, own := w.cloud.Client("nobody"), role
 	role.Key, role.Secret, role.Token = nobody.AccessKeyID, nobody.Secret, ""
 	if err := w.looks(t, h); !errors.Is(err, hand.ErrDenied) {
@@ -109,7 +110,7 @@ func TestGoRuntime(t *testing.T) {
 		t.Errorf("another release got %v", err)
 	}
 
-	// An API that is away is not asked without a pause.
+	// An unavailable API is polled with pauses.
 	platform.Away(true)
 	ended, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(1500*time.Millisecond, cancel)
@@ -122,7 +123,7 @@ func TestGoRuntime(t *testing.T) {
 	}
 	platform.Away(false)
 
-	// With SIGTERM the call in hand is finished and answered.
+	// After SIGTERM the call in progress is finished and answered.
 	w.hold(t)
 	got := make(chan error, 1)
 	go func() { got <- w.looks(t, h) }()
@@ -135,7 +136,7 @@ func TestGoRuntime(t *testing.T) {
 	f.ends(t)
 }
 
-// gateway returns how the engine invokes a function by the API. What the platform adds to each invocation is in of.
+// gateway returns the engine's function for invoking by the API. of has what the platform adds to each invocation.
 func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) func(context.Context, []byte) ([]byte, error) {
 	t.Helper()
 	caller := core.Credentials{AccessKeyID: "engine", Secret: "secret"}
@@ -167,14 +168,14 @@ routes:
 	return to[class].Send
 }
 
-// hold keeps the next call to the cloud until the gate opens.
+// hold delays the next call to the cloud until the gate opens.
 func (w *world) hold(t *testing.T) {
 	t.Helper()
 	w.gate.close()
-	w.gate.cut() // what is open already is not used again
+	w.gate.cut() // open connections are not reused
 }
 
-// held waits until a call is kept.
+// held waits until a call is delayed.
 func (w *world) held(t *testing.T) {
 	t.Helper()
 	select {
@@ -184,7 +185,7 @@ func (w *world) held(t *testing.T) {
 	}
 }
 
-// The program as a custom runtime of Function Compute.
+// TestCustomRuntime runs the program as a custom runtime of Function Compute.
 func TestCustomRuntime(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -229,7 +230,7 @@ func TestCustomRuntime(t *testing.T) {
 	}
 	be(w.key)
 
-	// An instance is frozen, and its peers give its connections up.
+	// The instance is frozen, and its peers close its connections.
 	if err := f.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +244,7 @@ func TestCustomRuntime(t *testing.T) {
 	w.inHand(t, f, h)
 }
 
-// inHand sends SIGTERM while a call is in hand, which is answered all the same.
+// inHand sends SIGTERM during a call, which is answered all the same.
 func (w *world) inHand(t *testing.T, f *function, h *hand.Remote) {
 	t.Helper()
 	w.hold(t)
@@ -261,7 +262,7 @@ func (w *world) inHand(t *testing.T, f *function, h *hand.Remote) {
 	f.ends(t)
 }
 
-// The program as a container of Knative: the port that it names, HTTP/1 and h2c, and readiness.
+// TestKnative runs the program as a Knative container: its port, HTTP/1 and h2c, and readiness.
 func TestKnative(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -287,7 +288,8 @@ func TestKnative(t *testing.T) {
 	w.inHand(t, f, w.hand(remedyOf(t, class), f.posts(&http.Client{Transport: h2c}, "/", nil)))
 }
 
-// A function listens to everybody and answers the engine alone. Without a cluster it is not ready, and says so to the engine too.
+// TestAnywhere checks that a function answers only the engine. Without a cluster it is not ready, and reports that to
+// the engine, too.
 func TestAnywhere(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -315,7 +317,8 @@ func TestAnywhere(t *testing.T) {
 	f.ends(t)
 }
 
-// Each class's program answers in both runtimes: configuration, endpoint, declaration and clients are in order.
+// TestEveryProgram checks that each class's program answers in both runtimes, with its configuration, endpoint,
+// declaration and clients.
 func TestEveryProgram(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -354,7 +357,7 @@ func TestEveryProgram(t *testing.T) {
 	}
 }
 
-// The largest program is small enough to start quickly, stripped and in its ZIP archive.
+// TestSize checks that the largest program is small enough to start quickly, stripped and as a ZIP archive.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	dir, err := programs()
@@ -406,7 +409,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// away returns the environment in which no cluster answers.
+// away returns an environment without a reachable cluster.
 func away(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")

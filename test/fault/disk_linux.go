@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// disk puts a small disk of its own at a folder, and reports whether it could: it takes root.
+// disk mounts a small disk at a folder, and reports whether it could, which needs root.
 func disk(folder string) (release func(), ok bool) {
 	if os.Geteuid() != 0 || os.MkdirAll(folder, 0o700) != nil {
 		return nil, false

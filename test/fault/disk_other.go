@@ -2,5 +2,5 @@
 
 package main
 
-// disk can put no disk of its own at a folder here.
+// disk cannot mount a disk on this system.
 func disk(string) (release func(), ok bool) { return nil, false }

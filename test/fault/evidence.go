@@ -22,57 +22,57 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Evidence is what the judge looks at. What was written comes from the logs of the API servers
-// and of the cloud; the journal is read to see whether it says the same.
+// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only
+// compared with them.
 type evidence struct {
 	Services []witness
 	Failures []failure
 	Writes   []write
 	Records  []recorded
 	Pauses   []span
-	Lost     []span   // times whose writes to the cluster were lost: it was restored from a copy
-	Budget   int      // most Services of a class that may be written to; zero: any number
-	Ledger   []string // what does not balance, as "lbremedy status" says it
-	Undone   []string // what is not as it was before a step that was taken back
+	Lost     []span   // times whose writes to the cluster were lost, by restoring a copy
+	Budget   int      // maximum number of a class's Services that may be written to; zero: unlimited
+	Ledger   []string // what does not balance in "lbremedy status"
+	Undone   []string // differences from the state before an undone step
 }
 
-// A witness is a Service of the history and how it stands at the end.
+// A witness is a Service of the history and its final state.
 type witness struct {
 	Name, UID, Class string
-	Ends             event.Result // as it should
+	Ends             event.Result // expected result
 	Healed           bool
 }
 
-// A failure is one that the controller has reported, by the log of the API server, or that one is over.
+// A failure is the controller's report of a failure, or of its end, from the API server's log.
 type failure struct {
 	UID, Reason string
 	At          time.Time
 	Over        bool
 }
 
-// A write is one request that changed something, by the log of who was asked.
+// A write is a request that changed something, from the server's log.
 type write struct {
-	At       time.Time // when the request came in
-	Who      string    // the part
-	UID      string    // of the Service; of a write to the cloud empty
+	At       time.Time // of the request
+	Who      string    // part
+	UID      string    // of the Service; empty for a write to the cloud
 	Where    string    // "cluster" or "cloud"
 	What     string    // such as "patch services" or "slb:TagResources"
-	Mark     string    // of the attempt, of a write to a Service; empty if it bears none
-	Keys     []string  // annotations that it changes, beside the mark
-	Targets  []string  // what it is about in the cloud
-	Done     bool      // it was carried out
-	Refused  bool      // it is not among the rights of who asked
+	Mark     string    // of the attempt, on a write to a Service; empty: none
+	Keys     []string  // changed annotations, besides the mark
+	Targets  []string  // its objects in the cloud
+	Done     bool      // executed
+	Refused  bool      // outside the caller's rights
 	Presence string    // for people
 }
 
-// A recorded is a record of the journal, with when it was stored by NATS's clock.
+// A recorded is a record of the journal with NATS's time of storage.
 type recorded struct {
 	event.Record
 	Sequence uint64
 	Stored   time.Time
 }
 
-// audited is a line of the audit log of an API server.
+// audited is a line of an API server's audit log.
 type audited struct {
 	Verb             string
 	User             struct{ Username string }
@@ -83,11 +83,11 @@ type audited struct {
 	Received         time.Time `json:"requestReceivedTimestamp"`
 }
 
-// logs are the audit logs of the API servers, as far as they have been read.
+// logs are the API servers' audit logs, as far as read.
 type logs struct {
 	files  []string
 	offset map[string]int64
-	events map[string]failure // the first of each Event, by its name
+	events map[string]failure // first line of each Event, by name
 	lines  []audited
 	said   []failure // by the controller
 }
@@ -100,7 +100,7 @@ func (w *world) logs() (*logs, error) {
 	return &logs{files: files, offset: map[string]int64{}, events: map[string]failure{}}, nil
 }
 
-// read reads what was written since. A server that is killed may leave half a line.
+// read reads new lines. A killed server may leave an incomplete one.
 func (l *logs) read() error {
 	var news []audited
 	for _, name := range l.files {
@@ -116,10 +116,10 @@ func (l *logs) read() error {
 		for {
 			line, err := lines.ReadBytes('\n')
 			if err != nil {
-				break // what is left has no end yet
+				break // the rest is incomplete
 			}
 			l.offset[name] += int64(len(line))
-			// Behind half a line of a server that was killed, the next one begins.
+			// The line of a restarted server follows the incomplete line of the killed one.
 			if i := bytes.LastIndex(line, []byte(`{"kind":"Event","apiVersion":"audit.k8s.io/`)); i > 0 {
 				line = line[i:]
 			}
@@ -140,13 +140,12 @@ func (l *logs) read() error {
 	return nil
 }
 
-// reasons are those of the Events by which the controller says that a sync failed.
+// reasons are the reasons of the controller's Events about failed syncs.
 var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "FailedAddFinalizer"}
 
-// successes are those by which it says that one has worked.
 var successes = []string{"EnsuredLoadBalancer"}
 
-// hear notes what the controller says in an Event. The lines come in their order.
+// hear records the controller's Events. Lines are in order.
 func (l *logs) hear(a audited) {
 	if a.ObjectRef.Resource != "events" || a.ResponseStatus.Code >= 300 {
 		return
@@ -170,14 +169,13 @@ func (l *logs) hear(a audited) {
 	l.said = append(l.said, f)
 }
 
-// failures returns what the controller has said of these Services.
 func (l *logs) failures(uids map[string]bool) []failure {
 	out := slices.DeleteFunc(slices.Clone(l.said), func(f failure) bool { return !uids[f.UID] })
 	slices.SortStableFunc(out, func(a, b failure) int { return a.At.Compare(b.At) })
 	return out
 }
 
-// writes returns what the parts have written to the cluster since.
+// writes returns the parts' writes to the cluster since a time.
 func (l *logs) writes(since time.Time, uids map[string]string) []write {
 	var out []write
 	for _, a := range l.lines {
@@ -208,10 +206,10 @@ func (l *logs) writes(since time.Time, uids map[string]string) []write {
 	return out
 }
 
-// reading are the beginnings of the names of actions that change nothing.
+// reading are the prefixes of actions that change nothing.
 var reading = []string{"Describe", "List", "Get", "Query", "Simulate"}
 
-// cloudWrites returns what the parts have asked the cloud to change since.
+// cloudWrites returns the parts' writes to the cloud since a time.
 func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	var out []write
 	for _, c := range calls {
@@ -238,8 +236,8 @@ func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	return out
 }
 
-// records returns the journal since the world began, in its order. Each node of NATS answers whoever reads, and one that was hit
-// may lack the end: the leader says how long the journal is.
+// records returns the journal since the start of the world, in order. Any node of NATS answers, and one that was hit
+// may lack the end, so the leader states the journal's length.
 func (w *world) records(ctx context.Context) ([]recorded, error) {
 	asked, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -270,18 +268,18 @@ func (w *world) records(ctx context.Context) ([]recorded, error) {
 	return out, nil
 }
 
-// answer is how long JetStream may take to answer. A question that reaches a leader which is killed then has no answer, ever.
+// answer is JetStream's time-out. A request to a leader that is then killed gets no answer.
 const answer = 5 * time.Second
 
-// late is for how long a failure may lie after it is due before it counts as lost.
+// late is how long after its due time a failure counts as lost.
 const late = backlog + time.Minute
 
-// midway is how long a run that is under way when time is up may take to its end.
+// midway is how long a run in progress may take after the end.
 const midway = 30 * time.Second
 
-// unheard reports whether what a part has written to a Service was lost with the cluster, and the controller has said nothing of
-// the Service since, as it is now: then it has not looked at what is in force again. It may say that it has synced what was lost,
-// by what it remembers.
+// unheard reports whether a part's write to a Service was lost with the cluster and the controller has reported nothing
+// about the restored Service since: then it has not checked the current state yet. From memory, it may report syncing
+// what was lost.
 func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	w.mu.Lock()
 	e := evidence{Lost: slices.Clone(w.lost)}
@@ -300,7 +298,7 @@ func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	return err != nil || said[len(said)-1].Over && !ccm.InForce(svc)
 }
 
-// works reports whether a Service works, and the last that the controller has said of it is no failure.
+// works reports whether a Service works and the controller's last report is not a failure.
 func (w *world) works(ctx context.Context, service, uid string) bool {
 	if !w.bed.Works(service) {
 		return false
@@ -313,8 +311,8 @@ func (w *world) works(ctx context.Context, service, uid string) bool {
 	return err == nil && over(said)
 }
 
-// kept returns what the controller has said of a Service, by the Events that the cluster keeps: an API server that is
-// killed between a write and its line in the audit log hides that from the log.
+// kept returns the controller's reports about a Service from the cluster's Events: an API server that is killed between
+// a write and its audit line loses the line.
 func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	list, err := w.cluster.Client().CoreV1().Events(w.bed.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
 	if err != nil {
@@ -327,7 +325,7 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 			said = append(said, f)
 		}
 	}
-	// Of whole seconds: in the same one, a Service that works has been synced last.
+	// Events have whole seconds: in the same second, a working Service was synced last.
 	slices.SortStableFunc(said, func(a, b failure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Over == b.Over {
 			return c
@@ -340,8 +338,8 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	return said, nil
 }
 
-// caughtUp is an error as long as a node of NATS lacks something that the others have: each answers whoever reads, and one that
-// was hit may not have the end of the journal yet.
+// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and one that was
+// hit may lack the end of the journal.
 func (w *world) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -359,12 +357,11 @@ func (w *world) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// outwait lets runs end that are under way though time is up, as far as they do within the time after which a run counts as dead
-// and is taken over.
+// outwait lets running runs end after the deadline, within the time after which a run counts as dead and is taken over.
 func (w *world) outwait(ctx context.Context, services []witness) {
 	ctx, cancel := context.WithTimeout(ctx, midway)
 	defer cancel()
-	_ = insist(ctx, func() error { // what is in the middle still is the judge's
+	_ = insist(ctx, func() error { // the judge handles unfinished runs
 		records, err := w.records(ctx)
 		if err != nil {
 			return err
@@ -416,7 +413,7 @@ func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	if err := insist(ctx, func() (err error) { e.Records, err = w.records(ctx); return err }); err != nil {
 		return e, err
 	}
-	// Whether a Service works is looked at after the journal was read: where time is up, cases end while this is gathered.
+	// Check whether Services work after reading the journal: after the deadline, cases end meanwhile.
 	if err := w.audit.read(); err != nil {
 		return e, err
 	}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A world that can't start says why and leaves nothing running.
+// TestNoWorld checks that a world that cannot start returns the reason and leaves nothing running.
 func TestNoWorld(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -34,7 +34,7 @@ func TestNoWorld(t *testing.T) {
 	}
 }
 
-// Parts come back to their ports: nobody else may have been given one in between.
+// TestPorts checks that parts get their ports back: they may not have been assigned to others meanwhile.
 func TestPorts(t *testing.T) {
 	free, err := ports(20)
 	if err != nil {
@@ -46,8 +46,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// A node of NATS that is cut off answers who reads with what it has. Who ends a pause of which it does not know is not told that
-// there is none.
+// TestResumeCutOff checks a node of NATS that is cut off and answers readers with old data: resuming through a node
+// that does not know of the pause must not report that nothing is paused.
 func TestResumeCutOff(t *testing.T) {
 	ctx := t.Context()
 	w := &world{dir: t.TempDir()}
@@ -70,13 +70,13 @@ func TestResumeCutOff(t *testing.T) {
 	behind, err := joined(ctx, first)
 	must(err)
 	t.Cleanup(behind.Close)
-	// What the node has is there to be read when it is cut off.
+	// The node's data must be readable when it is cut off.
 	must(insist(ctx, func() error { return behind.Put(ctx, "before", nil) }))
 	must(insist(ctx, func() error { _, err := behind.Get(ctx, "before"); return err }))
 
 	through(w.around(0), hold)
 	must(insist(ctx, func() error { return control.SetPause(ctx, ahead, control.Pause{Cluster: "c1", By: "test"}, false) }))
-	for range 10 { // which node answers is left to chance
+	for range 10 { // a random node answers
 		soon, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		if p, err := control.Resume(soon, behind, "c1"); err == nil {
 			t.Errorf("cut off, it says %v", p)
@@ -84,14 +84,14 @@ func TestResumeCutOff(t *testing.T) {
 		cancel()
 	}
 	through(w.around(0), pass)
-	// It may have been ended by one of those that were told of no end in time.
+	// An earlier attempt may have ended it although its answer was lost.
 	must(insist(ctx, func() error { _, err := control.Resume(ctx, behind, "c1"); return err }))
 	if p, err := control.Resume(ctx, behind, "c1"); err != nil || p != nil {
 		t.Errorf("there is still %v, %v", p, err)
 	}
 }
 
-// Some histories with seeds that stay the same, of faults that can happen everywhere and do not last long.
+// TestHistories plays histories of fixed seeds with short faults that are possible everywhere.
 func TestHistories(t *testing.T) {
 	w, err := newWorld(t.Context(), t.TempDir(), t.Output())
 	if err != nil {
@@ -100,7 +100,7 @@ func TestHistories(t *testing.T) {
 	defer w.end()
 	can := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.long || k.name == "disk full" })
 	writes := 0
-	for _, seed := range []uint64{0, 11, 16} { // a part is killed, etcd forgets, answers to writes are lost
+	for _, seed := range []uint64{0, 11, 16} { // a part is killed, etcd compacts, answers to writes are lost
 		h := newHistory(seed, can, perHistory)
 		e, err := h.play(t.Context(), w, t.Output())
 		if err != nil {

@@ -18,16 +18,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A kind is a way in which something goes wrong.
 type kind struct {
 	name        string
-	least, most time.Duration // how long it lasts
-	// strike has it go wrong. It returns in words what it hit, and what ends it; nil: it ends by itself.
+	least, most time.Duration // duration
+	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends by itself.
 	strike func(ctx context.Context, w *world, r *rand.Rand) (hit string, heal func(context.Context) error, err error)
-	long   bool // it takes so long that the short form leaves it out
+	long   bool // too long for the short form
 }
 
-// kinds are all that can go wrong, in the order of the table.
 var kinds = []kind{
 	{name: "kill a part", strike: kill("exporter", "worker", "function")},
 	{name: "kill a node of NATS", strike: kill("nats")},
@@ -58,7 +56,7 @@ var kinds = []kind{
 	{name: "disk full", least: 3 * time.Second, most: 8 * time.Second, strike: fill},
 }
 
-// pick returns one of a world's parts of these roles.
+// pick returns a random part with one of these roles.
 func pick(w *world, r *rand.Rand, roles ...string) *part {
 	var all []*part
 	for _, role := range roles {
@@ -69,7 +67,7 @@ func pick(w *world, r *rand.Rand, roles ...string) *part {
 
 type strike = func(context.Context, *world, *rand.Rand) (string, func(context.Context) error, error)
 
-// kill ends processes as a power cut would, one after the other. They start again by themselves.
+// kill kills processes one after the other. They restart by themselves.
 func kill(roles ...string) strike {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		var hit []string
@@ -85,7 +83,7 @@ func kill(roles ...string) strike {
 	}
 }
 
-// stop has a process stand still, and then go on as if nothing had been.
+// stop stops a process and continues it later.
 func stop(roles ...string) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, roles...)
@@ -93,7 +91,7 @@ func stop(roles ...string) strike {
 	}
 }
 
-// slow lets a node run for a fifth of the time, as one does that waits for its disk.
+// slow lets a node run a fifth of the time, like one that waits for its disk.
 func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	p, ends, ended := pick(w, r, "nats"), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -113,13 +111,13 @@ func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 	return p.Name, func(context.Context) error { close(ends); return <-ended }, nil
 }
 
-// stepDown has another node lead a stream.
+// stepDown moves the leadership of a stream to another node.
 func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{stream.Failed, stream.Cases, "KV_lbremedy"}
 	name := names[r.IntN(len(names))]
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return name, nil, insist(ctx, func() error { // nobody answers, or none that can, while another leader is elected
+	return name, nil, insist(ctx, func() error { // without an answer while another leader is elected
 		in, cancel := context.WithTimeout(ctx, answer)
 		defer cancel()
 		reply, err := w.js.Conn().RequestWithContext(in, "$JS.API.STREAM.LEADER.STEPDOWN."+name, nil)
@@ -133,7 +131,7 @@ func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context
 // links are the connections of a part that can break.
 var links = []string{"nats", "kube", "cloud", "function"}
 
-// partition breaks all connections of one part to one of the others.
+// partition breaks all connections of one part to one other.
 func partition(m mode) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		for {
@@ -152,7 +150,7 @@ func through(all []*proxy, m mode) {
 	}
 }
 
-// cutOff breaks all connections of one node of NATS to the others, in one way or another. Its clients reach it still.
+// cutOff breaks all connections between one node of NATS and the others in a random way. Its clients still reach it.
 func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	i := r.IntN(nodes)
 	all := w.around(i)
@@ -162,7 +160,7 @@ func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Con
 	return hit, func(context.Context) error { through(all, pass); return nil }, nil
 }
 
-// around returns what carries the connections between one node of NATS and the others.
+// around returns the proxies between one node of NATS and the others.
 func (w *world) around(i int) (all []*proxy) {
 	for j := range nodes {
 		if j != i {
@@ -172,21 +170,20 @@ func (w *world) around(i int) (all []*proxy) {
 	return all
 }
 
-// silent has the exporter's watch hear nothing more, while its connection stands.
+// silent mutes the exporter's watch, while its connection remains open.
 func silent(_ context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
 	through(all, mute)
 	return "exporter", func(context.Context) error { through(all, pass); return nil }, nil
 }
 
-// twice has one part hear each answer of the cloud twice.
+// twice delivers each answer of the cloud to one part twice.
 func twice(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	p := pick(w, r, "worker", "function")
 	through(p.proxies["cloud"], double)
 	return p.Name, func(context.Context) error { through(p.proxies["cloud"], pass); return nil }, nil
 }
 
-// process sends a process of the cluster a signal.
 func (w *world) process(name string, s syscall.Signal) error {
 	text, err := os.ReadFile(filepath.Join(w.cluster.Dir(), name+".pid"))
 	if err != nil {
@@ -202,7 +199,7 @@ func (w *world) process(name string, s syscall.Signal) error {
 	return nil
 }
 
-// restart kills one API server, or both.
+// restart kills one or both API servers.
 func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{"kube-apiserver", "kube-apiserver-2"}
 	if n := r.IntN(3); n < 2 {
@@ -215,9 +212,9 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 	return strings.Join(names, " and "), nil, errs
 }
 
-// restore has etcd begin again from a copy that is some seconds old, as a person does who restores a backup. The API servers,
-// which remember what was, are started anew, and resource versions go on from where they were. Most writes come after the copy,
-// and are lost: they are held back until then.
+// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API servers, which
+// cache state, are restarted, and resource versions continue. Writes are paused until the copy, so most come after it
+// and are lost.
 func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(context.Context) error, err error) {
 	release, err := w.ruling(ctx)
 	if err != nil {
@@ -228,11 +225,11 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(cont
 			release()
 		}
 	}()
-	resume, err := w.pause(ctx, "") // of all clusters: nothing else in a history ends it
+	resume, err := w.pause(ctx, "") // of all clusters, which nothing else in a history ends
 	if err != nil {
 		return "", nil, err
 	}
-	time.Sleep(within) // what has not failed yet would be lost, too
+	time.Sleep(within) // later failures would be lost
 	data := filepath.Join(w.cluster.Dir(), "data")
 	older := data + "-older"
 	if err := w.process("etcd", syscall.SIGSTOP); err != nil {
@@ -246,7 +243,7 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(cont
 	return "all that was written since", func(ctx context.Context) error {
 		defer release()
 		reached, err := w.cluster.Revision(ctx)
-		hold := filepath.Join(w.cluster.Dir(), "hold") // nothing is started meanwhile
+		hold := filepath.Join(w.cluster.Dir(), "hold") // prevents restarts
 		errs := errors.Join(err, os.WriteFile(hold, nil, 0o600))
 		for _, name := range []string{"kube-apiserver", "kube-apiserver-2", "etcd"} {
 			errs = errors.Join(errs, w.process(name, syscall.SIGKILL))
@@ -257,7 +254,7 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(cont
 	}, nil
 }
 
-// compact cuts the exporter's watch and has the cluster forget where it stood.
+// compact cuts the exporter's watch and compacts the history that it needs to resume.
 func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
 	through(all, refuse)
@@ -265,7 +262,6 @@ func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 	return "the exporter's watch", nil, w.cluster.Forget(ctx)
 }
 
-// answers lays a fault on the calls of all that are parts of lbremedy.
 func answers(f sim.Fault) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, "worker", "function")
@@ -276,7 +272,6 @@ func answers(f sim.Fault) strike {
 	}
 }
 
-// clockStep sets the clock of a part wrong, and right again.
 func clockStep(by time.Duration) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, "worker", "function")
@@ -284,9 +279,9 @@ func clockStep(by time.Duration) strike {
 	}
 }
 
-// insist tries until it works or ctx ends: what a person does who means it.
+// insist retries until do succeeds or ctx ends, like a determined person.
 func insist(ctx context.Context, do func() error) error {
-	var last error // before the time was over, which says why it was
+	var last error // the error before the deadline, which explains it
 	for {
 		err := do()
 		if err == nil {
@@ -303,7 +298,7 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// quiet notes that nothing may be written from now on, until the returned function is called.
+// quiet marks the time, until over is called, in which nothing may be written.
 func (w *world) quiet() (over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -316,20 +311,19 @@ func (w *world) quiet() (over func()) {
 	}
 }
 
-// lose notes that what was written to the cluster in a time is lost.
+// lose marks a time whose writes to the cluster are lost.
 func (w *world) lose(s span) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost = append(w.lost, s)
 }
 
-// pause stops all writes.
 func pause(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	resume, err := w.pause(ctx, w.bed.ID)
 	return "all", resume, err
 }
 
-// pause puts a pause in force for the cluster or, if that is empty, for all, until resume is called.
+// pause puts a pause in force for the cluster, or for all if empty, until resume is called.
 func (w *world) pause(ctx context.Context, cluster string) (resume func(context.Context) error, err error) {
 	err = insist(ctx, func() error {
 		return control.SetPause(ctx, w.stream, control.Pause{Cluster: cluster, By: "the judge", At: time.Now()}, true)
@@ -344,7 +338,7 @@ func (w *world) pause(ctx context.Context, cluster string) (resume func(context.
 	}, nil
 }
 
-// ruling waits until no other fault changes the policy, or takes the cluster back to what the policy was before.
+// ruling waits until no other fault changes the policy or restores an old one.
 func (w *world) ruling(ctx context.Context) (release func(), err error) {
 	select {
 	case w.rules <- struct{}{}:
@@ -354,7 +348,7 @@ func (w *world) ruling(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// observe puts a policy in force that allows no writes.
+// observe puts a policy without writes in force.
 func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	release, err := w.ruling(ctx)
 	if err != nil {
@@ -375,8 +369,7 @@ func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.
 	}, nil
 }
 
-// fill takes the last room of the disk of a node, and gives it back. A node whose disk was full
-// is then started again, as an operator does.
+// fill fills the disk of a node and frees it. The node is then restarted, as an operator does.
 func fill(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	p := pick(w, r, "nats")
 	file := filepath.Join(p.Dir, "store", "ballast")
@@ -388,7 +381,7 @@ func fill(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 	}, nil
 }
 
-// ballast fills the disk that a file is on.
+// ballast fills the disk of a file.
 func ballast(file string) error {
 	f, err := os.Create(file)
 	if err != nil {

@@ -23,35 +23,34 @@ import (
 )
 
 const (
-	within   = 4 * time.Second // failures come within this
-	backlog  = 4 * time.Minute // most time from the end of the last fault until all Services have ended, on a busy machine
-	recovery = 5 * time.Second // what it should be, beside the backlog
+	within   = 4 * time.Second // failures occur within this time
+	backlog  = 4 * time.Minute // maximum time, on a busy machine, from the last fault's end until all Services have ended
+	recovery = 5 * time.Second // target of that time, besides the backlog
 )
 
-// A blow is one fault of a history.
 type blow struct {
 	kind  kind
-	at    time.Duration // since the first failure
+	at    time.Duration // after the first failure
 	lasts time.Duration
 	seed  uint64
-	hit   string // what it hit, once it has
+	hit   string // what it hit, if it has
 }
 
-// A history is what a seed makes happen: Services that fail, and faults meanwhile.
+// A history is the sequence of failures and faults of a seed.
 type history struct {
 	seed     uint64
 	name     string
 	services []testbed.Fixture
 	delays   []time.Duration // of the failures
 	blows    []blow
-	budget   int // most Services of a class that may be written to; zero: any number
+	budget   int // maximum number of a class's Services that may be written to; zero: unlimited
 
 	began     time.Time
-	undone    string        // the Service for which a person took back what was done; empty: none
-	recovered time.Duration // from the end of the last fault until all had ended
+	undone    string        // the Service whose fix a person undid; empty: none
+	recovered time.Duration // from the last fault's end until all had ended
 }
 
-// newHistory returns the history of a seed: two faults at a time, of those that can happen.
+// newHistory returns the history of a seed: two possible faults at a time.
 func newHistory(seed uint64, can []kind, services int) *history {
 	r := rand.New(rand.NewPCG(seed, 19))
 	h := &history{seed: seed, name: fmt.Sprintf("h%d", seed)}
@@ -59,7 +58,7 @@ func newHistory(seed uint64, can []kind, services int) *history {
 	for range h.services {
 		h.delays = append(h.delays, time.Duration(r.Int64N(int64(within))))
 	}
-	// The first fault goes round all kinds, the second one is any other.
+	// The first fault rotates through all kinds, the second is a random other one.
 	first := int(seed % uint64(len(can)))
 	second := (first + 1 + r.IntN(len(can)-1)) % len(can)
 	for _, i := range []int{first, second} {
@@ -74,7 +73,7 @@ func newHistory(seed uint64, can []kind, services int) *history {
 	return h
 }
 
-// String tells the history, line by line.
+// String describes the history, one fault or failure on a line.
 func (h *history) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "history of seed %d", h.seed)
@@ -93,7 +92,6 @@ func (h *history) String() string {
 	return b.String()
 }
 
-// uid returns that of a Service.
 func (w *world) uid(ctx context.Context, service string) (uid string, err error) {
 	err = insist(ctx, func() error {
 		svc, err := w.cluster.Client().CoreV1().Services(w.bed.Namespace).Get(ctx, service, metav1.GetOptions{})
@@ -105,7 +103,7 @@ func (w *world) uid(ctx context.Context, service string) (uid string, err error)
 	return uid, err
 }
 
-// play plays a history on the world and returns what there is to judge.
+// play plays a history on the world and returns the evidence.
 func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("the history takes more than 10 minutes"))
 	defer cancel()
@@ -135,14 +133,14 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	return e, err
 }
 
-// limit puts the history's policy in force, with all places of its budgets free and no breaker open: a person closes
-// one that the history before has opened.
+// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the
+// previous history.
 func (h *history) limit(ctx context.Context, w *world) error {
 	budget := cmp.Or(h.budget, plenty)
 	w.mu.Lock()
 	w.budget = budget
 	w.mu.Unlock()
-	// A node that a fault of the history before has hit may still be catching up.
+	// A node that the previous history has hit may still be catching up.
 	return insist(ctx, func() error {
 		if err := w.bed.Allow(ctx, rules(remedy.Fix, budget)); err != nil {
 			return err
@@ -159,7 +157,7 @@ func (h *history) limit(ctx context.Context, w *world) error {
 	})
 }
 
-// fail has all Services fail and all faults strike, and returns when the faults are over.
+// fail injects all failures and faults, and returns when the faults have ended.
 func (h *history) fail(ctx context.Context, w *world) []error {
 	var all sync.WaitGroup
 	errs := make([]error, len(h.services)+len(h.blows))
@@ -190,7 +188,7 @@ func (h *history) fail(ctx context.Context, w *world) []error {
 	return errs
 }
 
-// inject has a Service fail, however often it takes while API servers are away.
+// inject makes a Service fail, and retries while API servers are unavailable.
 func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 	for {
 		trying, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -199,7 +197,7 @@ func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if apierrors.IsAlreadyExists(err) { // the answer to an attempt was lost
+		if apierrors.IsAlreadyExists(err) { // the answer to a previous attempt was lost
 			return nil
 		}
 		if errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) &&
@@ -210,7 +208,7 @@ func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 	}
 }
 
-// settle waits until all Services have ended, and says what has not if that takes too long.
+// settle waits until all Services have ended, and returns which have not in time.
 func (h *history) settle(ctx context.Context, w *world) (open string) {
 	ctx, cancel := context.WithTimeout(ctx, backlog)
 	defer cancel()
@@ -233,7 +231,7 @@ func (h *history) settle(ctx context.Context, w *world) (open string) {
 		if len(left) == 0 {
 			return ""
 		}
-		if ctx.Err() == nil { // what could not be read in time says nothing
+		if ctx.Err() == nil { // a failed read says nothing
 			open = strings.Join(left, "; ")
 		}
 		select {
@@ -244,7 +242,7 @@ func (h *history) settle(ctx context.Context, w *world) (open string) {
 	}
 }
 
-// stands says what keeps a Service from having ended; empty: it has.
+// stands returns why a Service has not ended; empty if it has.
 func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid string) string {
 	msg, err := w.stream.Last(ctx, stream.Cases, event.CaseSubject(w.bed.ID, uid, f.Class))
 	if err != nil {
@@ -264,7 +262,7 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	return fmt.Sprintf("%s %s by %s, healed: %t: %s", rec.Phase, rec.Result, rec.Who, s.Healed, reasonOf(rec))
 }
 
-// tidy does what a person would do about the Services that still fail.
+// tidy repairs the Services that still fail, like a person.
 func (h *history) tidy(ctx context.Context, w *world) error {
 	if err := w.audit.read(); err != nil {
 		return err

@@ -9,25 +9,24 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// begun is for how long a write may come after a pause: it had begun when the pause was set.
+// begun is how long after a pause a write may still arrive, if it began before.
 const begun = time.Second
 
-// A verdict is what the judge says of a history.
 type verdict struct {
-	Wrong   []string // what must not be, one sentence each
-	Open    []string // failures that stand open, each with the reason
-	Writes  int      // that were carried out
-	Settled int      // Services that ended as they should
+	Wrong   []string // violations, one sentence each
+	Open    []string // open failures, each with a reason
+	Writes  int      // executed
+	Settled int      // Services with the expected result
 }
 
-// judge says what is wrong with a history. It looks at nothing but the evidence.
+// judge returns what is wrong with a history, from the evidence alone.
 func judge(e evidence) verdict {
 	var v verdict
 	wrong := func(format string, args ...any) { v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...)) }
 	for _, s := range e.Services {
 		e.outcome(s, &v, wrong)
 	}
-	made := map[string][]write{} // by the step
+	made := map[string][]write{} // by step
 	written := map[string]map[string]bool{}
 	for _, w := range e.Writes {
 		if w.Refused {
@@ -82,15 +81,14 @@ func judge(e evidence) verdict {
 	return v
 }
 
-// lost reports whether the cluster was restored from a copy that does not hold a write: it may be made again. What came in just
-// before the copy was taken may be in it or not.
+// lost reports whether a write may have been lost by restoring an older copy of the cluster, and may therefore be
+// repeated. Writes just before the copy may or may not be in it.
 func (e evidence) lost(w write) bool {
 	return w.Where == "cluster" && slices.ContainsFunc(e.Lost, func(s span) bool { return w.At.After(s.from.Add(-begun)) && w.At.Before(s.to) })
 }
 
 const clockTime = "15:04:05.000"
 
-// outcome judges how a Service ended.
 func (e evidence) outcome(s witness, v *verdict, wrong func(string, ...any)) {
 	if !slices.ContainsFunc(e.Failures, func(f failure) bool { return f.UID == s.UID && !f.Over }) {
 		wrong("%s: the history is none: the controller has reported no failure", s.Name)
@@ -115,19 +113,19 @@ func (e evidence) outcome(s witness, v *verdict, wrong func(string, ...any)) {
 	}
 }
 
-// ended reports whether a Service ended as it should.
+// ended reports whether a Service ended as expected.
 func (s witness) ended(rec event.Record) bool {
 	if rec.Phase != event.Settled {
 		return false
 	}
 	if s.Ends.Worked() {
-		// A write of which nobody learned before its author died counts as gone or superseded.
+		// A write whose author died before reporting it counts as gone or superseded.
 		return s.Healed && (rec.Result.Worked() || rec.Result == event.Gone || rec.Result == event.Superseded)
 	}
 	return rec.Result == s.Ends
 }
 
-// reasonOf returns why a case stands as it does, in the words of the journal.
+// reasonOf returns the reason of a case's state, in the journal's words.
 func reasonOf(rec event.Record) string {
 	var all []string
 	for _, text := range []string{string(rec.Held), rec.Rule.String(), rec.Ask.String(), rec.Note.String(), rec.Error} {
@@ -138,8 +136,7 @@ func reasonOf(rec event.Record) string {
 	return strings.Join(all, "; ")
 }
 
-// last returns the last record about a Service that was stored by then, nil if none exists.
-// An empty class stands for all, the zero time for the end.
+// last returns the last record about a Service stored by then, or nil. An empty class means all, the zero time the end.
 func (e evidence) last(uid, class string, by time.Time) *event.Record {
 	for i := len(e.Records) - 1; i >= 0; i-- {
 		r := &e.Records[i]
@@ -150,11 +147,11 @@ func (e evidence) last(uid, class string, by time.Time) *event.Record {
 	return nil
 }
 
-// covers returns the record by which a write was made, or what is wrong with it: the last one
-// about the Service before the write must announce it, and be of who made it.
+// covers returns the record of a write, or an error: the last record about the Service before the write has to announce
+// it, and be from the same author.
 func (e evidence) covers(w write) (*event.Record, string) {
 	uids := []string{w.UID}
-	if w.Where == "cloud" { // which knows no Services: any will do
+	if w.Where == "cloud" { // the cloud knows no Services: any will do
 		uids = nil
 		for _, r := range e.Records {
 			uids = append(uids, r.Service.UID)
@@ -184,7 +181,7 @@ func (e evidence) covers(w write) (*event.Record, string) {
 	return nil, "no journal entry covers it: " + strings.Join(slices.Compact(why), ", or ")
 }
 
-// announces reports whether a write is what the step of a journal is.
+// announces reports whether a write matches a step of a journal.
 func announces(step event.StepRecord, w write) bool {
 	for _, text := range append(slices.Clone(w.Keys), w.Targets...) {
 		if !strings.Contains(string(step.Step), text) {

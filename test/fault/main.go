@@ -1,18 +1,14 @@
-// Fault plays random histories on lbremedy and judges them.
+// Fault plays random histories on lbremedy and judges them. A seed determines a history: Services fail in different
+// classes while two faults occur at random times. All parts are processes: three nodes of NATS, which store each
+// message three times and sync it to disk, two API servers on one etcd, two workers, a function that one of them calls,
+// and the exporter. Cloud and controller are simulated in this process. A proxy connects each pair of parts.
 //
-// A history follows from its seed: some Services fail in different classes, while two things go
-// wrong at random moments. All parts run as processes: three nodes of NATS that keep
-// each message three times and write it to disk first, two API servers on one etcd, two
-// workers, a function that one of them calls, and the exporter. Cloud and controller are the
-// simulated ones, in this process. Each part reaches each of the others through a proxy.
+// The judge does not trust the parts. It takes writes from the audit logs of the API servers and from the cloud's log,
+// and failures from the audited Events. It reads the journal only to compare: each write has to be announced there
+// before, by its author, and made once.
 //
-// The judge believes nobody who was there. What was written it takes from the audit logs of the
-// API servers and from the log of the cloud, what failed from the Events in the former. It
-// reads the journal only to see that it says the same: each write must have been announced in
-// it before, by who made it, and made once.
-//
-// SEED is the first seed, and 1 without it; MINUTES says for how long histories are played, and
-// HISTORIES how many. KINDS=a,b has nothing else go wrong than these kinds of faults. The exit code is 0 only if nothing was wrong with any of them.
+// SEED is the first seed (default 1), MINUTES the duration and HISTORIES the number of histories. KINDS=a,b limits the
+// kinds of faults. The exit code is 0 only if all histories were correct.
 package main
 
 import (
@@ -49,7 +45,7 @@ func main() {
 	os.Exit(code)
 }
 
-// number reads a number of the environment.
+// number reads a number from the environment.
 func number(env func(string) string, name string, otherwise uint64) (uint64, error) {
 	if env(name) == "" {
 		return otherwise, nil
@@ -61,7 +57,6 @@ func number(env func(string) string, name string, otherwise uint64) (uint64, err
 	return n, nil
 }
 
-// run plays histories until the time is over.
 func run(ctx context.Context, env func(string) string, out io.Writer) (code int, err error) {
 	var minutes, seed, most uint64
 	for _, one := range []struct {
@@ -135,7 +130,6 @@ func (w *world) can() []kind {
 
 func (x blow) said() string { return x.kind.name + " (" + cmp.Or(x.hit, "nothing") + ")" }
 
-// A tally counts what was played.
 type tally struct {
 	histories, wrong, services, settled, open, writes, undone int
 	hits                                                      map[string]int // by kind
@@ -162,7 +156,6 @@ func (t *tally) count(h *history, v verdict) {
 	}
 }
 
-// print prints the table.
 func (t *tally) print(out io.Writer) {
 	if t.histories == 0 {
 		return
@@ -181,7 +174,7 @@ func (t *tally) print(out io.Writer) {
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// tell prints the journal and the writes of a history in one order.
+// tell prints the journal and the writes of a history in order.
 func (e evidence) tell(out io.Writer) {
 	type line struct {
 		at   time.Time
@@ -219,7 +212,7 @@ func (e evidence) tell(out io.Writer) {
 	}
 }
 
-// tellParts prints the end of what each part has said.
+// tellParts prints the end of each part's log.
 func (w *world) tellParts(out io.Writer) {
 	for _, p := range w.parts {
 		if p.Role != "nats" {

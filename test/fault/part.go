@@ -15,49 +15,49 @@ import (
 	"time"
 )
 
-// An assignment tells a process which part it is.
+// An assignment makes a process a part.
 type assignment struct {
 	Role string
-	Name string // of this one among those of its role; in the journal, and to cluster and cloud
-	Dir  string // for its files
+	Name string // of this instance of its role; in the journal, and in cluster and cloud
+	Dir  string // folder of its files
 
 	Cluster, Region string
 	Namespace       string // of the Services and the policy
-	NATS            string // addresses, with commas between
+	NATS            string // comma-separated addresses
 	Kubeconfig      string
 	Cloud           string // host:port
 	KeyID, Secret   string // of its caller
 	Classes         []string
 
 	Port   int      // where it listens
-	Peers  int      // of a node of NATS: its port for the others
-	Routes []string // of a node of NATS: the others; of a worker: its function
-	Key    string   // of a worker that has a function: the private key; of the function: the public half
+	Peers  int      // of a node of NATS: its port for other nodes
+	Routes []string // of a node of NATS: the other nodes; of a worker: its function
+	Key    string   // of a worker with a function: the private key; of the function: the public key
 }
 
-// roleVariable holds the assignment of a process that is a part, as JSON.
+// roleVariable holds the assignment of a part, as JSON.
 const roleVariable = "LBREMEDY_FAULT_PART"
 
-// clock is the name of the file that says by how much the clock of a part is wrong.
+// clock is the file with the error of a part's clock.
 const clock = "clock"
 
-// A part is a process that is started again whenever it ends.
+// A part is a process that is restarted whenever it ends.
 type part struct {
 	assignment
-	proxies map[string][]*proxy // what carries its connections: to nats, kube or cloud
+	proxies map[string][]*proxy // its connections: to nats, kube or cloud
 	log     *os.File
 
 	mu      sync.Mutex
-	program string // the file to run
+	program string // executable
 	cmd     *exec.Cmd
-	stdin   io.Closer // its end ends the process
+	stdin   io.Closer // closing it ends the process
 	ended   chan struct{}
 	runs    int
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
 
-// keep starts a part and keeps it running until end.
+// keep starts a part and restarts it until end.
 func keep(a assignment, program string) (*part, error) {
 	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func keep(a assignment, program string) (*part, error) {
 		defer close(p.done)
 		for {
 			<-ended
-			select { // one that ends at once must not spin
+			select { // avoid a busy loop if it ends at once
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
 				return
@@ -91,7 +91,6 @@ func keep(a assignment, program string) (*part, error) {
 	return p, nil
 }
 
-// closed is a channel that is.
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 func (p *part) start() (chan struct{}, error) {
@@ -104,7 +103,7 @@ func (p *part) start() (chan struct{}, error) {
 	cmd := exec.Command(p.program)
 	cmd.Env = append(os.Environ(), roleVariable+"="+string(text), "GOMAXPROCS=1")
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's ^C is for the one who judges
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's ^C is for the judge only
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -116,13 +115,13 @@ func (p *part) start() (chan struct{}, error) {
 	p.cmd, p.stdin, p.ended = cmd, stdin, ended
 	p.runs++
 	go func() {
-		_ = cmd.Wait() // however it ends, it is started again
+		_ = cmd.Wait() // it is restarted in any case
 		close(ended)
 	}()
 	return ended, nil
 }
 
-// signal sends the process a signal; one that has just ended is no error.
+// signal sends the process a signal, and ignores a process that has just ended.
 func (p *part) signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +131,6 @@ func (p *part) signal(s syscall.Signal) error {
 	return nil
 }
 
-// skew has the part's clock go wrong by d.
 func (p *part) skew(d time.Duration) error {
 	file := filepath.Join(p.Dir, clock)
 	if err := os.WriteFile(file+".new", []byte(d.String()), 0o600); err != nil {
@@ -141,7 +139,7 @@ func (p *part) skew(d time.Duration) error {
 	return os.Rename(file+".new", file)
 }
 
-// end ends the part, also one that stands still.
+// end ends the part, even a stopped one.
 func (p *part) end() {
 	p.cancel()
 	_ = p.signal(syscall.SIGKILL)
@@ -154,7 +152,6 @@ func (p *part) end() {
 	_ = p.log.Close()
 }
 
-// tail returns the last lines of the part's log.
 func (p *part) tail() string {
 	text, err := os.ReadFile(filepath.Join(p.Dir, "log"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// A mode is what a proxy does to what it carries.
+// A mode is a proxy's treatment of data.
 type mode int
 
 const (
 	pass   mode = iota
-	hold        // nothing goes through in either direction, and nobody is told
-	drop        // what is sent is lost; who waits for it learns at the end, when the connections are reset
+	hold        // nothing passes in either direction, silently
+	drop        // data is lost silently; at the end, connections are reset
 	refuse      // connections are reset, and new ones closed at once
-	mute        // the connections that there are hear nothing more; new ones work
-	double      // what comes back comes twice
+	mute        // existing connections receive nothing; new ones work
+	double      // received data arrives twice
 )
 
-// A proxy carries the connections of one part to one of the others, which may be several
-// servers: the first that takes a connection has it, as behind a load balancer.
+// A proxy connects one part to another, which may be several servers: the first that accepts a connection gets it, as
+// behind a load balancer.
 type proxy struct {
 	listener net.Listener
 	to       []string
@@ -27,20 +27,20 @@ type proxy struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	mode    mode
-	epoch   int // counts the changes of the mode
+	epoch   int // number of mode changes
 	turn    int
 	links   map[*link]bool
 	closed  bool
 }
 
-// A link is one connection that a proxy carries.
+// A link is a connection through a proxy.
 type link struct {
 	client, server net.Conn
-	epoch          int  // in which it was made
-	lost           bool // something of it was not carried
+	epoch          int  // of its creation
+	lost           bool // some data was lost
 }
 
-// newProxy starts a proxy to addresses, each host:port.
+// newProxy starts a proxy to host:port addresses.
 func newProxy(to ...string) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +54,7 @@ func newProxy(to ...string) (*proxy, error) {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// set changes the mode. Connections of which something was lost are reset.
+// set changes the mode. Connections that lost data are reset.
 func (p *proxy) set(m mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *proxy) close() {
 	_ = p.listener.Close()
 }
 
-// reset ends a link as a firewall does that has forgotten it.
+// reset resets a link, like a firewall that has dropped it.
 func (l *link) reset() {
 	for _, c := range []net.Conn{l.client, l.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -136,7 +136,7 @@ func (p *proxy) carry(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// pump carries one direction until it ends, and then ends the other.
+// pump copies one direction until it ends, and then ends the other.
 func (p *proxy) pump(l *link, to, from net.Conn, back bool) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -156,7 +156,7 @@ func (p *proxy) pump(l *link, to, from net.Conn, back bool) {
 	}
 }
 
-// copies returns how often what was read is written, and waits while it must.
+// copies returns how often to write what was read, and waits if necessary.
 func (p *proxy) copies(l *link, back bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,7 @@ func (p *proxy) copies(l *link, back bool) int {
 		l.lost = true
 		return 0
 	case p.mode == double && back:
-		l.lost = true // it must not be used when the fault is over
+		l.lost = true // it must not be used after the fault
 		return 2
 	}
 	return 1

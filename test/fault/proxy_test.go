@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// echo answers each line that it gets with the line.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +32,6 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A caller speaks through a proxy.
 type caller struct {
 	*testing.T
 	net.Conn
@@ -57,7 +55,7 @@ func (c *caller) says(text string) {
 	}
 }
 
-// hears wants this line, or an end of the connection if it is empty.
+// hears expects this line, or the end of the connection if empty.
 func (c *caller) hears(text string) {
 	c.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -69,7 +67,7 @@ func (c *caller) hears(text string) {
 	}
 }
 
-// silent wants nothing to be heard for a moment.
+// silent expects no data for a moment.
 func (c *caller) silent() {
 	c.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
@@ -80,7 +78,7 @@ func (c *caller) silent() {
 	}
 }
 
-// loses waits until the proxy has lost something.
+// loses waits until the proxy has lost data.
 func loses(t *testing.T, p *proxy) {
 	t.Helper()
 	shell.Until(t, "something is lost", func() bool {
@@ -95,11 +93,11 @@ func loses(t *testing.T, p *proxy) {
 	})
 }
 
-// What is held comes late, what is lost ends the connection, and one that is mute stays so
-// while others work.
+// TestProxy checks that held data arrives late, lost data ends the connection, and muted connections stay mute while
+// others work.
 func TestProxy(t *testing.T) {
 	begin := func(t *testing.T) (*proxy, *caller) {
-		p, err := newProxy("127.0.0.1:1", echo(t)) // nobody answers at the first address
+		p, err := newProxy("127.0.0.1:1", echo(t)) // nothing listens at the first address
 		if err != nil {
 			t.Fatal(err)
 		}

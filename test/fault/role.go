@@ -38,13 +38,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Of a run in these histories: how long it may take, and how long it watches.
+// Limits of a run in these histories: its duration, and how long it watches.
 const (
-	bound = 15 * time.Second // an order to a function needs 5 s behind its expiry
+	bound = 15 * time.Second // an order to a function needs 5 s beyond its expiry
 	watch = 3 * time.Second
 )
 
-// play is the main function of a part. It returns if the process is none.
+// play is the main function of a part. It returns if the process is not a part.
 func play() {
 	text := os.Getenv(roleVariable)
 	if text == "" {
@@ -57,7 +57,7 @@ func play() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// The end of the one who judges, however it comes, ends the parts: their input breaks off.
+	// A closed stdin means that the judge has ended, and ends the part.
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -72,8 +72,8 @@ func play() {
 	os.Exit(0)
 }
 
-// natsMain runs one node of NATS. Clients and other nodes learn of no other address than those that
-// they were given, which are of proxies: the one that it tells the others leads nowhere.
+// natsMain runs a node of NATS. Clients and other nodes use only the configured addresses, which are those of proxies;
+// the address that it advertises leads nowhere.
 func natsMain(ctx context.Context, a assignment) error {
 	o := &server.Options{
 		ServerName: a.Name, Host: "127.0.0.1", Port: a.Port, JetStream: true, StoreDir: filepath.Join(a.Dir, "store"), SyncAlways: true, NoSigs: true,
@@ -98,10 +98,8 @@ func natsMain(ctx context.Context, a assignment) error {
 	return nil
 }
 
-// logger writes what a part says into its log.
 func logger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
-// config returns how the part reaches what is around it.
 func (a assignment) config() host.Config {
 	return host.Config{
 		Config: connect.Config{
@@ -133,7 +131,7 @@ func exporterMain(ctx context.Context, a assignment) error {
 	return x.Run(ctx)
 }
 
-// workerMain runs the engine. Where the assignment has a route, a function handles the classes.
+// workerMain runs the engine. If the assignment has a route, a function handles the classes.
 func workerMain(ctx context.Context, a assignment) error {
 	config := a.config()
 	env, err := host.Look(config)
@@ -155,7 +153,7 @@ func workerMain(ctx context.Context, a assignment) error {
 	return (&host.Host{Env: env.Env, Remedies: remedies}).Work(ctx, 16)
 }
 
-// callFunction has the engine call the function for all classes.
+// callFunction makes the engine call the function for all classes.
 func (a assignment) callFunction(env *engine.Env) error {
 	key, err := hand.ParseKey([]byte(a.Key))
 	if err != nil {
@@ -176,7 +174,7 @@ func (a assignment) callFunction(env *engine.Env) error {
 	return nil
 }
 
-// functionMain serves the hands of all classes. It has no way to NATS.
+// functionMain serves the hands of all classes, without a connection to NATS.
 func functionMain(ctx context.Context, a assignment) error {
 	env, err := host.Look(a.config())
 	if err != nil {
@@ -212,14 +210,14 @@ func functionMain(ctx context.Context, a assignment) error {
 	return nil
 }
 
-// wrong returns a clock that is wrong by what a file says, which is read all the time. What
-// has no such seam, such as the clients of NATS and of the cloud, keeps the right time.
+// wrong returns a clock shifted by the value in a file, which is read continuously. The clients of NATS and of the
+// cloud do not support such a clock and use the right time.
 func wrong(file string) func() time.Time {
 	var by atomic.Int64
 	read := func() {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return // there is none yet
+			return // the file does not exist yet
 		}
 		if d, err := time.ParseDuration(string(text)); err == nil {
 			by.Store(int64(d))
@@ -234,7 +232,7 @@ func wrong(file string) func() time.Time {
 	return func() time.Time { return time.Now().Add(time.Duration(by.Load())) }
 }
 
-// joined connects to NATS as the one who judges, as soon as the nodes have a leader.
+// joined connects to NATS as the judge, once the nodes have a leader.
 func joined(ctx context.Context, nats string) (*stream.Stream, error) {
 	var last error
 	for ctx.Err() == nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// before returns the annotations that others than the parts have given to a Service, by the audit log. Whole: that has its
-// creation. What an API server was about to log is lost where it is killed.
+// before returns the annotations that others than the parts have set on a Service, from the audit log, and whether the
+// log contains its creation. A killed API server loses lines.
 func (l *logs) before(service string) (out map[string]string, whole bool) {
 	out = map[string]string{}
 	for _, a := range l.lines {
@@ -47,8 +47,8 @@ func (l *logs) before(service string) (out map[string]string, whole bool) {
 	return out, whole
 }
 
-// takeBack undoes as a person what was done for one Service whose annotations were changed, and
-// says what is not as it was before. Where there is no such Service it does nothing.
+// takeBack undoes, like a person, the fix of one Service whose annotations were changed, and returns differences from
+// the state before. Without such a Service it does nothing.
 func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []string, err error) {
 	for _, s := range e.Services {
 		r := e.last(s.UID, s.Class, time.Time{})
@@ -69,7 +69,7 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 		class := functions.All[slices.IndexFunc(functions.All, func(o *remedy.Remedy) bool { return o.Class == s.Class })]
 		_, err = engine.Undo(ctx, env, class, applied)
 		if errors.Is(err, engine.ErrNoUndo) {
-			continue // the load balancer that was created since rules it out
+			continue // the load balancer created since prevents it
 		}
 		if err != nil {
 			return []string{fmt.Sprintf("%s: %v", s.Name, err)}, nil
@@ -79,7 +79,7 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 			return nil, err
 		}
 		is := maps.Clone(svc.Annotations)
-		delete(is, ccm.Resync) // which means nothing to anybody else
+		delete(is, ccm.Resync) // which has no other meaning
 		if was, whole := w.audit.before(s.Name); whole && !maps.Equal(was, is) {
 			wrong = append(wrong, fmt.Sprintf("%s: its annotations were %v and are %v", s.Name, was, is))
 		}

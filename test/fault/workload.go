@@ -8,19 +8,17 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// failing are the fixtures whose Services fail, by their names. Each is alone with its
-// failure: none changes what is around it.
+// failing are the fixtures in use, by name. Their failures are independent: none changes shared state.
 var failing = []string{
 	"tag-lost", "tag-lost-change", "tag-lost-nlb", "vswitch-full", "fixed-zone", "fixed-group", "fixed-type", "words-interval", "balancer-none",
 }
 
-// fixtures returns those that may fail.
 func fixtures() []testbed.Fixture {
 	return slices.DeleteFunc(testbed.All(), func(f testbed.Fixture) bool { return !slices.Contains(failing, f.Name) })
 }
 
-// classes returns the classes of the workload, sorted, with those of what the controller may say where API servers refuse its
-// writes or do not answer.
+// classes returns the classes of the workload, sorted, with those of the controller's messages when API servers refuse
+// its writes or do not answer.
 func classes() []string {
 	all := []string{"unclassified", "write-refused"}
 	for _, f := range fixtures() {
@@ -30,13 +28,13 @@ func classes() []string {
 	return slices.Compact(all)
 }
 
-// workload returns n Services that fail, with names of the history's own.
+// workload returns n failing Services, named for the history.
 func workload(r *rand.Rand, history string, n int) []testbed.Fixture {
 	all := fixtures()
 	var out []testbed.Fixture
 	for i := range n {
 		f := all[r.IntN(len(all))]
-		if i < 2 { // some write to the cloud in every history
+		if i < 2 { // writes to the cloud in every history
 			f = all[slices.IndexFunc(all, func(f testbed.Fixture) bool { return f.Name == failing[i] })]
 		}
 		out = append(out, f.As(fmt.Sprintf("%s-%d-%s", history, i, f.Name)))

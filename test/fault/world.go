@@ -32,42 +32,41 @@ import (
 
 const (
 	nodes     = 3                // of NATS
-	ackWait   = 12 * time.Second // in place of 30 s: what a part had in hand that was killed comes again after this
-	startTime = 3 * time.Minute  // for all parts, on a busy machine
+	ackWait   = 12 * time.Second // instead of 30 s: the redelivery of a killed part's messages
+	startTime = 3 * time.Minute  // of all parts, on a busy machine
 )
 
-// A world is what histories are played on: all parts of lbremedy as processes, around the
-// simulated cloud and its controller, which this process plays itself. Each part reaches
-// each of the others through a proxy of its own.
+// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its controller,
+// which run in this process. A proxy connects each pair of parts.
 type world struct {
 	dir     string
-	cluster *cluster.Cluster // by the address of one API server
-	front   *proxy           // before both API servers, for the controller and for the one who judges
+	cluster *cluster.Cluster // through one API server
+	front   *proxy           // to both API servers, for the controller and the judge
 	bed     *testbed.Testbed
 	parts   []*part
-	nats    string     // addresses of the nodes, without a proxy
+	nats    string     // addresses of the nodes, without proxies
 	peers   [][]*proxy // from a node of NATS to each of the others
 	stream  *stream.Stream
 	js      jetstream.JetStream
 	kube    []string // addresses of the API servers
 	audit   *logs
 	began   time.Time
-	uids    map[string]string // of the Services of all histories, by name
+	uids    map[string]string // of all histories' Services, by name
 	close   []func()
-	rules   chan struct{} // holds one while a fault has to do with the policy
+	rules   chan struct{} // held by a fault that involves the policy
 
 	mu     sync.Mutex
 	pauses []span
-	lost   []span // times of which the cluster knows nothing any more
-	budget int    // of each class, in the policy of the history that is played
+	lost   []span // times whose writes the cluster has lost
+	budget int    // of each class, in the current history's policy
 	full   bool   // disks of nodes can be filled
 }
 
-// A span is a time in which something was in force. It begins when what puts it in force was
-// acknowledged, and ends before what ends it was asked for.
+// A span is a time in which something was in force, from the acknowledgement of its start to before the request of its
+// end.
 type span struct{ from, to time.Time }
 
-// newWorld starts a world whose files lie in a folder.
+// newWorld starts a world with its files in a folder.
 func newWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
 	defer cancel()
@@ -111,8 +110,8 @@ func (w *world) end() {
 	}
 }
 
-// ports returns n free ports, for parts that come back to theirs. The system gives none of these to
-// connections, nor to who asks for any port: Linux begins at 32768, others at 49152.
+// ports returns n free ports for parts that restart on the same one. They are below the ranges from which systems
+// assign ports: Linux begins at 32768, others at 49152.
 func ports(n int) ([]int, error) {
 	const first, end = 12000, 32000
 	var out []int
@@ -184,7 +183,6 @@ func (w *world) keep(a assignment) error {
 	return nil
 }
 
-// of returns the parts of a role.
 func (w *world) of(role string) []*part {
 	return slices.DeleteFunc(slices.Clone(w.parts), func(p *part) bool { return p.Role != role })
 }
@@ -219,22 +217,22 @@ func (w *world) startCluster(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-// plenty is a budget that no history uses up.
+// plenty is a budget that no history exhausts.
 const plenty = 1000
 
-// rules returns a policy with this mode, and this budget for each class.
+// rules returns a policy with this mode and budget for each class.
 func rules(mode remedy.Mode, budget int) string {
 	return fmt.Sprintf("mode: %s\nbudgets: {class: %d, least: 1000}\nclasses: {tag-missing: {risk: high, oneWay: true}}\n", mode, budget)
 }
 
-// settings are those of streams on all nodes, which a small disk has room for.
+// settings are stream settings on all nodes that fit a small disk.
 func settings(cluster string) stream.Settings {
 	return stream.Settings{
 		Clusters: []string{cluster}, Replicas: nodes, FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20, KeysBytes: 64 << 20,
 	}
 }
 
-// setUp makes streams and consumers on all nodes.
+// setUp creates streams and consumers on all nodes.
 func (w *world) setUp(ctx context.Context) error {
 	for {
 		_, err := w.stream.Setup(ctx, classes(), settings(w.bed.ID))
@@ -263,7 +261,7 @@ func (w *world) setUp(ctx context.Context) error {
 	return w.bed.Allow(ctx, rules(remedy.Fix, plenty))
 }
 
-// shorten has what a part of a class had in hand when it was killed come again sooner.
+// shorten shortens the redelivery of a killed part's messages for a class.
 func (w *world) shorten(ctx context.Context, class string) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -277,7 +275,7 @@ func (w *world) shorten(ctx context.Context, class string) error {
 	return err
 }
 
-// function is the part that makes the steps of the other one.
+// function is the part that applies the other worker's steps.
 const (
 	function     = "function"
 	remoteWorker = "worker-2"
@@ -306,7 +304,7 @@ func (w *world) startParts(ctx context.Context) error {
 		var clients []string
 		for _, p := range w.of("nats") {
 			if one.name == function {
-				break // it has no way to NATS
+				break // it has no connection to NATS
 			}
 			to, err := newProxy(local(p.Port))
 			if err != nil {
@@ -334,8 +332,7 @@ func (w *world) startParts(ctx context.Context) error {
 	return nil
 }
 
-// admit gives a part the rights that are generated for it, as a user and a caller of its own,
-// on cluster and cloud.
+// admit gives a part its generated rights, as a user of the cluster and a caller of the cloud.
 func (w *world) admit(ctx context.Context, a *assignment, who string, proxies map[string][]*proxy) error {
 	rights, err := identity.Of(who)
 	if err != nil {
@@ -378,5 +375,5 @@ func (w *world) admit(ctx context.Context, a *assignment, who string, proxies ma
 	return nil
 }
 
-// userPrefix begins the names of the parts as the API server knows them.
+// userPrefix is the prefix of the parts' users.
 const userPrefix = "fault:"

@@ -1,5 +1,5 @@
-// Package hands shows that the contract between engine and hand is complete: a class in Python, with the standard library alone, passes what a
-// served class in Go passes.
+// Package hands checks that the contract between engine and hand is complete: a class in Python, using only its
+// standard library, passes the tests of a served class in Go.
 package hands
 
 import (
@@ -49,7 +49,7 @@ const (
 	annotation = "example.com/checked"
 )
 
-// declared reads the declaration that the class in Python and the engine read.
+// declared reads the declaration that the Python class and the engine share.
 func declared(t *testing.T) *remedy.Remedy {
 	t.Helper()
 	text, err := os.ReadFile("python/class.json")
@@ -96,7 +96,7 @@ type world struct {
 	writes  atomic.Int64
 }
 
-// both runs a test with the hand in Go and with the one in Python.
+// both runs a test with the hand in Go and the one in Python.
 func both(t *testing.T, test func(*testing.T, *world)) {
 	for name, start := range map[string]func(*testing.T, *world, string){"go": startGo, "python": startPython} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func both(t *testing.T, test func(*testing.T, *world)) {
 	}
 }
 
-// proxy counts what reaches the API server, and returns its address.
+// proxy counts requests to the API server, and returns its address.
 func (w *world) proxy(t *testing.T) string {
 	t.Helper()
 	to, err := url.Parse(w.cluster.Config.Host)
@@ -130,7 +130,7 @@ func (w *world) proxy(t *testing.T) string {
 			w.writes.Add(1)
 		}
 		r.Host = to.Host
-		r.Header.Del("Authorization") // the transport has the credentials of the tests
+		r.Header.Del("Authorization") // the transport has the tests' credentials
 		p.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(server.Close)
@@ -198,7 +198,7 @@ func startPython(t *testing.T, w *world, apiServer string) {
 	w.url = strings.TrimSpace(line)
 }
 
-// send posts a call as it is.
+// send posts a call unchanged.
 func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(call))
 	if err != nil {
@@ -213,7 +213,7 @@ func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	return a.StatusCode, body, err
 }
 
-// remote returns the hand as the engine has it, and where its last call is kept.
+// remote returns the engine's side of the hand, and a variable with its last call.
 func (w *world) remote() (*hand.Remote, *[]byte) {
 	last := new([]byte)
 	c, err := kube.New(w.cluster.Config)
@@ -234,7 +234,7 @@ func (w *world) remote() (*hand.Remote, *[]byte) {
 	}, last
 }
 
-// fits wants a call and its answer to be as the published schemas say.
+// fits checks that a call and its answer match the published schemas.
 func (w *world) fits(call, answer []byte) {
 	w.Helper()
 	name := map[string]string{"io.lbremedy.look.v1": "look", "io.lbremedy.apply.v1": "apply"}
@@ -247,7 +247,7 @@ func (w *world) fits(call, answer []byte) {
 	}
 	for schema, value := range map[string]any{of: event["data"], "answer": said, of + "-answer": said["answer"]} {
 		if value == nil {
-			continue // of a call that is refused
+			continue // of a rejected call
 		}
 		s, err := jsonschema.NewCompiler().Compile("../../shared/hand/schema/" + schema + ".v1.json")
 		if err == nil {
@@ -259,7 +259,7 @@ func (w *world) fits(call, answer []byte) {
 	}
 }
 
-// service creates a Service, and returns what a call about it says.
+// service creates a Service, and returns the description for a call about it.
 func (w *world) service() hand.About {
 	w.Helper()
 	ns := w.cluster.Namespace(w)
@@ -274,7 +274,8 @@ func (w *world) service() hand.About {
 	}}
 }
 
-// A hand that is reached says so without reading anything, and one of another cluster does not.
+// TestReaches checks that a reachable hand answers without reading anything, and that a hand of another cluster
+// refuses.
 func TestReaches(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -290,7 +291,7 @@ func TestReaches(t *testing.T) {
 	})
 }
 
-// A Service is diagnosed, fixed, proven and undone.
+// TestLife diagnoses, fixes, proves and undoes a Service.
 func TestLife(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -355,7 +356,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// value returns the annotation as the API server has it.
+// value returns the annotation in the API server.
 func (w *world) value(of hand.About) string {
 	w.Helper()
 	svc, err := w.cluster.Client().CoreV1().Services(of.Service.Namespace).Get(context.Background(), of.Service.Name, metav1.GetOptions{})
@@ -365,7 +366,8 @@ func (w *world) value(of hand.About) string {
 	return svc.Annotations[annotation]
 }
 
-// A call that is not the engine's, or not for this hand, or expired, reads nothing and writes nothing.
+// TestHostileCallers checks that a call that is not the engine's, or not for this hand, or expired, reads and writes
+// nothing.
 func TestHostileCallers(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, last := w.remote()
@@ -423,7 +425,7 @@ func TestHostileCallers(t *testing.T) {
 				err = json.Unmarshal(body, &a)
 			}
 			if name == "10 MiB" && err != nil {
-				continue // the hand may end the connection
+				continue // the hand may close the connection
 			}
 			if err != nil || a.Problem == nil || !errors.Is(a.Problem, tt.kind) || status < 400 || a.ID != "" {
 				t.Errorf("%s: %d %s (%v), want %v", name, status, body, err, tt.kind)
@@ -438,7 +440,7 @@ func TestHostileCallers(t *testing.T) {
 	})
 }
 
-// A step that the class does not declare is refused, by a hand that the engine itself calls.
+// TestUndeclared checks that a hand refuses the engine's call of a step that the class does not declare.
 func TestUndeclared(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -477,7 +479,7 @@ func payload(t testing.TB, call []byte) map[string]any {
 	return event
 }
 
-// sign returns a call with another header and another CloudEvent.
+// sign returns a call with a changed header and CloudEvent.
 func (w *world) sign(t *testing.T, key ed25519.PrivateKey, header, event, changes map[string]any) []byte {
 	t.Helper()
 	claims := jwt.MapClaims(maps.Clone(event))
@@ -491,7 +493,7 @@ func (w *world) sign(t *testing.T, key ed25519.PrivateKey, header, event, change
 	return []byte(text)
 }
 
-// hmac returns a call that is signed with the public key as if it were a shared secret.
+// hmac returns a call signed with the public key as a shared secret.
 func hmac(t *testing.T, public, body string) []byte {
 	t.Helper()
 	head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + public + `"}`))

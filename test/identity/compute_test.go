@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
-// A function on Function Compute may do nothing in the cluster by itself but act as the
-// ServiceAccount of its class, which has the class's rights and no others.
+// TestFunctionCompute checks that a function on Function Compute may only act as its class's ServiceAccount in the
+// cluster, which has only the class's rights.
 func TestFunctionCompute(t *testing.T) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -100,7 +100,7 @@ func TestFunctionCompute(t *testing.T) {
 		}
 		return review.Status.Allowed
 	}
-	for !may("impersonate", "serviceaccounts", namespace, "lbremedy-busy") { // RBAC takes a moment to see it
+	for !may("impersonate", "serviceaccounts", namespace, "lbremedy-busy") { // RBAC sees it a moment later
 		if t.Context().Err() != nil {
 			t.Fatal("it may not act as its ServiceAccount")
 		}

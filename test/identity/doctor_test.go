@@ -37,7 +37,7 @@ func streams(t *testing.T) *stream.Stream {
 	return s
 }
 
-// scheduled runs the doctor once and returns what could not be done or told of it; nil: all could.
+// scheduled runs the doctor once and returns an error for what it could not do or say.
 func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, checks []*doctor.Check) (doctor.RunResult, error) {
 	p := &doctor.ScheduledRun{Env: env, Cloud: account, Checks: checks}
 	r, err := p.Run(ctx)
@@ -53,9 +53,8 @@ func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, chec
 	return r, err
 }
 
-// On a timer the doctor works with its ClusterRole and its RAM policy, as they are generated, and all
-// of its checks can tell how things stand. Without any
-// one of its verbs or actions one of them can't.
+// TestDoctor checks that on a timer, with its generated ClusterRole and RAM policy, all of the doctor's checks have a
+// result, and that without any one verb or action a check does not.
 func TestDoctor(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -69,7 +68,7 @@ func TestDoctor(t *testing.T) {
 		for _, v := range st.VSwitches {
 			v.Free = new(4000)
 		}
-		for _, p := range st.Policies { // the controller may make a security group, too
+		for _, p := range st.Policies { // the controller may create a security group, too
 			for i := range p.Versions {
 				p.Versions[i].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
 			}
@@ -78,12 +77,12 @@ func TestDoctor(t *testing.T) {
 	services := c.Client().CoreV1().Services("shop")
 	for name, class := range map[string]*string{"classic": nil, "network": new("alibabacloud.com/nlb")} {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "bandwith": "5"}}, // there is something to find
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "bandwith": "5"}}, // something to find
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		if class != nil {
 			svc.Annotations[ccm.Prefix+"zone-maps"] = "cn-hangzhou-h:" + testbed.FullVSwitchH + ",cn-hangzhou-i:" + testbed.RoomyVSwitchI
-			svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24"} // of which v2.14.0 makes a security group
+			svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24"} // v2.14.0 creates a security group for it
 		}
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
@@ -105,7 +104,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 
-	// The load balancers of two more are gone, and of a managed controller the API says which it is.
+	// The load balancers of two more are missing, and the API reports the version of a managed controller.
 	for name, class := range map[string]*string{"lb-nowhere": nil, "nlb-nowhere": new("alibabacloud.com/nlb")} {
 		svc := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "id": name}},
@@ -154,7 +153,7 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(account.Close)
-		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
+		if g == grant.GetNamespaces { // read for notifications, which are all in the other stream
 			lacking.Stream = streams(t)
 		}
 		if _, err := scheduled(ctx, &lacking, account, checks.Checks()); err == nil {

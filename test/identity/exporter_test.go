@@ -21,8 +21,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// With all that it declares the exporter publishes; without any one of the rights that
-// this takes it publishes nothing. That to list Services is for counting them.
+// TestExporterRights checks that the exporter publishes with its declared rights, and not without any one of those that
+// this requires. The right to list Services is for counting them.
 func TestExporterRights(t *testing.T) {
 	c := cluster.Join(t)
 	all, err := identity.Of("exporter")
@@ -31,10 +31,10 @@ func TestExporterRights(t *testing.T) {
 	}
 	for _, without := range append([]grant.Grant{{}}, exporter.Grants...) {
 		if without == grant.WatchEvents {
-			continue // what is there is listed without it
+			continue // existing objects are listed without it
 		}
 		t.Run("without "+without.String(), func(t *testing.T) {
-			ns := c.Namespace(t) // while another test has the cluster for itself, this waits
+			ns := c.Namespace(t) // waits while another test uses the cluster exclusively
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			svc, err := c.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{
@@ -105,7 +105,7 @@ func TestExporterRights(t *testing.T) {
 				case <-tick.C:
 				}
 			}
-			// To list and to watch Services saves the reading of each.
+			// Listing and watching Services saves reading each one.
 			spared := without == grant.Grant{} || without == grant.ListServices || without == grant.WatchServices
 			if published := stored(); published != spared {
 				t.Errorf("published: %t", published)

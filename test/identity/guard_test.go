@@ -24,21 +24,20 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// editing is what whoever administers a cluster has.
+// editing are the rights of a cluster's administrators.
 var editing = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
-// A guarded edit is one of a Service, as it is before, and the beginning of the message with which the guard stops it; empty if it
-// does not.
+// A guardedEdit is an edit of a Service, and the beginning of the guard's message; empty if it is allowed.
 type guardedEdit struct {
 	name   string
-	made   func(*corev1.Service) // on top of a Service with a CLB of the controller's own
-	patch  string                // a merge patch; empty: it is deleted
+	made   func(*corev1.Service) // changes a Service with a CLB of the controller's own
+	patch  string                // a merge patch; empty: delete it
 	status bool                  // through the status subresource
-	by     string                // the user; empty: a person
+	by     string                // user; empty: a person
 	says   string
 }
 
-// The messages, by how they begin.
+// Beginnings of the messages.
 const (
 	typeGone      = "The controller deletes the load balancer of the Service"
 	otherBalancer = "The controller lets go of the load balancer"
@@ -66,7 +65,7 @@ func network(more ...string) func(*corev1.Service) {
 	}
 }
 
-// bare is a Service that no sync has succeeded for.
+// bare makes it a Service without a successful sync.
 func bare(svc *corev1.Service) {
 	delete(svc.Labels, ccm.BalancerLabel)
 	svc.Status.LoadBalancer.Ingress = nil
@@ -103,7 +102,7 @@ func guardedEdits() []guardedEdit {
 		{name: "all labels away", patch: `{"metadata":{"labels":null}}`, says: labelGone},
 		{name: "the label away, by the controller", patch: lostLabel, status: true},
 		{name: "the address away, by the controller", patch: `{"status":{"loadBalancer":{"ingress":null}}}`, status: true},
-		// What has nothing to do with the load balancer, or takes nothing away.
+		// Changes that do not concern the load balancer, or remove nothing.
 		{name: "a label", patch: `{"metadata":{"labels":{"app":"other"}}}`},
 		{name: "an annotation", patch: annotated("2", "example.com/other")},
 		{name: "the bandwidth", patch: set("bandwidth", "20")},
@@ -122,7 +121,7 @@ func guardedEdits() []guardedEdit {
 		{name: "zones in another order", made: network(ccm.Prefix+"zone-maps", "h:vsw-1,i:vsw-2"), patch: set("zone-maps", "i:vsw-2, h:vsw-1")},
 		{name: "another vSwitch of a zone", made: network(ccm.Prefix+"zone-maps", "h:vsw-1,i:vsw-2"), patch: set("zone-maps", "h:vsw-9,i:vsw-2")},
 		{name: "all zones away", made: network(ccm.Prefix+"zone-maps", "h:vsw-1,i:vsw-2"), patch: set("zone-maps", nil), says: fixedSays("zone-maps")},
-		// Who is not judged, or has said why.
+		// Exempt users, and edits with a stated reason.
 		{name: "the address type, by lbremedy", patch: set("address-type", "intranet"), by: identity.User("address-type-immutable")},
 		{name: "another type, with a reason", made: annotations(guard.Allow, "moves to the NLB"), patch: away},
 		{name: "another type, with a reason in the same edit",
@@ -157,8 +156,8 @@ func guardedEdits() []guardedEdit {
 	return list
 }
 
-// Each rule stops what it is for and nothing else: refused in one mode, warned of in the other, on a Service with 100 ports. The
-// controller, lbremedy, unrelated edits, and those that somebody gave a reason for, pass.
+// TestGuard checks that each rule rejects, or in the other mode warns of, exactly its edits, on a Service with 100
+// ports. The controller, lbremedy, unrelated edits and edits with a stated reason pass.
 func TestGuard(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -179,7 +178,7 @@ func TestGuard(t *testing.T) {
 		return clients[user]
 	}
 	number := 0
-	// make makes a Service, whatever the guard says of it.
+	// create creates a Service despite the guard.
 	create := func(ns string, change func(*corev1.Service)) *corev1.Service {
 		t.Helper()
 		number++
@@ -242,7 +241,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: %s: got %v, warned %q, want neither", mode, e.name, err, warned)
 		}
 	}
-	// A GitOps tool applies what is there; a person replaces the Service by a file that lacks what the controller has put on it.
+	// A GitOps tool applies the current Service; a person replaces it by a file without the controller's additions.
 	files := func(mode string, svc *corev1.Service) {
 		t.Helper()
 		data, err := json.Marshal(map[string]any{
@@ -297,7 +296,8 @@ func TestGuard(t *testing.T) {
 		}
 	}
 
-	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is deleted.
+	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is
+	// deleted.
 	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, named(elsewhere), []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
 	gone := guardedEdit{name: "a deletion in a protected namespace"}
 	await(t, func() bool { _, err := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
@@ -313,7 +313,7 @@ func named(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
 
-// await waits until it is so: the API server takes a policy up some time after it was written.
+// await waits until so returns true: the API server uses a policy some time after it was written.
 func await(t *testing.T, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

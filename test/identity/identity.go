@@ -1,13 +1,9 @@
-// Package identity gives tests the identities under which the classes run in
-// production: the rights that infra generates, enforced by the API server, with the
-// admission policy in force.
+// Package identity gives tests the production identities of the classes: the rights that infra generates, enforced by
+// the API server, with the admission policy in force. The rules are read only from the generated files. A test can
+// remove a right to see its purpose. Begin with [Of].
 //
-// A class acts as its ServiceAccount. Its requests impersonate it in place of showing
-// a token of it: the API server then decides by the same user name and groups, at no
-// request more. The ServiceAccount itself is not made, since nothing reads it.
-//
-// The rules are read from the generated files and from nowhere else. A test that wants
-// to see what a right is for names it as one to leave out.
+// A class acts as its ServiceAccount by impersonation instead of a token: the API server sees the same user name and
+// groups, without additional requests. The ServiceAccount object is not created, because nothing reads it.
 package identity
 
 import (
@@ -44,30 +40,30 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Files of the generated rights, below the root of the repository.
+// Files of the generated rights, relative to the root of the repository.
 const (
 	rolesFile     = "infra/cluster/rbac.yaml"
 	admissionFile = "infra/cluster/admission.yaml"
 	policyFiles   = "infra/ram/generated/class/*.json"
 )
 
-// Namespace is the one of the ServiceAccounts.
+// Namespace is the namespace of the ServiceAccounts.
 const Namespace = "lbremedy"
 
 // Name returns the name of the ServiceAccount and the ClusterRole of a class.
 func Name(class string) string { return "lbremedy-" + class }
 
-// User returns the name by which the API server knows the ServiceAccount of a class.
+// User returns the user name of a class's ServiceAccount.
 func User(class string) string { return "system:serviceaccount:" + Namespace + ":" + Name(class) }
 
-// Rights are what an identity may do.
+// Rights are the rights of an identity.
 type Rights struct {
 	Rules  []rbacv1.PolicyRule // in the cluster
 	Policy ram.Document        // on Alibaba Cloud
 }
 
-// Of returns the rights of a class, or of another part of lbremedy: "exporter", "doctor",
-// or "up", which is all classes in one program.
+// Of returns the rights of a class or another part of lbremedy: "exporter", "doctor", or "up", which runs all classes
+// in one program.
 func Of(who string) (Rights, error) {
 	files, err := read()
 	if err != nil {
@@ -78,11 +74,11 @@ func Of(who string) (Rights, error) {
 		return Rights{}, fmt.Errorf("%s has no ClusterRole %s: run make gen", rolesFile, Name(who))
 	}
 	r := Rights{Rules: slices.Clip(rules), Policy: files.policies[who]}
-	r.Policy.Statement = slices.Clip(r.Policy.Statement) // what a caller appends is its own
+	r.Policy.Statement = slices.Clip(r.Policy.Statement) // callers can append safely
 	return r, nil
 }
 
-// Without returns the rights less one grant.
+// Without returns the rights without one grant.
 func (r Rights) Without(g grant.Grant) Rights {
 	var out Rights
 	for _, rule := range r.Rules {
@@ -119,13 +115,13 @@ func (r Rights) Grants() []grant.Grant {
 	return grant.Set(out)
 }
 
-// Cluster returns a config that acts as the ServiceAccount with these rights. The
-// admission policy judges what it writes, where Admit has put it in force.
+// Cluster returns a config that acts as the ServiceAccount with these rights. The admission policy applies to its
+// writes if Admit has put it in force.
 func (r Rights) Cluster(ctx context.Context, c *cluster.Cluster, who string) (*rest.Config, error) {
 	return c.Impersonate(ctx, User(who), r.Rules)
 }
 
-// Engine is Cluster for an engine that works with these rights: it reads what people answer, too.
+// Engine is Cluster for an engine, which also reads people's answers.
 func (r Rights) Engine(ctx context.Context, c *cluster.Cluster, who string) (*rest.Config, error) {
 	r.Rules = slices.Clip(r.Rules)
 	for _, g := range approval.Grants {
@@ -134,9 +130,8 @@ func (r Rights) Engine(ctx context.Context, c *cluster.Cluster, who string) (*re
 	return r.Cluster(ctx, c, who)
 }
 
-// Cloud returns what reads and writes as a caller with this name and these rights,
-// narrowed to the account, region and cluster at hand as an operator narrows them. The
-// Reader is the caller's to close.
+// Cloud returns a Reader and a Writer for a caller with these rights, limited to the current account, region and
+// cluster as by an operator. The caller has to close the Reader.
 func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *cloud.Writer, error) {
 	key := c.Client(caller)
 	if len(r.Policy.Statement) > 0 {
@@ -152,7 +147,7 @@ func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *c
 	return reader, writer, nil
 }
 
-// generated is what the generated files say.
+// generated is the content of the generated files.
 type generated struct {
 	rules    map[string][]rbacv1.PolicyRule // by ClusterRole
 	policies map[string]ram.Document        // by class
@@ -175,7 +170,7 @@ var read = sync.OnceValues(func() (generated, error) {
 	if err != nil {
 		return g, err
 	}
-	// A class that calls nothing on Alibaba Cloud has no file.
+	// A class without calls to Alibaba Cloud has no file.
 	names, err := filepath.Glob(filepath.Join(root, policyFiles))
 	if err != nil {
 		return g, fmt.Errorf("find RAM policies: %w", err)
@@ -212,9 +207,8 @@ func documents(name string, f func([]byte) error) error {
 	return nil
 }
 
-// Admit puts the generated admission policy in force on the cluster. On one that has
-// it, that is one request. A test that has another version of the policy needs the
-// cluster for itself.
+// Admit puts the generated admission policy in force. If it already is, that takes one request. A test with a different
+// version of the policy needs the cluster exclusively.
 func Admit(ctx context.Context, c *cluster.Cluster) error {
 	var policy admissionv1.ValidatingAdmissionPolicy
 	var binding admissionv1.ValidatingAdmissionPolicyBinding
@@ -233,8 +227,8 @@ func Admit(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	// The server takes a policy up some time after it was written. To see when, it
-	// refuses its own hash as the name of a class.
+	// The server uses a policy some time after it was written. To detect that, it rejects a class named like its own
+	// hash.
 	mark := hex.EncodeToString(hash[:16])
 	seen := admissionv1.Validation{Expression: "variables.class != '" + mark + "'", Message: mark}
 	policy.Spec.Validations = append([]admissionv1.Validation{seen}, policy.Spec.Validations...)
@@ -288,11 +282,11 @@ func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) 
 	return false, fmt.Errorf("ask for the admission policy: %w", err)
 }
 
-// approvalsFile has what Approvals need, below the root of the repository.
+// approvalsFile is the chart's part for Approvals, relative to the root of the repository.
 const approvalsFile = "infra/cluster/approvals.yaml"
 
-// Approvals puts in force what the chart installs for Approvals until the test ends, and returns
-// what waits until they prove who created them. The cluster must be the test's own.
+// Approvals puts in force what the chart installs for Approvals until the test ends, and returns a function that waits
+// until they prove their creators. The test needs the cluster exclusively.
 func Approvals(t testing.TB, c *cluster.Cluster) (proven func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -313,8 +307,8 @@ func Approvals(t testing.TB, c *cluster.Cluster) (proven func()) {
 	}
 }
 
-// Answerable puts in force what the chart installs for Approvals, and waits until they prove who created them. It stays in
-// force when the test ends: others share the cluster, and the next one need not wait again.
+// Answerable puts in force what the chart installs for Approvals, and waits until they prove their creators. It remains
+// in force after the test, which saves the next one the wait.
 func Answerable(t testing.TB, c *cluster.Cluster) {
 	t.Helper()
 	ctx := t.Context()
@@ -342,7 +336,7 @@ func Answerable(t testing.TB, c *cluster.Cluster) {
 	}
 }
 
-// Person returns the cluster as a person sees it who may do all there, with these groups.
+// Person returns the cluster for a person with all rights and these groups.
 func Person(t testing.TB, c *cluster.Cluster, name string, groups ...string) *kube.Cluster {
 	t.Helper()
 	config := rest.CopyConfig(c.Config)
@@ -354,7 +348,7 @@ func Person(t testing.TB, c *cluster.Cluster, name string, groups ...string) *ku
 	return as
 }
 
-// Admin returns the name of the user who may do all in a cluster.
+// Admin returns the name of a user with all rights.
 func Admin(t testing.TB, c *cluster.Cluster) string {
 	t.Helper()
 	admin, err := kube.New(c.Config)
@@ -368,7 +362,7 @@ func Admin(t testing.TB, c *cluster.Cluster) string {
 	return me.Name
 }
 
-// Proves waits until Approvals prove who created them.
+// Proves waits until Approvals prove their creators.
 func Proves(ctx context.Context, c *cluster.Cluster) error {
 	admin, err := kube.New(c.Config)
 	if err != nil {
@@ -390,8 +384,8 @@ func Proves(ctx context.Context, c *cluster.Cluster) error {
 	}
 }
 
-// Approve puts in force what the chart installs for Approvals, but for what is left out by
-// its kind, and returns what takes it away again. The cluster must be the test's own.
+// Approve puts in force what the chart installs for Approvals, without the given kinds, and returns a function that
+// removes it. The test needs the cluster exclusively.
 func Approve(ctx context.Context, c *cluster.Cluster, without ...string) (remove func(context.Context) error, err error) {
 	var paths []string
 	client := c.Client().CoreV1().RESTClient()

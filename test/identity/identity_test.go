@@ -29,16 +29,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// wide is what an identity would need for all that the policy is to refuse.
+// wide are RBAC rules that allow everything that the admission policy is to reject.
 var wide = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
-// A change is one that a class may make to a Service, or may not.
+// A change is a change of a Service that a class may or may not make.
 type change struct {
 	name   string
 	status bool // of the status subresource
 	patch  string
-	field  remedy.Field // with which a class may make it; empty: none may
-	says   string       // how the refusal ends
+	field  remedy.Field // field that allows a class to make it; empty: none does
+	says   string       // end of the rejection
 }
 
 var changes = []change{
@@ -81,7 +81,7 @@ var changes = []change{
 	{name: "finalizer beside the status", status: true, patch: `{"metadata":{"finalizers":null}}`, says: "change metadata.finalizers"},
 }
 
-// annotated returns the patch of annotations: to a value, or away.
+// annotated returns a patch that sets or removes annotations.
 func annotated(value any, keys ...string) string {
 	change := map[string]any{}
 	for _, k := range keys {
@@ -89,14 +89,13 @@ func annotated(value any, keys ...string) string {
 	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // strings can always be encoded
 	}
 	return string(data)
 }
 
-// With RBAC wide open, the admission policy alone lets each class change what it
-// declares, and refuses it all else, other classes' annotations among it. Nobody else
-// is judged, whatever they change.
+// TestAdmission checks that with wide RBAC the admission policy alone lets each class change what it declares, and
+// rejects everything else, including other classes' annotations. Other users are exempt.
 func TestAdmission(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -165,7 +164,7 @@ func TestAdmission(t *testing.T) {
 			client := as(t, c, identity.User(r.Class))
 			tried := changes
 			if len(r.Fields()) == 0 && r.Class != "exporter" {
-				tried = changes[:4] // one identity that changes nothing tries all
+				tried = changes[:4] // one identity without changes tries all
 			}
 			for _, ch := range tried {
 				err := apply(ctx, client, ns, ch)
@@ -175,7 +174,7 @@ func TestAdmission(t *testing.T) {
 					t.Errorf("%s: %v", ch.name, err)
 				}
 			}
-			// The refusal names each annotation that is not the class's, and no other.
+			// The rejection names exactly the annotations that are not the class's.
 			for field, value := range map[remedy.Field]any{remedy.SetField: "new", remedy.RemoveField: nil} {
 				var mine []string
 				if slices.Contains(r.Fields(), field) {
@@ -211,8 +210,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A Service may have as many annotations as Kubernetes takes: to judge it stays within
-// what an API server spends on one expression.
+// TestAdmissionCost checks a Service with the maximum size of annotations: the policy's evaluation stays within the API
+// server's cost limit.
 func TestAdmissionCost(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -255,8 +254,7 @@ func TestAdmissionCost(t *testing.T) {
 	}
 }
 
-// A grant that is left out is the one that goes, and the rest stays. What the files
-// grant is what the classes declare.
+// TestRights checks that Without removes exactly one grant, and that the files grant what the classes declare.
 func TestRights(t *testing.T) {
 	for _, r := range functions.All {
 		all, err := identity.Of(r.Class)
@@ -297,7 +295,7 @@ var (
 	dryDelete = metav1.DeleteOptions{DryRun: dry}
 )
 
-// apply makes the change without keeping it.
+// apply makes the change as a dry run.
 func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change) error {
 	var sub []string
 	if ch.status {
@@ -307,7 +305,7 @@ func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change)
 	return err
 }
 
-// as returns a client of a user whom RBAC lets do all with Services.
+// as returns a client of a user with all rights on Services.
 func as(t *testing.T, c *cluster.Cluster, user string) *kubernetes.Client {
 	t.Helper()
 	client, err := kubernetes.New(quiet(c.As(t, user, wide)))

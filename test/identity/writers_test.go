@@ -30,10 +30,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// writing is what whoever may create Events in a namespace has.
+// writing are the rights of users who may create Events in a namespace.
 var writing = []rbacv1.PolicyRule{{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "update", "patch"}}}
 
-// warnings are what the API server warns of.
+// warnings are the API server's warnings.
 type warnings struct {
 	mu  sync.Mutex
 	all []string
@@ -45,7 +45,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.all = append(w.all, text)
 }
 
-// take returns what was warned of since the last call.
+// take returns the warnings since the last call.
 func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *warnings) take() string {
 	return all
 }
 
-// bindWriters puts the policy of Events in force, as the chart does it.
+// bindWriters puts the policy of Events in force, like the chart.
 func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.ValidationAction) {
 	t.Helper()
 	root, err := cluster.Root()
@@ -98,15 +98,14 @@ func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.Valida
 	}
 }
 
-// Who is not named writes no Event in the controller's name, in neither API and in no
-// place where a component can stand: refused in one mode, warned in the other. Who is
-// named does, and Events of others are nobody's business.
+// TestEventWriters checks that only the named users can write Events in the controller's name, in either API and in any
+// field for a component: rejected in one mode, warned of in the other. Events in other names are not affected.
 func TestEventWriters(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
 	ns := c.Namespace(t)
 	t.Cleanup(func() {
-		// The next test begins without the policy.
+		// The next test starts without the policy.
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		registration := c.Client().AdmissionregistrationV1()
@@ -215,7 +214,7 @@ func TestEventWriters(t *testing.T) {
 			return err
 		},
 	}
-	real, err := create(c.Client(), source("service-controller")) // before the policy is there
+	real, err := create(c.Client(), source("service-controller")) // before the policy exists
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +223,7 @@ func TestEventWriters(t *testing.T) {
 		_, err := by.CoreV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	// By the other API its component is a deprecated source.
+	// In the other API its component is a deprecated source.
 	marks := 0
 	forged["an Event that is there, by the other API"] = func(by *kubernetes.Client) error {
 		marks++
@@ -232,7 +231,7 @@ func TestEventWriters(t *testing.T) {
 		_, err := by.EventsV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	// What the doctor reads of the policy.
+	// The doctor's view of the policy.
 	guard, err := kube.New(c.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +247,7 @@ func TestEventWriters(t *testing.T) {
 			actions = append(actions, admissionv1.Audit)
 		}
 		bindWriters(t, c, actions...)
-		// The server takes a policy up some time after it was written.
+		// The server uses a policy some time after it was written.
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
@@ -300,7 +299,7 @@ func TestEventWriters(t *testing.T) {
 			if err := do(stranger); err != nil {
 				t.Errorf("%s: %s of a stranger's: %v", mode, name, err)
 			}
-			// What the policy lets pass is no evidence.
+			// Events that the policy lets pass are not evidence.
 			err := guard.Evidence(ctx, kube.Selection{Namespace: ns}, func(e kube.Event) error {
 				if n, err := strconv.Atoi(strings.TrimPrefix(e.Name, "e")); err == nil && n > before {
 					t.Errorf("%s: %s of a stranger's is evidence", mode, name)

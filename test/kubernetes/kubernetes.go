@@ -1,6 +1,6 @@
-// Package kubernetes is the part of the client of Kubernetes that tests and simulators use. The whole one, of
-// k8s.io/client-go/kubernetes with its informers, has each version of each API: to compile that takes two minutes of processor time,
-// once more with the race detector, and to link it into the program of a test a second.
+// Package kubernetes has the part of the Kubernetes client that tests and simulators use. The whole one,
+// k8s.io/client-go/kubernetes with its informers, includes every version of every API: compiling it takes two minutes
+// of processor time (again with the race detector), and linking it into a test's program a second.
 package kubernetes
 
 import (
@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A Client talks to an API server. Its methods are those of client-go's Interface.
+// A Client uses an API server. Its methods are those of client-go's Interface.
 type Client struct {
 	discovery     discovery.DiscoveryInterface
 	admission     typedadmission.AdmissionregistrationV1Interface
@@ -38,7 +38,7 @@ type Client struct {
 	rbac          typedrbac.RbacV1Interface
 }
 
-// New returns a client of one connection.
+// New returns a client with one connection.
 func New(config *rest.Config) (*Client, error) {
 	shared := rest.CopyConfig(config)
 	if shared.UserAgent == "" {
@@ -73,38 +73,38 @@ func New(config *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// Discovery is the client of what the server knows.
+// Discovery returns the discovery client.
 func (c *Client) Discovery() discovery.DiscoveryInterface { return c.discovery }
 
-// AdmissionregistrationV1 is the client of admissionregistration.k8s.io/v1.
+// AdmissionregistrationV1 returns the client of admissionregistration.k8s.io/v1.
 func (c *Client) AdmissionregistrationV1() typedadmission.AdmissionregistrationV1Interface {
 	return c.admission
 }
 
-// AppsV1 is the client of apps/v1.
+// AppsV1 returns the client of apps/v1.
 func (c *Client) AppsV1() typedapps.AppsV1Interface { return c.apps }
 
-// AuthorizationV1 is the client of authorization.k8s.io/v1.
+// AuthorizationV1 returns the client of authorization.k8s.io/v1.
 func (c *Client) AuthorizationV1() typedauthorization.AuthorizationV1Interface {
 	return c.authorization
 }
 
-// CoreV1 is the client of v1.
+// CoreV1 returns the client of v1.
 func (c *Client) CoreV1() typedcore.CoreV1Interface { return c.core }
 
-// DiscoveryV1 is the client of discovery.k8s.io/v1.
+// DiscoveryV1 returns the client of discovery.k8s.io/v1.
 func (c *Client) DiscoveryV1() typeddiscovery.DiscoveryV1Interface { return c.slices }
 
-// EventsV1 is the client of events.k8s.io/v1.
+// EventsV1 returns the client of events.k8s.io/v1.
 func (c *Client) EventsV1() typedevents.EventsV1Interface { return c.events }
 
-// PolicyV1 is the client of policy/v1.
+// PolicyV1 returns the client of policy/v1.
 func (c *Client) PolicyV1() typedpolicy.PolicyV1Interface { return c.policy }
 
-// RbacV1 is the client of rbac.authorization.k8s.io/v1.
+// RbacV1 returns the client of rbac.authorization.k8s.io/v1.
 func (c *Client) RbacV1() typedrbac.RbacV1Interface { return c.rbac }
 
-// Informers follow what a client sees of some kinds of objects: one for each kind that is asked for.
+// Informers are informers of some kinds of objects: one for each requested kind.
 type Informers struct {
 	client            *Client
 	namespace, labels string
@@ -113,8 +113,8 @@ type Informers struct {
 	running           sync.WaitGroup
 }
 
-// Informers returns those of a namespace, all if it is empty, and of objects with these labels, any if that is empty.
-// It is not for several goroutines.
+// Informers returns informers for a namespace (empty: all) and a label selector (empty: any). They are not safe for
+// concurrent use.
 func (c *Client) Informers(namespace, labels string) *Informers {
 	return &Informers{client: c, namespace: namespace, labels: labels, of: map[string]cache.SharedIndexInformer{}, started: map[string]bool{}}
 }
@@ -134,7 +134,7 @@ func (i *Informers) Pods() cache.SharedIndexInformer {
 	return i.informer(i.client.core.RESTClient(), "pods", &corev1.Pod{})
 }
 
-// Nodes returns the informer of nodes, which have no namespace.
+// Nodes returns the informer of nodes, in all namespaces.
 func (i *Informers) Nodes() cache.SharedIndexInformer {
 	return i.informer(i.client.core.RESTClient(), "nodes", &corev1.Node{})
 }
@@ -154,7 +154,7 @@ func (i *Informers) informer(client rest.Interface, resource string, example run
 	return made
 }
 
-// Start runs all that have been asked for, until ctx ends.
+// Start runs the requested informers until ctx ends.
 func (i *Informers) Start(ctx context.Context) {
 	for resource, informer := range i.of {
 		if !i.started[resource] {
@@ -164,5 +164,5 @@ func (i *Informers) Start(ctx context.Context) {
 	}
 }
 
-// Wait returns when all have ended.
+// Wait waits until all informers have ended.
 func (i *Informers) Wait() { i.running.Wait() }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Verdicts say, by kind and difference, why it does not matter to this project. A * in a difference stands for any text.
+// Verdicts say, by kind and difference, why a difference does not matter. A * in a difference matches any text.
 type Verdicts map[string]map[string]string
 
 func readVerdicts(name string) (Verdicts, error) {
@@ -36,7 +36,7 @@ func readVerdicts(name string) (Verdicts, error) {
 	return v, nil
 }
 
-// of returns the verdict on a difference, and the words by which it is in the file.
+// of returns the verdict on a difference, and its key in the file.
 func (v Verdicts) of(kind, what string) (as, why string) {
 	if why := v[kind][what]; why != "" {
 		return what, why
@@ -53,25 +53,25 @@ func (v Verdicts) of(kind, what string) (as, why string) {
 	return "", ""
 }
 
-// A Difference is what the source has and the tables do not (+), or the other way round (-).
+// A Difference is a fact of the source that the tables lack (+), or the reverse (-).
 type Difference struct {
 	What    string   `json:"what"`
 	Where   []string `json:"where"`             // in the source, or in the tables
-	Verdict string   `json:"verdict,omitempty"` // empty: it is open
+	Verdict string   `json:"verdict,omitempty"` // empty: open
 	as      string
 }
 
-// A Result is what came out for a kind of facts.
+// A Result is the comparison of one kind of facts.
 type Result struct {
 	Kind        string       `json:"kind"`
-	Source      int          `json:"source"` // how many the source has
-	Tables      int          `json:"tables"` // how many the tables have
+	Source      int          `json:"source"` // number in the source
+	Tables      int          `json:"tables"` // number in the tables
 	Verdicts    int          `json:"verdicts"`
 	Open        int          `json:"open"`
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// compare puts the facts of a source beside the tables.
+// compare compares a source's facts with the tables.
 func compare(source Facts, ours Tables, verdicts Verdicts) ([]Result, error) {
 	var all []Result
 	for _, kind := range kinds {
@@ -114,13 +114,14 @@ func compare(source Facts, ours Tables, verdicts Verdicts) ([]Result, error) {
 }
 
 var (
-	// outermost is what the controller puts before the error of a sync.
+	// outermost matches the controller's prefix of a sync's error.
 	outermost = regexp.MustCompile(`^(?:DryRun: )?Error (?:syncing|deleting) load balancer(?: \[[^\]]*\])?: `)
-	// foreign is where the text of something else begins in a message: a cloud's answer, or a connection that failed.
+	// foreign finds the beginning of text from elsewhere in a message: a cloud's answer, or a failed connection.
 	foreign = regexp.MustCompile(`Message: |(?:Get|Post) "|SDK\.|lookup |dial tcp|context deadline exceeded$`)
 )
 
-// compareTexts notes the formats that neither the corpus nor a class knows, and the messages of the corpus that no format makes.
+// compareTexts reports formats that neither the corpus nor a class knows, and messages of the corpus that no format
+// produces.
 func compareTexts(found, wraps map[string][]string, ours Tables, note func(sign, name string, where []string)) error {
 	made := make([]bool, len(ours.messages))
 	for i, formats := range []map[string][]string{wraps, found} {

@@ -12,21 +12,21 @@ import (
 	"strings"
 )
 
-// The kinds of facts, in the order in which they are shown, with an example of a name.
+// The kinds of facts in display order, with an example.
 const (
 	controllers = "controller" // clb
 	annotations = "annotation" // clb scheduler
 	immutables  = "immutable"  // clb ip-version
 	defaults    = "default"    // spec=slb.s1.small
 	events      = "event"      // Service Warning SyncLoadBalancerFailed
-	texts       = "text"       // the format of an error of a sync, or of an Event on a Service
+	texts       = "text"       // format of a sync's error, or of an Event on a Service
 	actions     = "action"     // nlb nlb:CreateLoadBalancer
-	wrappers    = "wrapper"    // the format of an error around another one of the module, which decides; it is compared with nothing
+	wrappers    = "wrapper"    // format of an error that wraps, and is decided by, another one of the module; not compared
 )
 
 var kinds = []string{controllers, annotations, immutables, defaults, events, texts, actions}
 
-// Facts are the names of each kind, and where in the source each of them is.
+// Facts are the names of each kind, with their places in the source.
 type Facts map[string]map[string][]string
 
 func (f Facts) add(kind, name string, where ...string) {
@@ -38,7 +38,7 @@ func (f Facts) add(kind, name string, where ...string) {
 	f[kind][name] = slices.Compact(list)
 }
 
-// reconcilers are those that are compared with the tables, by the folder of their package.
+// reconcilers are the reconcilers compared with the tables, by package folder.
 var reconcilers = map[string]string{
 	"pkg/controller/service/clbv1": "clb",
 	"pkg/controller/service/nlbv2": "nlb",
@@ -50,10 +50,10 @@ var reconcilers = map[string]string{
 type reader struct {
 	*graph
 	facts  Facts
-	values map[types.Object][]ast.Expr // what variables, fields and parameters get
+	values map[types.Object][]ast.Expr // assigned values of variables, fields and parameters
 }
 
-// read returns what a source tree says. What no reconciler reaches is not in it.
+// read returns the facts of a source tree that a reconciler reaches.
 func read(t *tree) Facts {
 	r := &reader{graph: graphOf(t), facts: Facts{}, values: map[types.Object][]ast.Expr{}}
 	for _, u := range r.units {
@@ -116,11 +116,11 @@ const (
 	annotationPrefix = "service.beta.kubernetes.io/"
 	shortPrefix      = "loadbalancer-"
 	wholePrefix      = annotationPrefix + "alibaba-cloud-" + shortPrefix
-	asksDefault      = "GetDefaultValue" // it asks what an annotation is without a Service's
+	asksDefault      = "GetDefaultValue" // returns an annotation's default, without a Service
 )
 
-// annotation returns the annotation that an expression names, as the tables call it; empty if it names none. A whole key has to be an
-// index of annotations, since labels have the same prefix.
+// annotation returns the annotation in an expression by the tables' name, or "". A whole key has to be an index of
+// annotations, because labels have the same prefix.
 func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	text, _ := r.constant(e)
 	if short, ok := strings.CutPrefix(text, shortPrefix); ok {
@@ -136,7 +136,7 @@ func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	return strings.TrimPrefix(text, wholePrefix)
 }
 
-// asked returns the annotations that are asked for in an expression.
+// asked returns the annotations that an expression reads.
 func (r *reader) asked(e ast.Expr) (list []string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).Name() == asksDefault {
@@ -152,7 +152,7 @@ func (r *reader) asked(e ast.Expr) (list []string) {
 	return list
 }
 
-// assigned notes what a unit gives to variables, fields and the parameters of functions.
+// assigned records values that a unit assigns to variables, fields and parameters.
 func (r *reader) assigned(n ast.Node) {
 	note := func(target, value ast.Expr) {
 		if o := r.object(target); o != nil {
@@ -163,7 +163,7 @@ func (r *reader) assigned(n ast.Node) {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for i, target := range n.Lhs {
-				note(target, n.Rhs[min(i, len(n.Rhs)-1)]) // of several results of a call, each has the call
+				note(target, n.Rhs[min(i, len(n.Rhs)-1)]) // each of a call's results has the call
 			}
 		case *ast.KeyValueExpr:
 			note(n.Key, n.Value)
@@ -181,7 +181,7 @@ func (r *reader) assigned(n ast.Node) {
 	})
 }
 
-// object returns the variable or field that an expression is; nil if it is none.
+// object returns the variable or field of an expression, or nil.
 func (r *reader) object(e ast.Expr) types.Object {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -195,7 +195,7 @@ func (r *reader) object(e ast.Expr) types.Object {
 	return nil
 }
 
-// defaults reads a variable of a package that maps annotations to values.
+// defaults reads a package variable that maps annotations to values.
 func (r *reader) defaults(n ast.Node) {
 	v, ok := n.(*ast.ValueSpec)
 	if !ok {
@@ -220,13 +220,13 @@ func (r *reader) defaults(n ast.Node) {
 	}
 }
 
-// callee returns the function that is called; nil if that is a value or a type.
+// callee returns the called function, or nil for a value or a type.
 func (r *reader) callee(call *ast.CallExpr) *types.Func {
 	f, _ := r.object(call.Fun).(*types.Func)
 	return f
 }
 
-// constant returns the text that an expression always has.
+// constant returns the constant string value of an expression.
 func (r *reader) constant(e ast.Expr) (string, bool) {
 	v := r.info.Types[e].Value
 	if v == nil || v.Kind() != constant.String {
@@ -235,7 +235,7 @@ func (r *reader) constant(e ast.Expr) (string, bool) {
 	return constant.StringVal(v), true
 }
 
-// at returns the file below the tree's folder, and the line.
+// at returns file and line relative to the tree.
 func (r *reader) at(pos token.Pos) string {
 	p := r.fset.Position(pos)
 	return filepath.ToSlash(strings.TrimPrefix(p.Filename, r.dir+string(filepath.Separator))) + ":" + strconv.Itoa(p.Line)

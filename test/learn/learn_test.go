@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// checkout writes the made-up controller, with a text replaced, to a folder that has the name of a release.
+// checkout writes the made-up controller, with a replaced text, to a folder named like a release.
 func checkout(t *testing.T, old, instead string) string {
 	t.Helper()
 	files, err := txtar.ParseFile(filepath.Join("testdata", "mini.txtar"))
@@ -40,7 +40,7 @@ func checkout(t *testing.T, old, instead string) string {
 	return dir
 }
 
-// mini are tables that say the same as the made-up controller.
+// mini returns tables that match the made-up controller.
 func mini(ccm.Version) (Tables, error) {
 	ours := Tables{
 		Facts: Facts{}, messages: []string{
@@ -74,7 +74,7 @@ func verdictFile(t *testing.T, text string) string {
 	return name
 }
 
-// Without a difference there is the table alone, and 0.
+// TestSame checks the table and the exit code 0 without differences.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -96,7 +96,7 @@ v2.14.0  action      5       4       0         0
 	}
 }
 
-// Each kind of difference is found in either direction, and open until it has a verdict.
+// TestDifferences checks that each kind of difference is found in both directions, and is open without a verdict.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// What is open is printed with its place, and so is a verdict that nothing needs.
+// TestOpen checks that open differences are printed with their place, and unused verdicts, too.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	verdicts := verdictFile(t, "{text: {+gone: It is gone.}, annotation: {-clb delete-protection: We read it.}}")
@@ -203,7 +203,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What cannot be compared ends with 2.
+// TestErrors checks that an impossible comparison exits with 2.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	good := verdictFile(t, "{}")
@@ -232,7 +232,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The tables are those of this project, release by release, and the verdicts can be read.
+// TestTables checks this project's tables of each release, and that the verdicts can be read.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	if _, err := readVerdicts("verdicts.yaml"); err != nil {

@@ -16,20 +16,20 @@ import (
 	"strings"
 )
 
-// A tree is the source of a Go module with the types of its packages. Of what it imports the
-// declarations are known and no bodies.
+// A tree is the source of a Go module with the types of its packages. Only declarations of imported packages are
+// loaded, without bodies.
 type tree struct {
 	dir, module string
 	goroot      string
 	fset        *token.FileSet
 	build       build.Context
 	info        *types.Info               // of the module's packages
-	own         map[string][]*ast.File    // the files of the module's packages, by path
+	own         map[string][]*ast.File    // files of the module's packages, by path
 	imported    map[string]*types.Package // all packages, by path
 }
 
-// load reads the module in the folder, without its tests. What the code imports is in the module's vendor folder or in
-// the standard library; an import from elsewhere is an empty package.
+// load reads the module in the folder, without tests. Imports are in its vendor folder or the standard library; others
+// become empty packages.
 func load(dir string) (*tree, error) {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -39,7 +39,7 @@ func load(dir string) (*tree, error) {
 	if name == nil {
 		return nil, fmt.Errorf("%s names no module", filepath.Join(dir, "go.mod"))
 	}
-	// The program may be built with -trimpath, and does not know the folder itself then.
+	// With -trimpath, the program does not know the folder itself.
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, fmt.Errorf("ask for the folder of the standard library: %w", err)
@@ -66,12 +66,12 @@ func load(dir string) (*tree, error) {
 	})
 }
 
-// inside reports whether a package is one of the module.
+// inside reports whether a package belongs to the module.
 func (t *tree) inside(p *types.Package) bool {
 	return p != nil && (p.Path() == t.module || strings.HasPrefix(p.Path(), t.module+"/"))
 }
 
-// folder returns where the source of a package is.
+// folder returns the folder of a package's source.
 func (t *tree) folder(path string) string {
 	if below, ok := strings.CutPrefix(path+"/", t.module+"/"); ok {
 		return filepath.Join(t.dir, below)
@@ -84,7 +84,7 @@ func (t *tree) folder(path string) string {
 	return ""
 }
 
-// Import returns a package with its types, as types.Importer wants it. It is tolerant: what does not compile has no type.
+// Import implements types.Importer. It is tolerant: code that does not compile has no type.
 func (t *tree) Import(path string) (*types.Package, error) {
 	if p := t.imported[path]; p != nil {
 		return p, nil
@@ -96,7 +96,7 @@ func (t *tree) Import(path string) (*types.Package, error) {
 	if dir == "" {
 		return empty, nil
 	}
-	found, _ := t.build.ImportDir(dir, 0) // its error is about one file, or about a folder without any
+	found, _ := t.build.ImportDir(dir, 0) // errors are about one file, or an empty folder
 	var files []*ast.File
 	for _, name := range found.GoFiles {
 		f, err := parser.ParseFile(t.fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
@@ -114,6 +114,6 @@ func (t *tree) Import(path string) (*types.Package, error) {
 		config.IgnoreFuncBodies, info = false, t.info
 		t.own[path] = files
 	}
-	t.imported[path], _ = config.Check(path, t.fset, files, info) // Error takes no notice of what does not compile
+	t.imported[path], _ = config.Check(path, t.fset, files, info) // Error ignores code that does not compile
 	return t.imported[path], nil
 }

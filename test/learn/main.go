@@ -1,11 +1,11 @@
-// Learn reads the source tree of the cloud controller manager of Alibaba Cloud
-// (github.com/kubernetes/cloud-provider-alibaba-cloud) and puts what it says beside what this project knows of that release: the
-// annotations that are read for each kind of load balancer, the attributes that cannot be changed, defaults, Events with the objects
-// that they are written on, texts of errors, and the API actions that each reconciler reaches. A difference has a verdict in
-// verdicts.yaml, or learn exits with 1. No line of the controller is in this tree.
+// Learn compares the source of Alibaba Cloud's cloud controller manager
+// (github.com/kubernetes/cloud-provider-alibaba-cloud) with this project's knowledge of that release: the annotations
+// for each kind of load balancer, immutable attributes, defaults, Events with their objects, texts of errors, and the
+// API actions of each reconciler. Each difference needs a verdict in verdicts.yaml, or learn exits with 1. No line of
+// the controller is in this tree.
 //
-// It type-checks the source with what its vendor folder holds, and follows calls from the function Add of each reconciler, through
-// interfaces to all types of the module that have their methods. It does not judge whether a branch is ever taken.
+// It type-checks the source with its vendor folder, and follows calls from each reconciler's function Add, through
+// interfaces to all types of the module with these methods. It does not judge whether a branch can be taken.
 package main
 
 import (
@@ -31,14 +31,15 @@ func main() {
 	os.Exit(code)
 }
 
-// A Release is what came out for a source tree.
+// A Release is the result for a source tree.
 type Release struct {
 	Release string   `json:"release"`
 	Results []Result `json:"results"`
 	Facts   Facts    `json:"facts"`
 }
 
-// run compares source trees with the tables. It returns 0 if all differences have verdicts, 1 if some are open, and 2 with an error.
+// run compares source trees with the tables. It returns 0 if all differences have verdicts, 1 if some are open, and 2
+// with an error.
 func run(args []string, out io.Writer, tables func(ccm.Version) (Tables, error)) (int, error) {
 	flags := flag.NewFlagSet("learn", flag.ContinueOnError)
 	verdictFile := flags.String("verdicts", "test/learn/verdicts.yaml", "file with the verdicts")
@@ -105,7 +106,7 @@ func learn(dir, release string, verdicts Verdicts, tables func(ccm.Version) (Tab
 	return out, err
 }
 
-// show prints what is open, the verdicts that were not needed, and the table.
+// show prints open differences, unused verdicts, and the table.
 func show(out io.Writer, all []Release, verdicts Verdicts) error {
 	unused := map[string]bool{}
 	for kind, list := range verdicts {

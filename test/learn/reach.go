@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// standIns are packages whose types answer in place of the cloud: calls through an interface do not count as calls of theirs.
+// standIns are packages with replacements of the cloud: calls through an interface do not count as calls of these.
 var standIns = []string{"pkg/provider/dryrun", "pkg/provider/vmock"}
 
-// A unit is a function or a package's variable with what it uses: what of the module runs if it does, and functions from outside.
+// A unit is a function or package variable with its uses: units of the module, and functions from outside.
 type unit struct {
 	node ast.Node
 	uses []types.Object
 }
 
-// A graph knows the units of a tree.
+// A graph has the units of a tree.
 type graph struct {
 	*tree
 	units    map[types.Object]*unit
-	concrete []*types.Named                 // types that may stand behind an interface
-	meant    map[*types.Func][]types.Object // functions behind a method of an interface
+	concrete []*types.Named                 // possible types of interface values
+	meant    map[*types.Func][]types.Object // functions for an interface method
 }
 
-// graphOf finds the units of a tree and what each of them uses.
+// graphOf finds a tree's units and their uses.
 func graphOf(t *tree) *graph {
 	g := &graph{tree: t, units: map[types.Object]*unit{}, meant: map[*types.Func][]types.Object{}}
 	for path, files := range t.own {
@@ -52,7 +52,7 @@ func graphOf(t *tree) *graph {
 	return g
 }
 
-// declare notes a function or variables.
+// declare adds a function or variables.
 func (g *graph) declare(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -72,13 +72,13 @@ func (g *graph) declare(d ast.Decl) {
 	}
 }
 
-// A walker collects what a unit uses.
+// A walker collects the uses of a unit.
 type walker struct {
 	*graph
 	*unit
 }
 
-// walk goes through a node within a function with these results.
+// walk visits a node in a function with these results.
 func (w *walker) walk(n ast.Node, results *types.Tuple) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -117,7 +117,7 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 	})
 }
 
-// passes notes what the arguments of a call become.
+// passes records the parameter types of a call's arguments.
 func (w *walker) passes(call *ast.CallExpr) {
 	s, ok := w.info.TypeOf(call.Fun).(*types.Signature)
 	for i, arg := range call.Args {
@@ -134,7 +134,7 @@ func (w *walker) passes(call *ast.CallExpr) {
 	}
 }
 
-// use notes an object; of a method of an interface, the functions that it can be.
+// use records an object; for an interface method, its possible functions.
 func (w *walker) use(o types.Object) {
 	if f, ok := o.(*types.Func); ok {
 		if found := w.behind(f.Origin()); found != nil {
@@ -148,7 +148,7 @@ func (w *walker) use(o types.Object) {
 	}
 }
 
-// behind returns the functions that a method of an interface of the module can be; nil for any other function.
+// behind returns the possible functions of an interface method of the module, or nil for other functions.
 func (g *graph) behind(f *types.Func) []types.Object {
 	if found, ok := g.meant[f]; ok {
 		return found
@@ -168,13 +168,13 @@ func (g *graph) behind(f *types.Func) []types.Object {
 	return found
 }
 
-// method returns the function that a type has for the method of an interface.
+// method returns a type's function for an interface method.
 func method(n *types.Named, f *types.Func) types.Object {
 	o, _, _ := types.LookupFieldOrMethod(types.NewPointer(n), true, f.Pkg(), f.Name())
 	return o
 }
 
-// named returns the type that has a name, of a type or a pointer; nil if none has.
+// named returns the named type of a type or pointer, or nil.
 func named(t types.Type) *types.Named {
 	if t == nil {
 		return nil
@@ -186,8 +186,8 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// becomes notes that a value becomes one of a type: if that is an interface from outside of the module, such as a Reconciler,
-// outside code calls its methods.
+// becomes records that a value is converted to a type: if that is an interface from outside the module, such as a
+// Reconciler, outside code calls its methods.
 func (w *walker) becomes(target types.Type, value ast.Expr) {
 	if target == nil {
 		return
@@ -212,8 +212,8 @@ var (
 	newerSDK = regexp.MustCompile(`/alibabacloud-go/([a-z]+)[a-z-]*-[0-9]{8}/`)
 )
 
-// actionOf returns the action that RAM knows a method of one of the cloud's clients by, such as slb:CreateLoadBalancer: its
-// first parameter is the request of that name. Empty for all others.
+// actionOf returns the RAM action of a method of a cloud client, such as slb:CreateLoadBalancer, from the name of its
+// request parameter; empty for other methods.
 func actionOf(f *types.Func) string {
 	s := f.Signature()
 	if s.Recv() == nil || s.Params().Len() == 0 || f.Pkg() == nil {
@@ -234,7 +234,7 @@ func actionOf(f *types.Func) string {
 	return product[1] + ":" + name
 }
 
-// from returns the units that run once a function does.
+// from returns the units that a function reaches.
 func (g *graph) from(start types.Object) map[types.Object]*unit {
 	seen := map[types.Object]*unit{}
 	todo := []types.Object{start}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// unknown is what an Event has that does not follow from the source.
+// unknown replaces values of an Event that the source does not determine.
 const unknown = "?"
 
 // recorded reads a call of an Event recorder.
@@ -38,7 +38,7 @@ func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side, compared bool
 	}
 }
 
-// written reads an Event that is written without a recorder. It goes by its own name if that is constant.
+// written reads an Event that is written without a recorder. It uses its name if that is constant.
 func (r *reader) written(list *ast.CompositeLit) {
 	about := part(list, "InvolvedObject")
 	if about == nil || !strings.HasSuffix(types.TypeString(r.info.TypeOf(list), nil), "k8s.io/api/core/v1.Event") {
@@ -52,7 +52,7 @@ func (r *reader) written(list *ast.CompositeLit) {
 	r.facts.add(events, kind+" "+strings.Join(r.words(part(list, "Type"), nil), ",")+" "+reason, r.at(list.Pos()))
 }
 
-// part returns the value of a field in a literal; nil if it is not there.
+// part returns the value of a literal's field, or nil.
 func part(e ast.Expr, field string) ast.Expr {
 	list, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -66,7 +66,7 @@ func part(e ast.Expr, field string) ast.Expr {
 	return nil
 }
 
-// words returns the texts that an expression can have.
+// words returns the possible texts of an expression.
 func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 	if text, ok := r.constant(e); ok {
 		return []string{text}
@@ -74,7 +74,7 @@ func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 	return r.each(e, seen, r.words)
 }
 
-// objects returns the kinds of what an expression stands for: its type, or the kind that a reference says.
+// objects returns the possible kinds of an object: its type, or the kind in a reference.
 func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
 	if n := named(r.info.TypeOf(e)); n != nil && !types.IsInterface(n) && n.Obj().Name() != "ObjectReference" {
 		return []string{n.Obj().Name()}
@@ -88,7 +88,7 @@ func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
 	return r.each(e, seen, r.objects)
 }
 
-// each collects what the values of a variable, field or parameter are.
+// each collects the values of a variable, field or parameter.
 func (r *reader) each(e ast.Expr, seen []types.Object, of func(ast.Expr, []types.Object) []string) (all []string) {
 	o := r.object(e)
 	if o != nil && slices.Contains(seen, o) {
@@ -106,10 +106,10 @@ func (r *reader) each(e ast.Expr, seen []types.Object, of func(ast.Expr, []types
 	return all
 }
 
-// once is how errors say that an attribute is for life.
+// once matches errors about immutable attributes.
 var once = regexp.MustCompile(`can not change|cannot be changed`)
 
-// text reads an error that is made from a format, and the attribute that it says is for life: the one in the condition around it.
+// text reads an error with a format, and the attribute that it calls immutable: the one in the enclosing condition.
 func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, stack []ast.Node) {
 	switch f.FullName() {
 	case "fmt.Errorf", "errors.New", "github.com/pkg/errors.New", "github.com/pkg/errors.Errorf":
@@ -143,8 +143,8 @@ func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, stack []as
 	}
 }
 
-// wraps reports whether what a format has as an argument is an error that code of the module has made: then that decides what went
-// wrong, and has a text of its own. It is the one that was assigned last before.
+// wraps reports whether an argument of a format is an error made by the module's code, which has a text of its own and
+// determines the failure. The last assignment before counts.
 func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
 	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "(error).Error" {
 		e = call.Fun.(*ast.SelectorExpr).X
@@ -165,7 +165,7 @@ func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
 	return !ok || r.callee(call) == nil || r.inside(r.callee(call).Pkg())
 }
 
-// format notes a text of the kind and returns it.
+// format records a text of the kind and returns it.
 func (r *reader) format(kind string, e ast.Expr, at *ast.CallExpr) string {
 	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "fmt.Sprintf" {
 		e = call.Args[0]

@@ -16,16 +16,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
-// Tables are what this project knows of a release.
+// Tables are this project's knowledge of a release.
 type Tables struct {
-	Facts                                     // but for texts, and with the place in our tables
-	messages []string                         // as the corpus has them of this release
+	Facts                                     // except texts; with places in our tables
+	messages []string                         // of this release in the corpus
 	samples  []string                         // other messages of the corpus
 	watched  func(object, reason string) bool // whether such Events are read
-	class    func(text string) bool           // whether a class or a sentence on the Event takes the text
+	class    func(text string) bool           // whether a class or a sentence on the Event handles the text
 }
 
-// known returns the tables of this project for a release.
+// known returns this project's tables for a release.
 func known(v ccm.Version) (Tables, error) {
 	t := Tables{Facts: Facts{}}
 	t.watched = func(object, reason string) bool {
@@ -63,7 +63,7 @@ func known(v ccm.Version) (Tables, error) {
 		case v.Before(since), ends && !v.Before(until):
 			continue
 		}
-		if row.Reason != event.Precheck { // its message is JSON and no format
+		if row.Reason != event.Precheck { // its message is JSON, not a format
 			t.messages = append(t.messages, row.Message)
 		}
 		object := "Service"
@@ -80,7 +80,7 @@ func known(v ccm.Version) (Tables, error) {
 	return t, nil
 }
 
-// objectOf returns the kind of the object that a warning is written on. For the routes of a cluster that is an Event which does not exist.
+// objectOf returns the kind of a warning's object. For a cluster's routes that is an Event that does not exist.
 func objectOf(w event.Warning) string {
 	switch {
 	case w.Reason == event.Precheck:
@@ -93,7 +93,7 @@ func objectOf(w event.Warning) string {
 	return "Service"
 }
 
-// immutables asks for another value of every annotation than the load balancer has. Two attributes have classes of their own.
+// immutables requests a different value of every annotation. Two attributes have classes of their own.
 func (t Tables) immutables() error {
 	svc := &corev1.Service{}
 	svc.Annotations = map[string]string{}
@@ -119,7 +119,8 @@ func (t Tables) immutables() error {
 	return nil
 }
 
-// needs lists the actions that a release calls where all is in use. The tables do not tell those of CLBs from those of nodes.
+// needs lists the actions that a release calls when all features are used. The tables do not separate those of CLBs and
+// nodes.
 func (t Tables) needs(v ccm.Version) {
 	var classic, network []corev1.Service
 	for _, key := range ccm.KnownKeys() {
@@ -156,7 +157,7 @@ func (t Tables) needs(v ccm.Version) {
 	}
 }
 
-// grouped returns the actions of the source in the groups of needs.
+// grouped returns the source's actions in the groups of needs.
 func grouped(found map[string][]string) map[string][]string {
 	out := Facts{}
 	base := map[string]bool{}
@@ -174,10 +175,10 @@ func grouped(found map[string][]string) map[string][]string {
 	return out[actions]
 }
 
-// verb is where a format takes an argument.
+// verb finds the arguments of a format.
 var verb = regexp.MustCompile(`%[-+# 0]*[0-9]*(\.[0-9]+)?[a-zA-Z]`)
 
-// pattern returns what messages look like that are made from a format.
+// pattern returns a regular expression for messages of a format.
 func pattern(format string) (*regexp.Regexp, error) {
 	parts := verb.Split(strings.TrimSpace(format), -1)
 	for i, p := range parts {

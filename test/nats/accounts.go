@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An Installation is a NATS server with the accounts of an installation, and a key of each user.
+// An Installation is a NATS server with an installation's accounts, and each user's key.
 type Installation struct {
 	t   testing.TB
 	dir string
@@ -29,7 +29,7 @@ func Install(t testing.TB, clusters ...string) *Installation {
 	return InstallWith(t, string(accounts.Accounts(clusters...)), clusters...)
 }
 
-// InstallWith starts a server as Install does, with other accounts of the same users.
+// InstallWith is Install with other accounts of the same users.
 func InstallWith(t testing.TB, conf string, clusters ...string) *Installation {
 	t.Helper()
 	i := &Installation{t: t, dir: t.TempDir()}
@@ -62,7 +62,7 @@ func InstallWith(t testing.TB, conf string, clusters ...string) *Installation {
 	return i
 }
 
-// Seed returns the file that holds the key of a user.
+// Seed returns the path of a user's key.
 func (i *Installation) Seed(user string) string { return filepath.Join(i.dir, user+".seed") }
 
 // As connects as a user until the test ends.
@@ -71,12 +71,12 @@ func (i *Installation) As(user string) *stream.Stream {
 	return Connect(i.t, stream.Config{URL: i.URL, NKey: i.Seed(user)})
 }
 
-// Plain connects as a user, without package stream.
+// Plain connects as a user without package stream.
 func (i *Installation) Plain(user string) *natsgo.Conn {
 	i.t.Helper()
 	key, err := natsgo.NkeyOptionFromSeed(i.Seed(user))
 	i.must(err)
-	conn, err := natsgo.Connect(i.URL, key, natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {})) // of what is refused
+	conn, err := natsgo.Connect(i.URL, key, natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {})) // about rejected operations
 	i.must(err)
 	i.t.Cleanup(conn.Close)
 	return conn

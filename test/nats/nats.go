@@ -1,4 +1,4 @@
-// Package nats gives a test a NATS server of its own, and connections to it.
+// Package nats provides tests with a NATS server and connections.
 package nats
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// Start starts a server that runs until the test ends. Without a directory it gets one
-// of its own, and without a port a free one.
+// Start starts a server until the test ends, by default in a directory of its own and on a free port.
 func Start(t testing.TB, o embedded.Options) *embedded.Server {
 	t.Helper()
 	if o.Dir == "" {
@@ -45,8 +44,8 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 	return s
 }
 
-// JetStream returns a connection to a server's JetStream until the test ends, for what
-// package stream has no need of.
+// JetStream returns a connection to a server's JetStream until the test ends, for calls that package stream does not
+// need.
 func JetStream(t testing.TB, url string, options ...natsgo.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := natsgo.Connect(url, append(options, natsgo.MaxReconnects(-1))...)
@@ -61,7 +60,7 @@ func JetStream(t testing.TB, url string, options ...natsgo.Option) jetstream.Jet
 	return js
 }
 
-// Backup takes a copy of a stream from a server, as the command nats does for "nats stream backup".
+// Backup copies a stream from a server, like "nats stream backup".
 func Backup(ctx context.Context, url, stream string, options ...natsgo.Option) error {
 	conn, err := natsgo.Connect(url, options...)
 	if err != nil {
@@ -82,7 +81,7 @@ func Backup(ctx context.Context, url, stream string, options ...natsgo.Option) e
 			return err
 		}
 		if m.Reply == "" {
-			continue // the server waits for no acknowledgement of this part
+			continue // the server needs no acknowledgement of this part
 		}
 		if err := m.Respond(nil); err != nil {
 			return err
@@ -90,7 +89,7 @@ func Backup(ctx context.Context, url, stream string, options ...natsgo.Option) e
 	}
 }
 
-// Delete removes a stream of a server with all that it holds.
+// Delete deletes a stream with its messages.
 func Delete(ctx context.Context, url, stream string, options ...natsgo.Option) error {
 	conn, err := natsgo.Connect(url, options...)
 	if err != nil {
@@ -100,7 +99,7 @@ func Delete(ctx context.Context, url, stream string, options ...natsgo.Option) e
 	return ask(ctx, conn, "STREAM.DELETE."+stream, nil)
 }
 
-// ask asks JetStream. What the server says of an error is one.
+// ask makes a JetStream request, and returns the server's error.
 func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -119,8 +118,8 @@ func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
 	return said.Error
 }
 
-// Patience sets how long a server waits for a sign of life of who has a message of the
-// class in a cluster in hand, which is 30 s otherwise. The URL holds the token if there is one.
+// Patience sets how long a server waits for the handler's sign of life about a message of a class and cluster, by
+// default 30 s. The URL includes the token, if any.
 func Patience(t testing.TB, url, cluster, class string, d time.Duration) {
 	t.Helper()
 	set := func() error {
@@ -147,7 +146,7 @@ func Patience(t testing.TB, url, cluster, class string, d time.Duration) {
 	}
 }
 
-// Empty takes all messages and keys out of a server's streams, as a user who may.
+// Empty removes all messages and keys from a server's streams, as a user with that right.
 func Empty(t testing.TB, url, user, password string) {
 	t.Helper()
 	empty := func() error {
@@ -180,8 +179,8 @@ func Empty(t testing.TB, url, user, password string) {
 	}
 }
 
-// Refused does by name what the server must refuse. It does not answer who is refused,
-// so that each takes its two seconds: hence all at once.
+// Refused makes calls, by name, that the server must reject. It sends no answer to rejected users, so each takes two
+// seconds and all run at once.
 func Refused(t *testing.T, all map[string]func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -197,12 +196,12 @@ func Refused(t *testing.T, all map[string]func(context.Context) error) {
 	wait.Wait()
 }
 
-// As returns the address of a server for a user with a password.
+// As returns a server's URL for a user with a password.
 func As(url, user, password string) string {
 	return strings.Replace(url, "://", "://"+user+":"+password+"@", 1)
 }
 
-// Streams starts a server, sets its streams up for these classes, and connects to it.
+// Streams starts a server, sets up its streams for these classes, and connects to it.
 func Streams(t testing.TB, classes ...string) *stream.Stream {
 	t.Helper()
 	s := Connect(t, stream.Config{URL: Start(t, embedded.Options{}).URL()})
@@ -212,8 +211,8 @@ func Streams(t testing.TB, classes ...string) *stream.Stream {
 	return s
 }
 
-// Behind puts a node beside a server that has kept up with a stream until now and no longer does. It answers every other
-// question for messages of the stream, at random, with what it has.
+// Behind adds a node beside a server that stops following a stream. It answers about half of all requests for messages
+// of the stream, at random, with its old data.
 func Behind(t testing.TB, url, name string) {
 	t.Helper()
 	if err := behind(t.Context(), JetStream(t, url), name); err != nil {
@@ -221,7 +220,7 @@ func Behind(t testing.TB, url, name string) {
 	}
 }
 
-// behind is Behind. A mirror that is full and takes nothing new answers in the name of its stream.
+// behind is Behind. A full mirror that accepts nothing new answers in the stream's name.
 func behind(ctx context.Context, js jetstream.JetStream, name string) error {
 	of, err := js.Stream(ctx, name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package newclass proves that a class is a folder: it adds one to a copy of the tree,
-// generates, and lets the tests of the copy judge what came of it.
+// Package newclass checks that a class is a folder: it adds one to a copy of the tree, generates, and runs the copy's
+// tests.
 package newclass
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// folder is that of the new class, in the copy; testdata holds what is written by hand.
+// folder is the new class's folder in the copy; testdata has its hand-written files.
 const folder = "functions/namereserved"
 
-// follows are files that change with every class. They show that something was generated.
+// follows are files that change with every class, which shows that generation works.
 var follows = []string{
 	"functions/all.go", "functions/README.md", "shared/event/table/table.go", "shared/policy/policyfile/policy.schema.json",
 	"infra/cluster/rbac.yaml", "infra/cluster/classes.yaml",
@@ -31,10 +31,8 @@ var follows = []string{
 	folder + "/namereserved_test.go", folder + "/cmd/namereserved/main.go",
 }
 
-// TestClassIsAFolder writes the folder of a class into a copy of the tree. Nothing else is
-// written but what says that it is generated, and the copy passes: vet of what is
-// generated, the class's scenarios, its corpus and its fixture, and the rules that look at
-// all classes.
+// TestClassIsAFolder writes a class's folder to a copy of the tree. Otherwise only generated files change, and the copy
+// passes vet of the generated code, the class's scenarios, its corpus and fixture, and the rules about all classes.
 func TestClassIsAFolder(t *testing.T) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -78,15 +76,14 @@ func TestClassIsAFolder(t *testing.T) {
 		"./"+folder, "./shared/event", "./test/testbed", "./test/scenario", "./test/rules", "./infra/gen/...")
 	run(t, dir, server, "test", "-count=1", "-vet=off", "-ldflags=-s -w", "-run=^TestFixtures$/^reserved_names$", "./test/testbed")
 
-	// What make new starts compiles, too.
+	// The result of make new compiles, too.
 	run(t, dir, nil, "run", "./infra/gen/stage1", "-new", "just-started")
 	run(t, dir, nil, "build", "./functions", "./functions/juststarted/...")
-	run(t, dir, nil, "list", "-export", "-test", "./functions/juststarted") // compiles its test and links none
+	run(t, dir, nil, "list", "-export", "-test", "./functions/juststarted") // compiles its test without linking
 }
 
-// sandbox returns the environment of tests that have an API server for themselves: the
-// admission policy of the copy is not that of the tree. The server's locks stay with this
-// test; those of the copy lie beside another kubeconfig.
+// sandbox returns an environment with exclusive use of an API server, because the copy's admission policy differs from
+// the tree's. This test holds the server's locks; the copy's locks are beside another kubeconfig.
 func sandbox(t *testing.T) []string {
 	t.Helper()
 	c, dir := cluster.Alone(t), t.TempDir()
@@ -102,7 +99,7 @@ func sandbox(t *testing.T) []string {
 	return []string{"LBREMEDY_SANDBOX=" + filepath.Join(dir, filepath.Base(c.Kubeconfig))}
 }
 
-// tree returns the files of a tree, but for what is built or belongs to git or an editor.
+// tree returns a tree's files, without build results and files of git or an editor.
 func tree(t *testing.T, root fs.FS) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -127,7 +124,7 @@ func tree(t *testing.T, root fs.FS) map[string][]byte {
 	return files
 }
 
-// write writes files into a folder. Scripts of the tree stay scripts.
+// write writes files to a folder. Scripts remain executable.
 func write(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	for name, text := range files {
@@ -142,9 +139,8 @@ func write(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
-// place returns an empty folder that this test alone uses until it ends. Its path is the
-// same each time: what the compiler has made of a package is found again by the path of
-// its folder.
+// place returns an empty folder for exclusive use until the test ends. Its path is always the same, because the
+// compiler's cache depends on it.
 func place(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -163,7 +159,7 @@ func place(t *testing.T) string {
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
 	}
 	if err == nil {
-		err = os.RemoveAll(dir) // of a run that was killed
+		err = os.RemoveAll(dir) // of a killed run
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +173,7 @@ func place(t *testing.T) string {
 	return dir
 }
 
-// run runs a go command in the copy, with what it needs there already.
+// run runs a go command in the copy, with all dependencies available.
 func run(t *testing.T, dir string, env []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// What there is in the account of the node's cluster.
+// Resources in the account of the node's cluster.
 const (
 	region    = "cn-hangzhou"
 	clusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
@@ -30,29 +30,27 @@ const (
 	provider  = "ack-rrsa-" + clusterID
 	operator  = "cloud-controller-manager"
 
-	// issuer is that of the tokens of the node's API server.
+	// issuer is the issuer of the API server's tokens.
 	issuer = "https://kubernetes.default.svc"
-	// address is the node's: the DNS there says that all of Alibaba Cloud is at it.
+	// address is the node's: its DNS resolves all of Alibaba Cloud to it.
 	address = "10.250.0.1"
 )
 
-// An account is a simulated Alibaba Cloud that Pods reach as they reach the real one:
-// by its names, over TLS, with the RAM role of their ServiceAccount. The controller
-// works beside it.
+// An account is a simulated Alibaba Cloud that Pods use like the real one: by its host names, over TLS, with the RAM
+// role of their ServiceAccount. It includes the controller.
 type account struct {
 	*sim.Cloud
 	outside net.Listener
 	options controller.Options
 
 	mu    sync.Mutex
-	end   func() // the controller; nil: none runs
+	end   func() // stops the controller; nil: it does not run
 	died  chan error
-	names map[string]int // how often the cloud was called by which
+	names map[string]int // number of calls by host name
 }
 
-// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A
-// role is lent for tokens that the API server of the node has signed for the ServiceAccount of
-// its name.
+// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A role can be assumed
+// with a token of its ServiceAccount, signed by the node's API server.
 func roles(root string) ([]sim.Policy, []sim.Role, error) {
 	files, err := filepath.Glob(filepath.Join(root, "infra/ram/generated/class/*.json"))
 	if err != nil || len(files) == 0 {
@@ -106,7 +104,7 @@ func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One node has all load balancers here: by default 50 can have it as a backend.
+	// All load balancers use the one node: by default, a server may be a backend of 50.
 	cloud.Edit(func(st *sim.State) {
 		for i := range st.Quotas {
 			st.Quotas[i].Total *= 100
@@ -137,7 +135,7 @@ func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 	return a, nil
 }
 
-// forward hands what comes over TLS to the cloud, which serves loopback alone.
+// forward forwards TLS connections to the cloud, which listens only on loopback.
 func (a *account) forward() {
 	for {
 		in, err := a.outside.Accept()
@@ -160,14 +158,14 @@ func (a *account) forward() {
 	}
 }
 
-// called returns the names by which the cloud was called.
+// called returns the host names of calls to the cloud.
 func (a *account) called() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(maps.Keys(a.names))
 }
 
-// start starts the controller: the real one that the environment names, or the simulated one.
+// start starts the real controller of the environment, or the simulated one.
 func (a *account) start(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

@@ -17,20 +17,21 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// chosen are the classes that have a function here.
+// chosen are the classes with a function.
 var chosen = []string{"busy", "tag-missing", "throttling", "vswitch-ip-exhausted", "vswitch-not-found"}
 
-// A platformNode is a node with Knative and NATS, and what ACK has beside them.
+// A platformNode is a node with Knative, NATS, and the parts of ACK that they need.
 type platformNode struct {
 	*node
-	keys    string // the folder of the keys of NATS' users
+	keys    string // folder of the NATS users' keys
 	program string // the operator's
 	ingress *ingress
-	key     string // public half of the engine's
+	key     string // the engine's public key
 	closers []io.Closer
 }
 
-// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with what is installed. It tells how long each took.
+// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how
+// long each took.
 func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	n, err := join(ctx)
 	if err != nil {
@@ -73,8 +74,8 @@ func (p *platformNode) Close() {
 	p.node.Close()
 }
 
-// asOperator runs the operator's program as infra/knative/README.md says, with the key of the
-// operator, who reaches NATS by the address of its Service.
+// asOperator runs the operator's program as described in infra/knative/README.md: with the operator's key, and NATS by
+// the address of its Service.
 func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.program, append(args, "--cluster", clusterID)...)
@@ -99,8 +100,8 @@ func (p *platformNode) inRepository(ctx context.Context, name string, args ...st
 	return out.String(), nil
 }
 
-// installNATS makes the namespace, which enforces the strictest of the Pod Security Standards, the
-// engine's key, the keys and certificates of NATS, by infra/keys, and NATS, with infra/nats/values.yaml.
+// installNATS creates the namespace, which enforces the strictest Pod security standard, the engine's key, the NATS
+// keys and certificates (infra/keys), and NATS (infra/nats/values.yaml).
 func (p *platformNode) installNATS(ctx context.Context) error {
 	if err := prepare(ctx, p.dir, 3); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 	return rollout(ctx, namespace, "statefulset/nats")
 }
 
-// certify makes the certificates of NATS as infra/nats/README.md says, for the address of its Service, too.
+// certify creates the certificates of NATS as infra/nats/README.md describes, also for the address of its Service.
 func (p *platformNode) certify(ctx context.Context) error {
 	const page = "infra/nats/README.md"
 	text, err := os.ReadFile(filepath.Join(p.root, page))
@@ -165,8 +166,8 @@ func (p *platformNode) certify(ctx context.Context) error {
 	return nil
 }
 
-// setup makes the streams, as soon as NATS is reached: its Pods can be ready before kube-proxy knows them,
-// and before they have found a leader.
+// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they
+// have a leader.
 func (p *platformNode) setup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -183,12 +184,13 @@ func (p *platformNode) setup(ctx context.Context) error {
 	}
 }
 
-// withFunctions writes values of the chart with functions on Knative and two Pods of lbremedy up, and with more of knative, into a file.
+// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of
+// knative, to a file.
 func (p *platformNode) withFunctions(name string, knative map[string]any) (string, error) {
 	type object = map[string]any
 	f := object{
 		"engineKeys": []string{p.key}, "classes": chosen,
-		// A test can't wait for two minutes.
+		// The default of two minutes is too long for a test.
 		"scaling": object{"autoscaling.knative.dev/scale-to-zero-pod-retention-period": "0s"},
 	}
 	maps.Copy(f, knative)
@@ -214,7 +216,7 @@ func (p *platformNode) withFunctions(name string, knative map[string]any) (strin
 	return file, nil
 }
 
-// installFunctions installs the chart with functions, or upgrades it, and returns when all is ready.
+// installFunctions installs or upgrades the chart with functions, and waits until all are ready.
 func (p *platformNode) installFunctions(ctx context.Context, values string) error {
 	if err := install(ctx, p.chart(), values); err != nil {
 		return err
@@ -222,7 +224,7 @@ func (p *platformNode) installFunctions(ctx context.Context, values string) erro
 	return p.functionsReady(ctx)
 }
 
-// functionsReady waits until all functions are ready, and says what stands in their way if they do not become so.
+// functionsReady waits until all functions are ready; its error says why they are not.
 func (p *platformNode) functionsReady(ctx context.Context) error {
 	_, err := kubectl(ctx, "-n", namespace, "wait", "services.serving.knative.dev", "--all", "--for=condition=Ready", "--timeout=300s")
 	if err == nil || ctx.Err() != nil {
@@ -233,7 +235,7 @@ func (p *platformNode) functionsReady(ctx context.Context) error {
 	return fmt.Errorf("%w\n%s\n%s", err, services, pods)
 }
 
-// instances returns how many Pods of a class there are that have not been told to end.
+// instances returns the number of a class's Pods that are not terminating.
 func (p *platformNode) instances(ctx context.Context, class string) (int, error) {
 	out, err := kubectl(ctx, "-n", namespace, "get", "pods", "-l", "serving.knative.dev/service=lbremedy-"+class, "-o",
 		`jsonpath={range .items[*]}{.metadata.deletionTimestamp}{"\n"}{end}`)
@@ -246,12 +248,12 @@ func (p *platformNode) instances(ctx context.Context, class string) (int, error)
 	return count, err
 }
 
-// asleep waits until a class has no instance.
+// asleep waits until a class has no Pods.
 func (p *platformNode) asleep(ctx context.Context, class string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		// An instance that is about to end still answers.
+		// A terminating instance still answers.
 		out, err := kubectl(ctx, "-n", namespace, "get", "pods", "-l", "serving.knative.dev/service=lbremedy-"+class, "-o", "name")
 		if err == nil && strings.TrimSpace(out) == "" {
 			return nil

@@ -18,28 +18,27 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// ingressClass is that of the Ingresses that an ingress takes.
+// ingressClass is the class of the Ingresses that an ingress handles.
 const ingressClass = "lbremedy.ingress.networking.knative.dev"
 
-// An ingress does for Knative what Kourier does in a cluster of ACK: it takes the calls of the
-// names of functions, and hands them to the activator or to the instances, as Knative's
-// Ingresses say. It knows what lbremedy's need: one revision for each name.
+// An ingress replaces Kourier, which ACK uses for Knative: it forwards calls of functions' host names to the activator
+// or to instances, according to Knative's Ingresses. It supports only what lbremedy needs: one revision for each name.
 type ingress struct {
 	kube     *kubernetes.Client
 	listener net.Listener
 	end      func()
 
 	mu     sync.RWMutex
-	routes map[string]route // by name
+	routes map[string]route // by host name
 }
 
-// A route is where the calls of a name go, and what they say there.
+// A route is the target of a host name, with the headers to set.
 type route struct {
 	host    string
 	headers map[string]string
 }
 
-// A knativeIngress is what is read of an object of that kind.
+// A knativeIngress has the used fields of that object.
 type knativeIngress struct {
 	Metadata struct {
 		Namespace, Name string
@@ -80,14 +79,14 @@ func openIngress(ctx context.Context, kube *kubernetes.Client) (*ingress, error)
 		defer close(followed)
 		i.follow(ctx)
 	}()
-	// Names of the cluster are known to the DNS of the node alone.
+	// Only the node's DNS resolves names of the cluster.
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, network, net.JoinHostPort(address, "53"))
 	}}
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Resolver: resolver}
 	proxy := &httputil.ReverseProxy{
-		// Instances come and go: who keeps a connection finds out late.
+		// Instances come and go: a kept connection would notice that late.
 		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			to := i.route(r.In.Host)
@@ -116,10 +115,10 @@ func (i *ingress) route(host string) route {
 	return i.routes[name]
 }
 
-// follow takes over what the Ingresses say, and says on them that it has.
+// follow applies changes of Ingresses, and acknowledges them in their status.
 func (i *ingress) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		if all, err := i.list(ctx); err == nil { // before Knative is installed there are none
+		if all, err := i.list(ctx); err == nil { // none exist before Knative is installed
 			i.take(ctx, all)
 		}
 		select {
@@ -171,7 +170,7 @@ func (i *ingress) take(ctx context.Context, all []knativeIngress) {
 	}
 }
 
-// acknowledge says on an Ingress that its routes are there.
+// acknowledge reports in an Ingress's status that its routes exist.
 func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
 	type object = map[string]any
 	now := time.Now().UTC().Format(time.RFC3339)
@@ -186,7 +185,7 @@ func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
 	if err != nil {
 		return
 	}
-	// What fails is tried again: the Ingress still is as it was.
+	// A failed patch is retried, because the Ingress is unchanged.
 	i.kube.CoreV1().RESTClient().Patch(types.MergePatchType).
 		AbsPath(knativeIngresses + "/namespaces/" + in.Metadata.Namespace + "/ingresses/" + in.Metadata.Name + "/status").Body(patch).DoRaw(ctx)
 }

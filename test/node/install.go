@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Where the chart is installed, as infra/cluster/README.md says.
+// Where the chart is installed, as in infra/cluster/README.md.
 const (
 	namespace = "lbremedy"
 	release   = "lbremedy"
 )
 
-// run runs a program on the node and returns what it printed.
+// run runs a program on the node and returns its output.
 func run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -34,14 +34,13 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, nil, "kubectl", args...)
 }
 
-// apply applies objects, which are given in YAML.
+// apply applies YAML objects.
 func apply(ctx context.Context, objects string) error {
 	_, err := run(ctx, strings.NewReader(objects), "kubectl", "apply", "-f", "-")
 	return err
 }
 
-// prepare makes what the chart supposes: a namespace that enforces the strictest of the
-// Pod Security Standards, and disks.
+// prepare creates the chart's prerequisites: a namespace that enforces the strictest Pod security standard, and disks.
 func prepare(ctx context.Context, dir string, disks int) error {
 	objects := `
 apiVersion: v1
@@ -80,15 +79,16 @@ spec:
 	return apply(ctx, objects)
 }
 
-// values are those of the chart of a release. The certificate authority is the cluster's,
-// which signs for who plays Alibaba Cloud.
+// values returns a file of values for a release's chart. The certificate authority is the cluster's, which signs for
+// the simulated Alibaba Cloud.
 func values(dir string) (string, error) {
 	type object = map[string]any
 	data, err := json.Marshal(object{
 		"cluster": clusterID, "region": region, "image": object{"registry": images},
 		"rrsa":                   object{"provider": "acs:ram::" + accountID + ":oidc-provider/" + provider, "account": accountID},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
-		// Here a whole cluster fails, on purpose: by default lbremedy writes to three Services of so few in an hour.
+		// Here a whole cluster fails on purpose; by default lbremedy writes to at most three Services of so few in an
+		// hour.
 		"policy": object{"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000}},
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func values(dir string) (string, error) {
 	return file, nil
 }
 
-// helm installs a chart with these files of values, or upgrades it. A chart that a registry has is named with its version.
+// helm installs or upgrades a chart with these values. A chart in a registry includes its version.
 func helm(ctx context.Context, chart []string, files ...string) error {
 	args := append([]string{"upgrade", "--install", release, "--namespace", namespace}, chart...)
 	for _, f := range files {
@@ -111,7 +111,7 @@ func helm(ctx context.Context, chart []string, files ...string) error {
 	return err
 }
 
-// install installs a chart with these files of values, or upgrades it, and returns when its Pod is ready.
+// install installs or upgrades a chart with these values, and waits until its Pod is ready.
 func install(ctx context.Context, chart []string, files ...string) error {
 	if err := helm(ctx, chart, files...); err != nil {
 		return err
@@ -122,7 +122,7 @@ func install(ctx context.Context, chart []string, files ...string) error {
 // rolledOut waits until the Pod is ready.
 func rolledOut(ctx context.Context) error { return rollout(ctx, namespace, "deployment/lbremedy-up") }
 
-// inPod runs the operator's program in the Pod and returns what it printed.
+// inPod runs the operator's program in the Pod and returns its output.
 func inPod(ctx context.Context, args ...string) (string, error) {
 	return kubectl(ctx, append([]string{"-n", namespace, "exec", "deployment/lbremedy-up", "-c", "up", "--", "lbremedy"}, args...)...)
 }

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// These tests run on a node of their own, which has Knative and NATS: two Pods of lbremedy up, and the
-// functions of some classes, which these call. They use one release, one after the other; the last one removes it.
+// These tests run on a separate node with Knative and NATS: two Pods of lbremedy up call the functions of some classes.
+// They use one release in sequence, and the last one removes it.
 
 var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	ctx := context.Background()
@@ -39,13 +39,13 @@ var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	return p, nil
 })
 
-// onKnative returns the node, with the chart installed and all of it ready.
+// onKnative returns the node with the chart installed and ready.
 func onKnative(t *testing.T) *platformNode {
 	t.Helper()
 	return must(joinedPlatform())(t)
 }
 
-// broken creates Services that fail, two in a second, until stop, which returns their names.
+// broken creates two failing Services a second until stop, which returns their names.
 func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var names []string
@@ -77,7 +77,7 @@ func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string
 	}
 }
 
-// nothingLost checks that each of the Services was fixed by one write, and that the ledger balances.
+// nothingLost checks that each Service was fixed by one write, and that the ledger balances.
 func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Helper()
 	if len(services) == 0 {
@@ -92,7 +92,8 @@ func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Logf("%d Services were broken meanwhile; each was fixed by one write", len(services))
 }
 
-// unaccounted says what of the failures is not accounted for. The exit code of status also tells of cases that wait for a person.
+// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait
+// for a person.
 func (p *platformNode) unaccounted(ctx context.Context) error {
 	out, err := p.lbremedy(ctx, "status", "-o", "json")
 	var st struct {
@@ -110,7 +111,7 @@ func (p *platformNode) unaccounted(ctx context.Context) error {
 	return nil
 }
 
-// call asks a function, by the name that the engine calls it by, and returns the status and how long it took.
+// call calls a function by its name for the engine, and returns the status and the duration.
 func (p *platformNode) call(ctx context.Context, class, path string) (int, time.Duration, error) {
 	began := time.Now()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -128,8 +129,8 @@ func (p *platformNode) call(ctx context.Context, class, path string) (int, time.
 	return answer.StatusCode, time.Since(began), err
 }
 
-// The functions that were chosen are there, and ready, with the images that the registry has of the release; the Pods
-// are those that the standard restricted lets in, with the RAM roles that the webhook gives them.
+// TestKnativeReady checks that the chosen functions are ready, with the registry's images of the release, in Pods that
+// the standard restricted admits, with the RAM roles from the webhook.
 func TestKnativeReady(t *testing.T) {
 	p := onKnative(t)
 	out := must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "-o",
@@ -149,7 +150,7 @@ func TestKnativeReady(t *testing.T) {
 	}
 }
 
-// find waits until a program of a Pod runs, and returns its process.
+// find waits for a process of a Pod's program.
 func find(t *testing.T, what string, is func(proc) bool) (found proc) {
 	t.Helper()
 	eventually(t, "a process is "+what, func() bool {
@@ -164,7 +165,7 @@ func find(t *testing.T, what string, is func(proc) bool) (found proc) {
 	return found
 }
 
-// Each program runs as its image and the chart say, which the kernel says of its process.
+// TestKnativeProcesses checks with the kernel that each program runs as its image and the chart say.
 func TestKnativeProcesses(t *testing.T) {
 	p := onKnative(t)
 	for _, program := range []struct {
@@ -188,7 +189,7 @@ func TestKnativeProcesses(t *testing.T) {
 	}
 }
 
-// A program that is told to end does so by itself, within its grace period.
+// TestKnativeEnds checks that programs end by themselves within their grace period when told to.
 func TestKnativeEnds(t *testing.T) {
 	p := onKnative(t)
 	const component = "up"
@@ -227,7 +228,7 @@ func TestKnativeEnds(t *testing.T) {
 	}
 }
 
-// A function that nobody calls has no instance, and a failure starts one, which fixes it.
+// TestKnativeFromZero checks that an unused function has no instance, and that a failure starts one, which fixes it.
 func TestKnativeFromZero(t *testing.T) {
 	p := onKnative(t)
 	for _, class := range []string{"busy", "vswitch-ip-exhausted"} {
@@ -270,10 +271,10 @@ func TestKnativeFromZero(t *testing.T) {
 		records[len(records)-1].At.Sub(records[0].Recorded).Seconds())
 }
 
-// Each function has the RAM role of its class alone.
+// TestKnativeRoles checks that each function has only the RAM role of its class.
 func TestKnativeRoles(t *testing.T) {
 	p := onKnative(t)
-	roles := map[string]string{} // by the name of a session
+	roles := map[string]string{} // by session name
 	for _, c := range p.Snapshot().Callers {
 		roles[c.Name] = c.Role
 	}
@@ -293,7 +294,7 @@ func TestKnativeRoles(t *testing.T) {
 	}
 }
 
-// People are notified of a question where the policy says.
+// TestKnativeNotifies checks that people are notified of a question as the policy says.
 func TestKnativeNotifies(t *testing.T) {
 	p := onKnative(t)
 	if err := p.breakWith(t.Context(), "question", "vsw-does-not-exist"); err != nil {
@@ -308,7 +309,7 @@ func TestKnativeNotifies(t *testing.T) {
 	}
 }
 
-// A function obeys the engine alone: without its signature nothing is read and nothing is written.
+// TestKnativeStranger checks that a function reads and writes nothing without the engine's signature.
 func TestKnativeStranger(t *testing.T) {
 	p := onKnative(t)
 	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("e30.e30.c2lnbmF0dXJl")))(t)
@@ -330,7 +331,7 @@ func TestKnativeStranger(t *testing.T) {
 	}
 }
 
-// The engines go one after the other, without time to end, while Services fail: nothing is lost, and nothing is written twice.
+// TestKnativeEnginesKilled kills the engines one by one while Services fail: nothing is lost or written twice.
 func TestKnativeEnginesKilled(t *testing.T) {
 	p := onKnative(t)
 	stop := p.broken(t, "engine")
@@ -349,7 +350,7 @@ func TestKnativeEnginesKilled(t *testing.T) {
 	p.nothingLost(t, stop())
 }
 
-// The Pods of NATS go one after the other while Services fail: nothing is lost, and nothing is written twice.
+// TestKnativeNATSDeleted deletes the Pods of NATS one by one while Services fail: nothing is lost or written twice.
 func TestKnativeNATSDeleted(t *testing.T) {
 	p := onKnative(t)
 	stop := p.broken(t, "nats")
@@ -369,7 +370,7 @@ func TestKnativeNATSDeleted(t *testing.T) {
 	p.nothingLost(t, stop())
 }
 
-// Other settings are another revision, which Knative puts in place of the one before while Services fail.
+// TestKnativeRevisionReplaced changes settings while Services fail, which makes Knative replace the revision.
 func TestKnativeRevisionReplaced(t *testing.T) {
 	p := onKnative(t)
 	revision := func() string {

@@ -1,19 +1,16 @@
-// Node installs lbremedy in a cluster with a real kubelet and shows how the Pod heals
-// Services there, and goes on after it was killed.
+// Node installs lbremedy in a cluster with a real kubelet, and shows how the Pod repairs Services there and continues
+// after being killed.
 //
-// It runs inside of "sandbox node": etcd, API server, controllers, scheduler, kubelet,
-// kube-proxy, DNS and containerd are the real ones. What was built just before as a release
-// is pushed into a registry on the node: Helm installs the chart out of it, and the kubelet
-// pulls the images that the chart names by digest. The Pod finds Alibaba Cloud by its real
-// names, and gets its RAM role for the token of its ServiceAccount. That the cloud and the
-// controller are those of test/sim is all that is not real.
+// It runs inside "sandbox node", where etcd, API server, controllers, scheduler, kubelet, kube-proxy, DNS and
+// containerd are real. A freshly built release is pushed to a registry on the node: Helm installs the chart from it,
+// and the kubelet pulls the chart's images by digest. The Pod uses Alibaba Cloud's real host names and gets its RAM
+// role with its ServiceAccount's token. Only the cloud and the controller are simulated, by test/sim. The tests beside
+// it do more, and on another node install the chart with functions on Knative, two Pods that call them, and NATS of
+// three Pods.
 //
-// The tests beside it do that and more, and on another node install the chart with functions on Knative, two
-// Pods that call them, and NATS of three Pods.
-//
-// CCM_BIN names a real controller, which replaces the simulated one, and CCM_VERSION its
-// release. KEEP=1 leaves the cluster running until Ctrl-C and says how to look around.
-// The exit code is 0 only if all went as it should, 130 after Ctrl-C, else 1.
+// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. KEEP=1 leaves the
+// cluster running until Ctrl-C and prints how to inspect it. The exit code is 0 only if everything went as expected,
+// 130 after Ctrl-C, else 1.
 package main
 
 import (
@@ -41,11 +38,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// patience is how long a Service may take from its failure to its end.
+// patience is the time that a Service may take from its failure to its end.
 const patience = 5 * time.Minute
 
 func main() {
-	// What client-go says of the simulated controller's connections is for nobody here.
+	// client-go's messages about the simulated controller's connections are not useful here.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := show(ctx, os.Stdout, os.Getenv("KEEP") != "" && os.Getenv("KEEP") != "0")
@@ -72,14 +69,14 @@ type node struct {
 	*registry
 	*account
 
-	// lbremedy runs the operator's program, where it reaches the journal, and returns what it printed.
+	// lbremedy runs the operator's program with access to the journal, and returns its output.
 	lbremedy func(ctx context.Context, args ...string) (string, error)
 }
 
-// errOutside says that this process is not on a node.
+// errOutside means that this process does not run on a node.
 var errOutside = errors.New("it runs on a node: make node")
 
-// join returns the node that this process runs in, with an account, a controller and a registry that is empty.
+// join returns the current node, with an account, a controller and an empty registry.
 func join(ctx context.Context) (*node, error) {
 	dir := os.Getenv("LBREMEDY_NODE")
 	if dir == "" {
@@ -127,7 +124,7 @@ func (s *screen) fact(name, format string, args ...any) {
 	s.say("  %-11s %s", name, fmt.Sprintf(format, args...))
 }
 
-// at prints what has happened at a time.
+// at prints an event with its time.
 func (s *screen) at(t time.Time, who, what, format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	s.say("%6.1f s  %-8s %-8s %s", t.Sub(s.began).Seconds(), who, what, cut(text, 140-29))
@@ -141,7 +138,7 @@ func cut(text string, n int) string {
 	return text
 }
 
-// show is the demonstration from its start to its end.
+// show runs the demonstration.
 func show(ctx context.Context, out io.Writer, keep bool) error {
 	s := &screen{out: out}
 	s.say("lbremedy in a Pod, on a real kubelet\n")
@@ -206,7 +203,7 @@ func (n *node) up(ctx context.Context, s *screen) error {
 	return nil
 }
 
-// A written is what the audit log of the API server says of one request.
+// A written is a request in the API server's audit log.
 type written struct {
 	Verb string
 	User struct{ Username string }
@@ -214,7 +211,7 @@ type written struct {
 	Code struct{ Code int }                                      `json:"responseStatus"`
 }
 
-// writes returns how often lbremedy's Pods have written to a Service, by the audit log of the API server.
+// writes returns the number of writes of lbremedy's Pods to a Service, from the audit log.
 func (n *node) writes(service string) (int, error) {
 	f, err := os.Open(n.dir + "/run/audit.log")
 	if err != nil {
@@ -234,7 +231,7 @@ func (n *node) writes(service string) (int, error) {
 	return count, nil
 }
 
-// story breaks a Service, kills the Pod, and breaks another while it is away.
+// story breaks a Service, kills the Pod, and breaks another one meanwhile.
 func (n *node) story(ctx context.Context, s *screen) error {
 	if err := n.chapter(ctx, s, "web", func() error { return nil }); err != nil {
 		return err
@@ -261,8 +258,8 @@ func (n *node) story(ctx context.Context, s *screen) error {
 	})
 }
 
-// chapter breaks a Service, lets something happen, waits until the Service works, and tells
-// how that came about. The Pod has to have written to it once.
+// chapter breaks a Service, calls meanwhile, waits until the Service works, and prints how. It checks that the Pod
+// wrote to it once.
 func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile func() error) error {
 	if err := n.breakService(ctx, service); err != nil {
 		return err
@@ -289,7 +286,7 @@ func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile
 	return nil
 }
 
-// breakService creates a Service in a vSwitch that is full.
+// breakService creates a Service in a full vSwitch.
 func (n *node) breakService(ctx context.Context, name string) error {
 	return n.breakWith(ctx, name, full)
 }
@@ -309,7 +306,7 @@ func (n *node) breakWith(ctx context.Context, name, vswitch string) error {
 	return nil
 }
 
-// works waits until a Service has the address of a load balancer, and returns it.
+// works waits until a Service has a load balancer's address, and returns it.
 func (n *node) works(ctx context.Context, service string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -329,7 +326,7 @@ func (n *node) works(ctx context.Context, service string) (string, error) {
 	}
 }
 
-// records returns what the journal says of a Service, once its case waits for nothing.
+// records returns a Service's records once its case is not waiting.
 func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -344,7 +341,7 @@ func (n *node) records(ctx context.Context, service string) ([]event.Record, err
 				return all, nil
 			}
 		}
-		select { // the journal can be away for a moment
+		select { // the journal may be briefly unavailable
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until the case of %s is settled: %w\n%s", service, errors.Join(ctx.Err(), err), text)
 		case <-time.After(100 * time.Millisecond):
@@ -352,7 +349,6 @@ func (n *node) records(ctx context.Context, service string) ([]event.Record, err
 	}
 }
 
-// tell prints the records of a case.
 func tell(s *screen, records []event.Record) {
 	first := records[0]
 	s.at(first.Recorded, first.Service.Name, "failed", "[%s] %s", first.Class, first.Message)

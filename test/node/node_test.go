@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// All tests use one release of the chart, one after the other: the last one removes it.
+// TestMain prepares the tests, which use one release of the chart in sequence; the last one removes it.
 func TestMain(m *testing.M) {
 	if os.Getenv("LBREMEDY_NODE") == "" {
 		fmt.Fprintln(os.Stderr, "These tests run on a node: make node-test.")
@@ -37,7 +37,7 @@ var joined = sync.OnceValues(func() (*node, error) {
 	return n, n.up(ctx, &screen{out: os.Stderr})
 })
 
-// installed returns the node, with the chart installed by Helm and its Pod ready.
+// installed returns the node with the chart installed by Helm and its Pod ready.
 func installed(t *testing.T) *node {
 	t.Helper()
 	n, err := joined()
@@ -50,7 +50,6 @@ func installed(t *testing.T) *node {
 	return n
 }
 
-// must returns what a call returned, unless that is an error.
 func must[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -61,7 +60,6 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
-// eventually waits until something is so.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
@@ -71,13 +69,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// pods returns how many Pods there are.
 func (n *node) pods(t *testing.T) int {
 	t.Helper()
 	return len(must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}))(t).Items)
 }
 
-// pod returns the only Pod of the release.
 func (n *node) pod(t *testing.T) corev1.Pod {
 	t.Helper()
 	pods := must(n.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=up"}))(t)
@@ -91,7 +87,7 @@ func ready(p corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// fixedOnce checks that a Service works, that its case says so, and that it was written once.
+// fixedOnce checks that a Service works, that its case says so, and that it was written to once.
 func (n *node) fixedOnce(t *testing.T, service string) {
 	t.Helper()
 	must(n.works(t.Context(), service))(t)
@@ -104,7 +100,7 @@ func (n *node) fixedOnce(t *testing.T, service string) {
 	}
 }
 
-// confined checks what the kernel says of a process of a Pod.
+// confined checks a Pod's process with the kernel.
 func confined(t *testing.T, pid int, user string) {
 	t.Helper()
 	status := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t))
@@ -124,7 +120,7 @@ func confined(t *testing.T, pid int, user string) {
 	}
 }
 
-// The kubelet has pulled the image of the release out of the registry, by the digest that the chart of the release names.
+// TestImage checks that the kubelet pulled the release's image from the registry by the chart's digest.
 func TestImage(t *testing.T) {
 	n := installed(t)
 	digest := must(n.has(t.Context(), "lbremedy", n.version))(t)
@@ -140,7 +136,7 @@ func TestImage(t *testing.T) {
 		return slices.ContainsFunc(said.Items, func(e corev1.Event) bool { return strings.HasPrefix(e.Message, "Successfully pulled image") })
 	})
 
-	// What the registry does not have comes from nowhere else.
+	// Images that the registry lacks are not pulled from elsewhere.
 	_, err := run(t.Context(), nil, "helm", append([]string{"show", "chart"}, chartOf("99.9.9")...)...)
 	if err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("a chart that nobody has pushed: %v, want it not found", err)
@@ -156,7 +152,7 @@ func TestImage(t *testing.T) {
 	})
 }
 
-// The Pod runs as the image and the chart say, which the kernel says of its process.
+// TestProcess checks with the kernel that the Pod runs as the image and the chart say.
 func TestProcess(t *testing.T) {
 	n := installed(t)
 	pid := must(n.process(t.Context()))(t)
@@ -178,7 +174,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// The namespace takes the chart's Pod and refuses others.
+// TestRestricted checks that the namespace admits the chart's Pod and rejects others.
 func TestRestricted(t *testing.T) {
 	installed(t)
 	_, err := kubectl(t.Context(), "-n", namespace, "run", "root", "--image="+images+"/lbremedy")
@@ -187,11 +183,11 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// What is lent for the token of the ServiceAccount is all that the Pod has.
+// TestRole checks that the Pod has only the role assumed with its ServiceAccount's token.
 func TestRole(t *testing.T) {
 	n := installed(t)
 	lent := func() (calls int, others []string) {
-		roles := map[string]string{} // by the name of a session
+		roles := map[string]string{} // by session name
 		for _, c := range n.Snapshot().Callers {
 			roles[c.Name] = c.Role
 		}
@@ -219,7 +215,7 @@ func TestRole(t *testing.T) {
 
 	n.insideVPC(t)
 
-	// Somebody else's ServiceAccount is trusted: STS refuses this one.
+	// If another ServiceAccount is trusted, STS rejects this one.
 	trust := func(subject string) {
 		n.Edit(func(st *sim.State) {
 			st.Roles["lbremedy-up"].OIDC = []sim.OIDCTrust{{Provider: provider, Subject: subject}}
@@ -233,7 +229,7 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// A process that does not answer gets no traffic, and gets it again when it does.
+// TestReadiness checks that an unresponsive process gets no traffic until it responds again.
 func TestReadiness(t *testing.T) {
 	n := installed(t)
 	pid := must(n.process(t.Context()))(t)
@@ -255,7 +251,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// insideVPC checks that Pods have asked for their role at the endpoint inside the VPC, which needs no way out.
+// insideVPC checks that Pods used STS's endpoint inside the VPC, which needs no internet access.
 func (n *node) insideVPC(t *testing.T) {
 	t.Helper()
 	called := n.called()
@@ -270,8 +266,8 @@ func (n *node) insideVPC(t *testing.T) {
 	}
 }
 
-// inTheMiddle breaks a Service and returns when the Pod has written to it, in the middle of
-// its plan: no controller runs that could act on it.
+// inTheMiddle breaks a Service and waits until the Pod has written to it, in the middle of its plan. No controller runs
+// that could react.
 func (n *node) inTheMiddle(t *testing.T, service string) (pid int) {
 	t.Helper()
 	pid = must(n.process(t.Context()))(t)
@@ -294,7 +290,8 @@ func (n *node) inTheMiddle(t *testing.T, service string) (pid int) {
 	return pid
 }
 
-// A Pod that is killed in the middle of a plan finishes it when it is back, and writes nothing twice.
+// TestKilledInTheMiddle checks that a Pod killed in the middle of a plan finishes it after its restart, and writes
+// nothing twice.
 func TestKilledInTheMiddle(t *testing.T) {
 	n := installed(t)
 	pid := n.inTheMiddle(t, "killed")
@@ -306,13 +303,14 @@ func TestKilledInTheMiddle(t *testing.T) {
 	n.fixedOnce(t, "killed")
 }
 
-// A Pod that is deleted in the middle of a plan is replaced by one that has its disk and finishes it.
+// TestDeletedInTheMiddle checks that a Pod deleted in the middle of a plan is replaced by one that has its disk and
+// finishes the plan.
 func TestDeletedInTheMiddle(t *testing.T) {
 	n := installed(t)
 	n.inTheMiddle(t, "deleted")
 	name := n.pod(t).Name
 	began := time.Now()
-	// It is as in a drain that has little time: SIGKILL comes two seconds after SIGTERM.
+	// As in a hurried drain, SIGKILL follows two seconds after SIGTERM.
 	if _, err := kubectl(t.Context(), "-n", namespace, "delete", "pod", name, "--grace-period=2"); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +323,7 @@ func TestDeletedInTheMiddle(t *testing.T) {
 	n.fixedOnce(t, "deleted")
 }
 
-// A Pod that is told to end does so by itself, within its grace period.
+// TestEnds checks that a Pod ends by itself within its grace period when told to.
 func TestEnds(t *testing.T) {
 	n := installed(t)
 	pod := n.pod(t)
@@ -358,7 +356,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// cases returns the cases of the journal, as the operator's program in the Pod lists them.
+// cases returns the cases as listed by the operator's program in the Pod.
 func cases(t *testing.T) []string {
 	t.Helper()
 	out := must(inPod(t.Context(), "ls", "--all", "-o", `jsonpath={range [*]}{.case}{"\n"}{end}`))(t)
@@ -367,7 +365,8 @@ func cases(t *testing.T) []string {
 	return list
 }
 
-// Other values are another Pod, and a rollback brings the one before back: with all cases.
+// TestUpgradeAndRollback checks that other values create a new Pod, and that a rollback restores the previous one, with
+// all cases.
 func TestUpgradeAndRollback(t *testing.T) {
 	n := installed(t)
 	before := cases(t)
@@ -375,7 +374,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 		t.Fatal("there are no cases yet")
 	}
 	image := n.pod(t).Spec.Containers[0].Image
-	// By its tag: another reference of the same image.
+	// Referenced by its tag: the same image.
 	if err := n.push(t.Context(), "next"); err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +412,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// Helm removes all but the disk, and whoever installs the chart again goes on with it.
+// TestUninstall checks that Helm removes everything except the disk, and that a new installation continues with it.
 func TestUninstall(t *testing.T) {
 	n := installed(t)
 	before := cases(t)

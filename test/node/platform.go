@@ -15,17 +15,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// knativeSettings are what Knative's ConfigMaps say here, beside their defaults.
+// knativeSettings are changes of Knative's ConfigMaps.
 var knativeSettings = map[string]map[string]string{
 	"config-network": {"ingress-class": ingressClass},
-	// Its controller runs in a Pod, which does not reach the node's registry.
+	// The tag resolver runs in a Pod, which cannot reach the node's registry.
 	"config-deployment": {"registries-skipping-tag-resolving": "lbremedy.local," + registryAt, "queue-sidecar-image": "lbremedy.local/knative-queue:1"},
-	// A test can't wait as long as a cluster should.
+	// The defaults are too long for a test.
 	"config-autoscaler": {"allow-zero-initial-scale": "true", "stable-window": "6s", "scale-to-zero-grace-period": "6s"},
 }
 
-// installKnative installs Knative Serving, from the objects of its own module, and returns when
-// it takes Services.
+// installKnative installs Knative Serving from its module's objects, and waits until it accepts Services.
 func installKnative(ctx context.Context, dir string) error {
 	kinds := filepath.Join(dir, "bin/knative-kinds.yaml")
 	if _, err := os.Stat(kinds); err != nil {
@@ -53,7 +52,7 @@ func installKnative(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	// The webhook writes its certificate into its configuration once it runs.
+	// The webhook writes its certificate into its configuration after its start.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -74,7 +73,7 @@ spec: {template: {spec: {containers: [{image: lbremedy.local/pause:1}]}}}
 	}
 }
 
-// settle returns Knative's objects with the settings.
+// settle returns Knative's objects with these settings.
 func settle(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for doc := range strings.SplitSeq(string(text), "\n---") {
@@ -89,7 +88,7 @@ func settle(text []byte) ([]byte, error) {
 		name, _ := meta["name"].(string)
 		if settings, ok := knativeSettings[name]; ok && o["kind"] == "ConfigMap" {
 			o["data"] = settings
-			delete(meta, "annotations") // the checksum of the example that was there
+			delete(meta, "annotations") // checksum of the removed example
 		}
 		data, err := yaml.Marshal(o)
 		if err != nil {
@@ -100,7 +99,7 @@ func settle(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// rollout waits until the Pods of something are ready, and says what stands in their way if they do not become so.
+// rollout waits until an object's Pods are ready; its error says why they are not.
 func rollout(ctx context.Context, namespace, what string) error {
 	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", what, "--timeout=300s")
 	if err == nil || ctx.Err() != nil {
@@ -111,11 +110,11 @@ func rollout(ctx context.Context, namespace, what string) error {
 	return fmt.Errorf("%w\n%s\n%s", err, pods, log)
 }
 
-// natsAddress is that of the Service of NATS. Its certificate names it, for who is on the node.
+// natsAddress is the address of NATS's Service. The certificate includes it, for programs on the node.
 const natsAddress = "10.96.0.42"
 
-// A natsValues is what the values for NATS' chart, infra/nats/values.yaml, say. A key that is not
-// here is an error: what they say is what runs.
+// A natsValues is the content of infra/nats/values.yaml, the values of NATS's chart. Unknown keys are errors, so that
+// all values are respected.
 type natsValues struct {
 	TLSCA  enabled `json:"tlsCA"`
 	Config struct {
@@ -150,7 +149,7 @@ type natsValues struct {
 		Patch []patch           `json:"patch"`
 		Merge map[string]any    `json:"merge"`
 	} `json:"container"`
-	Reloader    map[string]any `json:"reloader"` // a program of NATS' own, which is not here
+	Reloader    map[string]any `json:"reloader"` // a program of NATS that is not installed here
 	PodTemplate struct {
 		TopologySpreadConstraints map[string]map[string]any `json:"topologySpreadConstraints"`
 		Patch                     []patch                   `json:"patch"`
@@ -167,15 +166,15 @@ type enabled struct {
 	SecretName string `json:"secretName"`
 }
 
-// A patch appends to a list: others are not made.
+// A patch appends to a list; other operations are not supported.
 type patch struct {
 	Op    string         `json:"op"`
 	Path  string         `json:"path"`
 	Value map[string]any `json:"value"`
 }
 
-// natsObjects returns the objects of NATS, as its chart makes them of the values, by its
-// documentation. The chart itself comes from no registry of modules.
+// natsObjects returns the objects that NATS's chart creates from the values, according to its documentation. The chart
+// itself is not available as a module.
 func natsObjects(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, "infra/nats/values.yaml"))
 	if err != nil {
@@ -203,7 +202,7 @@ func natsObjects(root string) ([]byte, error) {
 	}
 	mutual := certificates("cluster")
 	mutual["verify"] = true
-	// A variable and a size are no strings to NATS.
+	// Variables and sizes are not quoted in NATS's configuration.
 	file := fmt.Sprintf("server_name: $SERVER_NAME\nport: 4222\nhttp_port: 8222\ninclude %s\n", v.Config.Merge.Include)
 	for _, section := range []struct {
 		name string

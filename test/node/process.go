@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// process waits until the Pod's program runs, and returns its process. Containers are in
-// namespaces below the node's, which sees their processes.
+// process waits for the Pod's program and returns its process. Containers are in child namespaces of the node, which
+// sees their processes.
 func (n *node) process(ctx context.Context) (int, error) {
 	for {
 		all, err := processes()
@@ -34,7 +34,6 @@ func (n *node) process(ctx context.Context) (int, error) {
 	}
 }
 
-// A proc is a process of the node.
 type proc struct {
 	pid      int
 	name     string
@@ -42,7 +41,7 @@ type proc struct {
 	resident int // kB
 }
 
-// processes returns the processes of the node: /proc shows no others.
+// processes returns the node's processes: /proc shows only these.
 func processes() ([]proc, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -73,7 +72,6 @@ func processes() ([]proc, error) {
 	return all, nil
 }
 
-// footprint prints how much memory the programs take.
 func footprint(s *screen) error {
 	all, err := processes()
 	if err != nil {

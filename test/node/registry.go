@@ -16,23 +16,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Where the node's registry is, and what it has of a release. It speaks HTTP: containerd takes that on loopback.
+// The node's registry, and what it has of a release. It uses HTTP, which containerd accepts on loopback.
 const (
 	registryAt = "127.0.0.1:5000"
 	images     = registryAt + "/acme"
 	charts     = "oci://" + images + "/charts/lbremedy"
 )
 
-// A registry is one on the node, for the release that "make node" builds of this machine's architecture alone.
+// A registry serves the release that "make node" builds for this machine's architecture.
 type registry struct {
-	crane   string // the program that is the registry, and pushes images into it
+	crane   string // program that is the registry, and pushes to it
 	store   string // of the images
 	version string
-	digests map[string]string // by the names of the images
+	digests map[string]string // by image name
 	process *exec.Cmd
 }
 
-// openRegistry starts a registry, which is empty. It ends with the node, if nobody closes it before.
+// openRegistry starts an empty registry. It ends with the node at the latest.
 func openRegistry(dir, root string) (*registry, error) {
 	r := &registry{crane: filepath.Join(root, "bin/crane"), store: filepath.Join(root, "bin/release-node/images")}
 	text, err := os.ReadFile(filepath.Join(r.store, "digests.yaml"))
@@ -64,7 +64,7 @@ func openRegistry(dir, root string) (*registry, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the registry: %w", err), log.Close())
 	}
-	// Its first line says that it listens; then it names each request.
+	// Its first line reports that it listens; later lines log requests.
 	in := bufio.NewReader(says)
 	if _, err := in.ReadString('\n'); err != nil {
 		return nil, fmt.Errorf("start the registry: it ended: %w", errors.Join(err, r.process.Wait(), log.Close()))
@@ -82,7 +82,7 @@ func (r *registry) Close() {
 	r.process.Wait()
 }
 
-// push pushes the release: the images with a tag, its version if that is empty, and the chart.
+// push pushes the release: the images with a tag (default: its version), and the chart.
 func (r *registry) push(ctx context.Context, tag string) error {
 	for name := range r.digests {
 		if _, err := run(ctx, nil, r.crane, "push", filepath.Join(r.store, "oci", name), images+"/"+name+":"+cmp.Or(tag, r.version)); err != nil {
@@ -94,16 +94,16 @@ func (r *registry) push(ctx context.Context, tag string) error {
 	return err
 }
 
-// chartVersion is the version of the release, as Helm writes it.
+// chartVersion returns the release's version in Helm's form.
 func (r *registry) chartVersion() string { return strings.TrimPrefix(r.version, "v") }
 
-// chart names the chart of the release to Helm.
+// chart returns Helm's arguments for the release's chart.
 func (r *registry) chart() []string { return chartOf(r.chartVersion()) }
 
-// chartOf names the chart of a version that the registry has to Helm.
+// chartOf returns Helm's arguments for a version of the chart in the registry.
 func chartOf(version string) []string { return []string{charts, "--version", version, "--plain-http"} }
 
-// has returns the digest of what the registry has by a name and a tag.
+// has returns the digest of a name and tag in the registry.
 func (r *registry) has(ctx context.Context, name, tag string) (string, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+registryAt+"/v2/acme/"+name+"/manifests/"+tag, nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package oidc is an OpenID Connect issuer for tests: what an API server asks of one to take
-// its tokens, over TLS on this machine. Nobody logs in here; a test makes the tokens.
+// Package oidc is an OpenID Connect issuer for tests: the endpoints that an API server needs to accept its tokens, over
+// TLS on this machine. Nobody logs in; tests create the tokens.
 package oidc
 
 import (
@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// Audience is whom tokens are for.
+	// Audience is the audience of tokens.
 	Audience = "kubernetes"
-	// Prefix begins the names of users and groups of the issuer in the cluster.
+	// Prefix is the prefix of the issuer's users and groups in the cluster.
 	Prefix = "oidc:"
 )
 
@@ -38,7 +38,7 @@ type Issuer struct {
 	ca  string
 }
 
-// Start starts an issuer that lasts until the test ends.
+// Start starts an issuer until the test ends.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, key: Key(t)}
@@ -71,7 +71,7 @@ func Start(t testing.TB) *Issuer {
 	return i
 }
 
-// Key returns a new key, which no issuer has.
+// Key returns a new key that no issuer uses.
 func Key(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -81,7 +81,7 @@ func Key(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// Authentication writes the file by which an API server takes the tokens of the issuer.
+// Authentication writes a configuration with which an API server accepts the issuer's tokens, and returns its path.
 func (i *Issuer) Authentication() string {
 	i.t.Helper()
 	text := fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
@@ -103,14 +103,13 @@ jwt:
 	return file
 }
 
-// Token returns a token of a user that lasts an hour, with other claims in the place of those
-// that a good one has, or beside them.
+// Token returns a user's token for an hour, with claims that replace or extend the valid ones.
 func (i *Issuer) Token(user string, claims jwt.MapClaims) string {
 	i.t.Helper()
 	return i.Sign(jwt.SigningMethodES256, i.key, user, claims)
 }
 
-// Sign returns the same, signed in another way.
+// Sign returns such a token with another signature.
 func (i *Issuer) Sign(by jwt.SigningMethod, key any, user string, claims jwt.MapClaims) string {
 	i.t.Helper()
 	now := time.Now()

@@ -19,16 +19,15 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An API answers Services by their names, and lists by their paths, in pages as an API server does: for clusters that
-// a server which others use can't be, such as one without Services or one with 5,000. A
-// list that it does not have is empty; there is no other object.
+// An API serves Services by name and lists by path, in pages like an API server, for clusters that a shared server
+// cannot have, such as one without Services or one with 5,000. Unknown lists are empty; other objects do not exist.
 type API struct {
 	Lists  map[string][]any
-	Denied bool   // nothing may be read
-	User   string // who asks; empty: it does not say
+	Denied bool   // all reads are denied
+	User   string // the caller; empty: unknown
 }
 
-// ServeHTTP answers as the API server does.
+// ServeHTTP answers like an API server.
 func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	no := func(code int, reason, text string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -77,7 +76,7 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "List", "metadata": meta, "items": append([]any{}, all[from:to]...)})
 }
 
-// Against returns calls of the program against a cluster and an account.
+// Against returns calls of the program with a cluster and an account.
 func (a API) Against(t testing.TB, world *sim.World) (Call, *sim.Cloud) {
 	t.Helper()
 	server := httptest.NewServer(a)
@@ -93,8 +92,7 @@ func (a API) Against(t testing.TB, world *sim.World) (Call, *sim.Cloud) {
 	}}, account
 }
 
-// ServiceOn returns a Service of type LoadBalancer, with the load balancer that a label
-// or the annotation id names, if any.
+// ServiceOn returns a Service of type LoadBalancer with the load balancer in a label or the annotation id, if any.
 func ServiceOn(name, label, id string) corev1.Service {
 	svc := corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", len(name)+1000*len(label)))},
@@ -110,7 +108,7 @@ func ServiceOn(name, label, id string) corev1.Service {
 	return svc
 }
 
-// Small is a cluster with a Service for each thing that can be said of a load balancer.
+// Small returns a cluster with a Service for each possible statement about a load balancer.
 func Small(t *testing.T) (Call, *sim.Cloud) {
 	t.Helper()
 	own := ServiceOn("own", "lb-own", "")

@@ -12,11 +12,11 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 )
 
-// Console runs the console of the call on a free port until ctx ends. It returns its address,
-// with the key, and what waits for its end and returns its exit code.
+// Console runs the console on a free port until ctx ends. It returns its address with the key, and a function that
+// waits for the exit code.
 func (c Call) Console(ctx context.Context, args ...string) (address string, ended func() int, err error) {
 	out, in := io.Pipe()
-	var errs bytes.Buffer // read when it has ended
+	var errs bytes.Buffer // read after its end
 	code := make(chan int, 1)
 	go func() {
 		code <- root.Run(ctx, c.Program(in, &errs), append([]string{"console", "--listen", "127.0.0.1:0"}, args...))

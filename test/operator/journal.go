@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Lately returns the records of Journalled, moved so that they are of the last hour.
+// Lately returns the records of Journalled, moved to the last hour.
 func Lately() []event.Record {
 	records := Journalled()
 	by := time.Since(Began.Add(30 * time.Minute)).Truncate(time.Second)
@@ -24,7 +24,7 @@ func Lately() []event.Record {
 	return records
 }
 
-// Began is when the newest failure of a case of Journalled happened.
+// Began is the time of the newest failure in Journalled.
 var Began = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 
 // Journalled returns the records of three cases of two Services.
@@ -64,8 +64,7 @@ func Journalled() []event.Record {
 	return []event.Record{old, begun, fixed, asked}
 }
 
-// Embed starts a NATS in a state directory, as up does, and returns a call that finds it
-// there, and a connection.
+// Embed starts NATS in a state directory, like up, and returns a call that finds it and a connection.
 func Embed(t *testing.T) (Call, *stream.Stream) {
 	t.Helper()
 	c := Call{Env: map[string]string{"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir()}}
@@ -76,7 +75,7 @@ func Embed(t *testing.T) (Call, *stream.Stream) {
 	return c, s
 }
 
-// Embed starts the NATS of the call's state directory, as up does, and connects to it.
+// Embed starts the NATS of the call's state directory, like up, and connects to it.
 func (c Call) Embed(t *testing.T) *stream.Stream {
 	t.Helper()
 	p := c.Program(io.Discard, io.Discard)
@@ -101,7 +100,7 @@ func (c Call) Stream(t *testing.T) *stream.Stream {
 	return s
 }
 
-// Approvers returns who has approved what a record tells of, by their names: the API server's times are whole seconds.
+// Approvers returns the approvers in a record, sorted by name, because the API server's times are whole seconds.
 func Approvers(rec event.Record) []event.Approved {
 	var all []event.Approved
 	if rec.Approved != nil {

@@ -1,6 +1,5 @@
-// Package operator calls lbremedy in tests as an operator does: the whole program with its
-// arguments, environment and standard input, against a NATS, a cluster and an account of
-// the test's own.
+// Package operator runs lbremedy in tests like an operator: the whole program with arguments, environment and standard
+// input, with a NATS, a cluster and an account of the test.
 package operator
 
 import (
@@ -29,25 +28,24 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// AsProgram makes this test binary the program itself, for tests that kill it. Its
-// arguments are those of the program.
+// AsProgram makes this test binary the program with the same arguments, for tests that kill it.
 const AsProgram = "LBREMEDY_TEST_AS_PROGRAM"
 
-// Main runs the tests of a package, or the program where AsProgram says so.
+// Main runs the tests of a package, or the program if AsProgram is set.
 func Main(m *testing.M) {
-	time.Local = time.UTC // what is printed must not depend on where the tests run
+	time.Local = time.UTC // output must not depend on the time zone
 	BeProgram()
 	os.Exit(m.Run())
 }
 
-// BeProgram makes this process the program itself, and does not return, if AsProgram is set.
+// BeProgram runs the program and does not return, if AsProgram is set.
 func BeProgram() {
 	if os.Getenv(AsProgram) != "" {
 		root.Main("dev")
 	}
 }
 
-// Bury puts the failure of a Service into DEAD, as a worker does that can't handle it.
+// Bury adds a Service's failure to DEAD, like a worker that cannot handle it.
 func Bury(t *testing.T, s *stream.Stream, class, uid, version, reason string) {
 	t.Helper()
 	header, data := Failure(t, class, uid, version)
@@ -56,7 +54,7 @@ func Bury(t *testing.T, s *stream.Stream, class, uid, version, reason string) {
 	}
 }
 
-// Failure returns a failure of a Service as a message holds it.
+// Failure returns a Service's failure as header and data of a message.
 func Failure(t *testing.T, class, uid, version string) (map[string][]string, []byte) {
 	t.Helper()
 	f := fill(event.Failure{Class: class}, "c1")
@@ -75,18 +73,18 @@ func Failure(t *testing.T, class, uid, version string) (map[string][]string, []b
 // UID returns one of many UIDs.
 func UID(i int) string { return fmt.Sprintf("44444444-0000-4000-8000-%012d", i) }
 
-// A Call is one call of the program, without a terminal.
+// A Call is a run of the program without a terminal.
 type Call struct {
 	In  string
 	Env map[string]string
 	Now func() time.Time // nil: time.Now
 
 	Plugin bool // of kubectl
-	Types  bool // In is what a person types at a terminal
+	Types  bool // In is typed at a terminal
 }
 
-// Where a call finds its access key: what it has there and the process has not, so that
-// calls with different keys go on side by side.
+// Variables with a call's access key. They are not in the process's environment, so calls with different keys can run
+// in parallel.
 const (
 	KeyID     = "ALIBABA_CLOUD_ACCESS_KEY_ID"
 	KeySecret = "ALIBABA_CLOUD_ACCESS_KEY_SECRET"
@@ -100,26 +98,26 @@ func (c Call) keys() cloud.Credentials {
 	return cloud.Static(cloud.Key{ID: c.Env[KeyID], Secret: c.Env[KeySecret]})
 }
 
-// With returns the call with another value of a variable.
+// With returns the call with a changed variable.
 func (c Call) With(name, value string) Call {
 	c.Env = maps.Clone(c.Env)
 	c.Env[name] = value
 	return c
 }
 
-// Said is what a call came to.
+// Said is the result of a call.
 type Said struct {
 	Code     int
 	Out, Err string
 }
 
-// Home returns an environment whose home directory is a folder of the test's own.
+// Home returns an environment with a home directory of the test.
 func Home(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{"HOME": t.TempDir()}
 }
 
-// Program returns what the call is of the program, with its output.
+// Program returns the program of a call, with its outputs.
 func (c Call) Program(out, errs io.Writer) *cli.Program {
 	now := time.Now
 	if c.Now != nil {
@@ -146,7 +144,7 @@ func (c Call) Run(ctx context.Context, args ...string) Said {
 	return Said{code, out.String(), errs.String()}
 }
 
-// Write writes a file in a folder of the test's own and returns its path.
+// Write writes a file to a folder of the test and returns its path.
 func Write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -156,7 +154,7 @@ func Write(t testing.TB, name, text string) string {
 	return path
 }
 
-// CloudEvent returns the CloudEvent of a failure of Service shop/web, in JSON.
+// CloudEvent returns a failure of the Service shop/web as a JSON CloudEvent.
 func CloudEvent(t *testing.T, f event.Failure, cluster string) string {
 	t.Helper()
 	e, err := event.NewFailed(fill(f, cluster))
@@ -181,10 +179,10 @@ func fill(f event.Failure, cluster string) event.Failure {
 	return f
 }
 
-// Message is what the controller says of a full vSwitch.
+// Message is the controller's message about a full vSwitch.
 const Message = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// Seed stores records in CASES, in order, and the documents that an engine which wrote them would have left.
+// Seed stores records in CASES, in order, and the documents of the engine that would have written them.
 func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error {
 	docs := map[string]*event.Document{}
 	for _, r := range records {
@@ -230,7 +228,7 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 	return nil
 }
 
-// decide puts into a document what an engine would have decided that has left this record.
+// decide updates a document as the engine that wrote this record would have.
 func decide(d *event.Document, r event.Record) {
 	c := d.State.Case(r.Class)
 	if c == nil {
@@ -262,7 +260,7 @@ func decide(d *event.Document, r event.Record) {
 	d.Keep(r.Class, r)
 }
 
-// record returns the record that a command has printed as JSON, in the words of the journal.
+// record returns the record in a command's JSON output.
 func record(data []byte) (event.Record, error) {
 	var c journal.Case
 	if err := json.Unmarshal(data, &c); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// WatchService waits until a Service is as it should be.
+// WatchService waits until is returns true for a Service.
 func WatchService(t *testing.T, sc *Testbed, name string, is func(*corev1.Service) bool) error {
 	t.Helper()
 	client := sc.Kube.Client().CoreV1().Services(sc.Namespace)
@@ -40,10 +40,10 @@ func WatchService(t *testing.T, sc *Testbed, name string, is func(*corev1.Servic
 	return t.Context().Err()
 }
 
-// Annotation begins the names of the controller's annotations.
+// Annotation is the prefix of the controller's annotations.
 const Annotation = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 
-// A Testbed is a Service whose vSwitch is full, with the controller that says so.
+// A Testbed is a Service in a full vSwitch, with the controller that reports it.
 type Testbed struct {
 	Call
 	Kube      *cluster.Cluster
@@ -51,13 +51,13 @@ type Testbed struct {
 	Namespace string
 }
 
-// NewTestbed sets one up that lasts until the test ends.
+// NewTestbed returns a testbed until the test ends.
 func NewTestbed(t *testing.T) *Testbed {
 	t.Helper()
 	return NewTestbedOn(t, cluster.Join(t))
 }
 
-// NewTestbedOn sets one up on a cluster.
+// NewTestbedOn returns a testbed on a cluster.
 func NewTestbedOn(t *testing.T, c *cluster.Cluster) *Testbed {
 	t.Helper()
 	sc := &Testbed{Kube: c, Namespace: c.Namespace(t)}
@@ -84,7 +84,7 @@ instances: [{id: i-cli}]
 	return sc
 }
 
-// As returns calls with the kubeconfig of a user who has these rights.
+// As returns calls with the kubeconfig of a user with these rights.
 func (sc *Testbed) As(t *testing.T, user string, rules []rbacv1.PolicyRule, groups ...string) Call {
 	t.Helper()
 	sc.Kube.As(t, user, rules)
@@ -102,13 +102,13 @@ func (sc *Testbed) As(t *testing.T, user string, rules []rbacv1.PolicyRule, grou
 	return sc.With("LBREMEDY_KUBECONFIG", file)
 }
 
-// Fixes returns a policy that fixes in the testbed's namespace alone: "up" watches the whole
-// cluster, which others use, too.
+// Fixes returns a policy that fixes only in the testbed's namespace, because "up" watches the whole cluster, which
+// others share.
 func (sc *Testbed) Fixes() string {
 	return fmt.Sprintf("rules: [{namespaces: [%q], mode: fix}]\n", sc.Namespace)
 }
 
-// create makes a node, the failing Service and one that is no load balancer.
+// create creates a node, the failing Service, and one without a load balancer.
 func (sc *Testbed) create(t *testing.T) {
 	t.Helper()
 	ctx, client := t.Context(), sc.Kube.Client()
@@ -166,7 +166,7 @@ func (sc *Testbed) Annotations(t *testing.T) map[string]string {
 	return svc.Annotations
 }
 
-// Wants runs a command and wants this code, and these texts in what it prints.
+// Wants runs a command and checks the exit code and parts of the output.
 func (sc *Testbed) Wants(t *testing.T, code int, out, errs string, args ...string) Said {
 	t.Helper()
 	got := sc.Run(t.Context(), args...)

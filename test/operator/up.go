@@ -22,7 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// An UpRun is a call of up that goes on.
+// An UpRun is a running up.
 type UpRun struct {
 	records chan event.Record // about the Service of the testbed
 	Errs    *shell.Log
@@ -30,20 +30,20 @@ type UpRun struct {
 	ended   chan int
 }
 
-// Policy has calls of Up use a policy, from now on, from the file that they have unless they name another one.
+// Policy changes the policy file of calls of Up that name no other one.
 func (sc *Testbed) Policy(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(sc.Env["HOME"], "policy.yaml")
 	err := os.WriteFile(file+".new", []byte(text), 0o600)
 	if err == nil {
-		err = os.Rename(file+".new", file) // nobody reads half of it
+		err = os.Rename(file+".new", file) // atomically
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// PutInForce tells commands of a policy, as the engine of a cluster does that uses it.
+// PutInForce stores a policy for commands, like the engine of a cluster.
 func PutInForce(t *testing.T, s *stream.Stream, cluster, text string) {
 	t.Helper()
 	v, err := cli.ParsePolicy([]byte(text))
@@ -55,7 +55,7 @@ func PutInForce(t *testing.T, s *stream.Stream, cluster, text string) {
 	}
 }
 
-// Up starts "lbremedy up", which observes until Policy says something else, or by a policy that the arguments name.
+// Up starts "lbremedy up", which observes until Policy changes that, or uses the policy in the arguments.
 func (sc *Testbed) Up(t *testing.T, args ...string) *UpRun {
 	t.Helper()
 	if !slices.Contains(args, "--policy") {
@@ -85,7 +85,7 @@ func (sc *Testbed) Up(t *testing.T, args ...string) *UpRun {
 	return u
 }
 
-// Until returns the next record of the Service that is as wanted.
+// Until waits for the next matching record of the Service, and returns it.
 func (u *UpRun) Until(t *testing.T, wanted func(event.Record) bool) event.Record {
 	t.Helper()
 	late := time.After(2 * time.Minute)
@@ -105,7 +105,7 @@ func (u *UpRun) Until(t *testing.T, wanted func(event.Record) bool) event.Record
 	}
 }
 
-// End ends up, and wants it to end well.
+// End stops up and checks that it ends without an error.
 func (u *UpRun) End(t *testing.T) {
 	t.Helper()
 	u.cancel()
@@ -119,7 +119,7 @@ func (u *UpRun) End(t *testing.T) {
 	}
 }
 
-// Address returns where up listens.
+// Address returns up's address.
 func (u *UpRun) Address(t *testing.T) string {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -138,8 +138,8 @@ func (u *UpRun) Address(t *testing.T) string {
 	}
 }
 
-// Asks has the Service's case ask for approvals, as this section of the policy wants them, and
-// returns it: the policy would fix it, and a breaker that can't be read holds that back.
+// Asks makes the Service's case ask for approvals with this section of the policy, and returns it: the policy allows
+// the fix, and an unreadable breaker holds it.
 func (sc *Testbed) Asks(t *testing.T, u *UpRun, approvals string) event.Record {
 	t.Helper()
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })

@@ -1,10 +1,8 @@
-// Package pages reads the commands that the pages of the tree show, so that tests can run
-// them.
+// Package pages reads the commands on the pages of the tree, for tests to run them.
 //
-// Commands stand in fenced blocks of the language sh; where a block shows what they print,
-// too, it is of the language console, and its commands begin with "$ ". A block whose first
-// line is a comment that begins with "# Needs" says what its commands need that no test
-// has, such as an account. All others are run by the tests that runners names.
+// Commands are in fenced blocks of language sh, or console if the block also shows output; then they begin with "$ ".
+// If a block's first line is a comment that begins with "# Needs", it says what the commands need and no test has, such
+// as an account. The tests in runners run all others.
 package pages
 
 import (
@@ -18,23 +16,22 @@ import (
 	"testing"
 )
 
-// A Command is what a reader of a page types at once.
+// A Command is one command on a page.
 type Command struct {
-	Page  string // its name, below the root of the repository
+	Page  string // relative to the root of the repository
 	Line  int
 	Text  string
 	Needs string // what no test has; empty: a test runs it
 }
 
-// String says where the command stands.
+// String returns the place and the text of the command.
 func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Line, c.Text) }
 
-// A runner is a test that runs the commands which begin so, found by its folder.
+// A runner is the folder of a test that runs the commands with a prefix.
 type runner struct{ begins, folder string }
 
-// runners are all of them. What make and go test do is done by the tests anyway, or is
-// what runs them: of these commands test/rules looks whether what they name exists, and
-// does no more.
+// runners are all runners. Tests already do what make and go test do, or run under these, so test/rules only checks
+// that these commands' targets exist.
 var runners = []runner{
 	{"make ", "test/rules"},
 	{"go test ", "test/rules"},
@@ -46,7 +43,7 @@ var runners = []runner{
 	{"openssl ", "infra/keys"},
 }
 
-// Runner returns the folder of the test that runs the command, empty if none exists.
+// Runner returns the folder of the test that runs the command, or "".
 func (c Command) Runner() string {
 	for _, r := range runners {
 		if strings.HasPrefix(c.Text, r.begins) {
@@ -66,8 +63,7 @@ func Runners() []string {
 	return slices.Compact(folders)
 }
 
-// Of returns the commands that the test in a folder is to run, which lies so far below the
-// root of the repository. There is at least one.
+// Of returns the commands for the test in a folder, at least one. root is the root of the repository relative to it.
 func Of(t testing.TB, root, folder string) []Command {
 	t.Helper()
 	var all []Command
@@ -81,8 +77,8 @@ func Of(t testing.TB, root, folder string) []Command {
 	return all
 }
 
-// Mentions returns the commands of a program that stand in the sentences of the pages, as
-// code. They are names of commands rather than commands to type.
+// Mentions returns the commands of a program that sentences on the pages mention as code. They name commands rather
+// than show commands to type.
 func Mentions(t testing.TB, root, program string) []Command {
 	t.Helper()
 	code := regexp.MustCompile("`(" + program + " [^`]+)`")
@@ -118,7 +114,7 @@ func each(t testing.TB, root string, do func(name, text string)) {
 	}
 }
 
-// Read returns the commands of a page, and what is wrong with its blocks.
+// Read returns the commands of a page, and errors in its blocks.
 func Read(page, text string) (all []Command, wrong []string) {
 	language, needs, in, open := "", "", false, 0
 	for i, line := range strings.Split(text, "\n") {
@@ -148,7 +144,7 @@ func Read(page, text string) (all []Command, wrong []string) {
 			}
 			line = typed
 		}
-		// Of a command over several lines, or a loop, the first line is enough: it is marked.
+		// For a multi-line command or a loop, the first line is enough to mark it.
 		if line != "" && line[0] != '#' {
 			all = append(all, Command{Page: page, Line: i + 1, Text: line, Needs: needs})
 		}

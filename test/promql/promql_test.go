@@ -1,8 +1,6 @@
-// Package promql reads the alert rules and the dashboard of infra/observability as
-// Prometheus does, and lets each alert fire.
-//
-// It is a Go module of its own: Prometheus' parser and engine would raise versions
-// that the programs depend on.
+// Package promql reads the alert rules and the dashboard of infra/observability like Prometheus, and makes each alert
+// fire. It is a separate module, because Prometheus' parser and engine would raise the versions of the programs'
+// dependencies.
 package promql
 
 import (
@@ -31,7 +29,6 @@ const folder = "../../infra/observability/"
 
 var language = parser.NewParser(parser.Options{})
 
-// A rule is an alert rule, as Prometheus reads it.
 type rule struct {
 	Alert, Expr         string
 	For                 string
@@ -66,13 +63,12 @@ func rules(t *testing.T) []rule {
 	return file.Groups[0].Rules
 }
 
-// A metric is a line of the catalogue.
 type metric struct {
 	kind   string
 	labels []string
 }
 
-// catalogue returns the metrics that the programs have, by name.
+// catalogue returns the programs' metrics by name.
 func catalogue(t *testing.T) map[string]metric {
 	t.Helper()
 	all := map[string]metric{}
@@ -86,15 +82,14 @@ func catalogue(t *testing.T) map[string]metric {
 	return all
 }
 
-// wrong returns what is wrong with an expression: it doesn't parse, or asks for a
-// metric or a label that no program has.
+// wrong returns the errors of an expression: it does not parse, or uses a metric or a label that no program has.
 func wrong(expr string, known map[string]metric) []string {
 	node, err := language.ParseExpr(expr)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	var out []string
-	has := map[string]bool{} // labels of all metrics in it
+	has := map[string]bool{} // labels of all its metrics
 	parser.Inspect(node, func(n parser.Node, _ []parser.Node) error {
 		s, ok := n.(*parser.VectorSelector)
 		if !ok {
@@ -213,7 +208,7 @@ func TestDashboard(t *testing.T) {
 var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_posts_total", "lbremedy_progress_saves_total",
 	"lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
-// A series is what a metric was, one value a minute, as far as it goes.
+// A series is a metric's values, one a minute.
 type series struct {
 	labels string // as in {a="b"}, with the name
 	values func(minute int) float64
@@ -224,7 +219,7 @@ func growing(by float64) func(int) float64 {
 	return func(minute int) float64 { return by * float64(minute) }
 }
 
-// since is v from minute 60 on, and was before.
+// since returns the value before until minute 60, and v from then on.
 func since(before, v float64) func(int) float64 {
 	return func(minute int) float64 {
 		if minute < 60 {
@@ -234,12 +229,12 @@ func since(before, v float64) func(int) float64 {
 	}
 }
 
-// function begins the series of the calls of a function, which its result follows.
+// function is the prefix of a function's call series; the result follows.
 const function = `lbremedy_function_calls_total{class="a",cluster="c",result=`
 
 const calls = `lbremedy_cloud_calls_total{cluster="c",action="A",product="slb",result=`
 
-// fires says for each alert which series make it fire, and which similar ones don't.
+// fires has, for each alert, series that make it fire, and similar ones that do not.
 var fires = map[string]struct{ ill, well []series }{
 	"LbremedyAbsent":             {nil, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
 	"LbremedyNothingGetsThrough": {[]series{{`lbremedy_exporter_ready{cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
@@ -304,7 +299,7 @@ var fires = map[string]struct{ ill, well []series }{
 		[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, always(1)}}},
 }
 
-// A store holds five hours of series, one value a minute from 1970 on.
+// A store has five hours of series, one value a minute from 1970 on.
 type store []series
 
 const minutes = 300
@@ -349,7 +344,6 @@ func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 
 type found []storage.Series
 
-// A sample is one value of a series.
 type sample struct {
 	minute int
 	value  float64
@@ -381,7 +375,7 @@ func (s *set) At() storage.Series                { return s.at }
 func (s *set) Err() error                        { return nil }
 func (s *set) Warnings() annotations.Annotations { return nil }
 
-// fired returns the minutes after which a rule fires, for the first time; -1 if it never does.
+// fired returns the minute after which a rule first fires, or -1.
 func fired(t *testing.T, engine *promql.Engine, r rule, s store) int {
 	t.Helper()
 	patience := time.Duration(0)
@@ -415,8 +409,8 @@ func fired(t *testing.T, engine *promql.Engine, r rule, s store) int {
 	return -1
 }
 
-// TestAlerts proves that every alert parses, asks for what there is, says what is
-// wrong and what to do, and fires when it should and not else.
+// TestAlerts checks that every alert parses, uses existing metrics, says what is wrong and what to do, and fires
+// exactly when it should.
 func TestAlerts(t *testing.T) {
 	known := catalogue(t)
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
@@ -451,13 +445,13 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// stands matches the metrics of how things stand. Each of several notifiers, or of several "lbremedy up" with the doctor,
-// measures them by itself.
+// stands matches the metrics of the current state. Each of several notifiers, or of several "lbremedy up" with the
+// doctor, measures them independently.
 var stands = regexp.MustCompile(`^lbremedy_((breaker|paused|ledger|waiting|class_budget|cluster_budget)_\w+|stream_(bytes|limit_bytes|messages)|` +
 	`doctor_(findings|unknown))$`)
 
-// TestTwoNotifiers proves that alerts and dashboard say the same of what two notifiers measure as of what one does: an upgrade
-// has two for a moment, and each counts all.
+// TestTwoNotifiers checks that alerts and dashboard show the same for two notifiers as for one: during an upgrade there
+// are briefly two, and each counts everything.
 func TestTwoNotifiers(t *testing.T) {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
 	defer engine.Close()

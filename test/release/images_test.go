@@ -21,7 +21,7 @@ import (
 
 var digestLine = regexp.MustCompile(`(?m)^    ([a-z-]+): (sha256:[0-9a-f]{64})$`)
 
-// images builds images for this machine's architecture in a tree, and returns their digests by name.
+// images builds a tree's images for this machine's architecture, and returns their digests by name.
 func images(t *testing.T, at, version, programs string) map[string]string {
 	t.Helper()
 	must(t, at, []string{"VERSION=" + version, "PROGRAMS=" + programs, "ARCH=" + runtime.GOARCH, "OUT="}, "infra/images/build.sh")
@@ -37,7 +37,7 @@ func images(t *testing.T, at, version, programs string) map[string]string {
 	return out
 }
 
-// The image of a class changes with its code alone: neither with the version nor with another class.
+// TestImages checks that a class's image changes only with its code: neither with the version nor with another class.
 func TestImages(t *testing.T) {
 	at := tree(t)
 	const programs = "exporter,busy,public-lb-forbidden"
@@ -70,7 +70,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// inspect looks at one image, and starts the program that it holds.
+// inspect checks an image, and starts its program.
 func inspect(t *testing.T, at, name string) {
 	p, err := layout.FromPath(filepath.Join(at, "bin/images/oci", name))
 	if err != nil {
@@ -136,7 +136,7 @@ func inspect(t *testing.T, at, name string) {
 	}
 }
 
-// filesOf returns what an image holds, by name: nobody may write any of it.
+// filesOf returns an image's files by name, and checks that nobody may write to them.
 func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 	t.Helper()
 	layers, err := img.Layers()
@@ -174,7 +174,8 @@ func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 	return out
 }
 
-// The base of all images has no files, and is there for both architectures. ko.yaml names it by its digest.
+// TestBase checks that the base of all images has no files, exists for both architectures, and is named by digest in
+// ko.yaml.
 func TestBase(t *testing.T) {
 	dir := filepath.Join(root, "infra/images")
 	p, err := layout.FromPath(filepath.Join(dir, "empty"))

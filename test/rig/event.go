@@ -9,25 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FullMessage is what the controller says of a full vSwitch.
+// FullMessage is the controller's message about a full vSwitch.
 const FullMessage = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// Complain writes the Event by which the controller says that a sync of a Service has
-// failed: for tests in which no controller runs, or in which there are too many Services
+// Complain writes the controller's Event about a failed sync, for tests without a controller or with too many Services
 // for one.
 func (r *Rig) Complain(service, message string) {
 	r.Helper()
 	r.ComplainAt(r.Service(service), message, time.Now())
 }
 
-// ComplainLater is Complain of a failure that comes after what the worker has just
-// written, by its clock: Events know no more than seconds.
+// ComplainLater is Complain for a failure after the worker's last write. Events have a resolution of seconds.
 func (r *Rig) ComplainLater(service, message string) {
 	r.Helper()
 	r.ComplainAt(r.Service(service), message, r.Now().Add(2*time.Second))
 }
 
-// ComplainAt is Complain of a failure at a time.
+// ComplainAt is Complain for a failure at a given time.
 func (r *Rig) ComplainAt(svc *corev1.Service, message string, at time.Time) {
 	r.Helper()
 	_, err := r.Testbed.Cluster.Client().CoreV1().Events(svc.Namespace).Create(r.Ctx, Complaint(svc, message, at), metav1.CreateOptions{})

@@ -1,14 +1,12 @@
-// Package rig gives tests all of lbremedy on a testbed with all that is real: an API server, JetStream,
-// the exporter, a worker in fix mode, the ticket sinks, and the operator's program as a process of its own.
-// Cloud and controller are simulated.
+// Package rig runs all of lbremedy for tests on a testbed of real parts: API server, JetStream, exporter, a worker in
+// fix mode, ticket sinks, and the operator's program as a separate process. Cloud and controller are simulated. Begin
+// with [New].
 //
-// The worker's clock is the test's: a test that is about hours puts it forward. Keys that
-// run out do so by the clock of the NATS server, which goes its own way; a test that needs
-// the end of a budget's window removes the keys as that would.
+// Tests advance the clock of worker and sinks. Keys expire by the clock of the NATS server, which cannot be advanced; a
+// test that needs the end of a budget's window removes the keys.
 //
-// Testbeds share one API server, and tests run side by side. A test sees its own namespace of
-// it and no other, through a proxy that narrows what spans all namespaces. A real controller,
-// which CCM_BIN names, can't be narrowed: each has an API server for itself.
+// Parallel tests share one API server, and a proxy limits each to its own namespace. A real controller (CCM_BIN) cannot
+// be limited, so each gets an API server of its own.
 package rig
 
 import (
@@ -64,7 +62,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is where the operator's program is built, once.
+// built is the folder of the operator's program.
 var built string
 
 // Tests runs the tests of a package and ends the process.
@@ -72,26 +70,26 @@ func Tests(m *testing.M) {
 	shell.Tests(m, &built)
 }
 
-// program builds the operator's program and returns its file.
+// program builds the operator's program once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
 
 const (
 	token  = "safety"
-	worker = "lbremedy-worker" // by that name the simulated cloud knows the worker's calls
+	worker = "lbremedy-worker" // the worker's name in the simulated cloud
 )
 
-// Prefix begins the names of the controller's annotations.
+// Prefix is the prefix of the controller's annotations.
 const Prefix = ccm.Prefix
 
-// Full is the class of most failures, since its plan is one write.
+// Full is the class of most failures, because its plan is a single write.
 const Full = "vswitch-ip-exhausted"
 
-// Careful is a policy that applies by itself only what moves no traffic and touches nothing shared.
+// Careful is a policy that allows only plans that move no traffic and change nothing shared.
 const Careful = "mode: fix\nramDelay: 1s\n"
 
-// Bold is a policy that lets the class with two steps a plan write by itself.
+// Bold is a policy that also allows the plans of the class with two steps.
 const Bold = `mode: fix
 ramDelay: 2s
 classes: {ram-permission: {risk: medium}}
@@ -106,21 +104,21 @@ type Rig struct {
 	Stream  *stream.Stream
 	Env     *host.Connection
 	URL     string       // of NATS
-	Rules   string       // the file with the policy
-	ahead   atomic.Int64 // how far the clock of worker and sinks is put forward
-	step    atomic.Int64 // how far it was last put forward
-	file    string       // of the kubeconfig that shows one namespace
+	Rules   string       // path of the policy file
+	ahead   atomic.Int64 // how far the clock of worker and sinks is ahead
+	step    atomic.Int64 // last step of that clock
+	file    string       // kubeconfig limited to one namespace
 	inForce *policyfile.Source
 
 	mu      sync.Mutex
 	journal []event.Record
-	read    map[string]int // by Service: how far until has looked
+	read    map[string]int // by Service: position of Until
 }
 
-// limit is how long one test may take.
+// limit is the time that one test may take.
 const limit = 6 * time.Minute
 
-// New sets up the testbed with a policy in force, and journal, exporter and worker on it.
+// New sets up the testbed with a policy in force, journal, exporter and worker.
 func New(t *testing.T, on testbed.Config, rules string) *Rig {
 	t.Helper()
 	if _, err := program(); err != nil {
@@ -128,10 +126,10 @@ func New(t *testing.T, on testbed.Config, rules string) *Rig {
 	}
 	share := cluster.Join
 	if bin, _ := controller.Real(); bin != "" || on.Routes {
-		share = cluster.Alone // it syncs all Services, or keeps routes to all nodes
+		share = cluster.Alone // it syncs all Services, or all nodes' routes
 	}
 	c := share(t)
-	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
+	namespace := c.Namespace(t) // waits while another test uses the cluster exclusively
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &Rig{T: t, Ctx: ctx, read: map[string]int{}, Rules: filepath.Join(t.TempDir(), "policy.yaml")}
@@ -168,7 +166,7 @@ func (r *Rig) Start() *Rig {
 	return r
 }
 
-// Answerable has people answer by Approvals, and returns the user as whom the operator's program does.
+// Answerable enables answers by Approvals, and returns the user of the operator's program.
 func (r *Rig) Answerable() string {
 	r.Helper()
 	identity.Answerable(r, r.Testbed.Cluster)
@@ -180,7 +178,7 @@ func (r *Rig) Work(ctx context.Context) error {
 	return (&host.Host{Env: r.Env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 
-// Tell starts what tells the sinks of the policy in force.
+// Tell starts the notifier for the sinks of the policy in force.
 func (r *Rig) Tell() {
 	r.Helper()
 	v, err := r.inForce.Read(r.Ctx)
@@ -193,7 +191,7 @@ func (r *Rig) Tell() {
 	shell.Beside(r, r.Ctx, "the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
 }
 
-// worker returns what a worker runs on.
+// worker returns the connections of a worker.
 func (r *Rig) worker() *host.Connection {
 	r.Helper()
 	key := r.Testbed.Cloud.Client(worker, "*")
@@ -213,7 +211,7 @@ func (r *Rig) worker() *host.Connection {
 	return env
 }
 
-// Now is the clock of worker and sinks.
+// Now returns the time of the clock of worker and sinks.
 func (r *Rig) Now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 // Advance puts that clock forward.
@@ -222,7 +220,7 @@ func (r *Rig) Advance(d time.Duration) {
 	r.ahead.Add(int64(d))
 }
 
-// Must ends the test if there is an error.
+// Must fails the test on an error.
 func (r *Rig) Must(err error) {
 	r.Helper()
 	if err != nil {
@@ -230,10 +228,10 @@ func (r *Rig) Must(err error) {
 	}
 }
 
-// Step returns how far the clock of worker and sinks was last put forward.
+// Step returns the last step of the clock.
 func (r *Rig) Step() time.Duration { return time.Duration(r.step.Load()) }
 
-// see takes in a record of the journal.
+// see stores a record of the journal.
 func (r *Rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -246,14 +244,14 @@ func (r *Rig) see(m stream.Message) error {
 	return nil
 }
 
-// Journal returns what the journal says, the oldest record first.
+// Journal returns the journal's records, oldest first.
 func (r *Rig) Journal() []event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.journal)
 }
 
-// Touched returns which of the Services have been written to.
+// Touched returns the Services that have been written to.
 func (r *Rig) Touched(fixtures []testbed.Fixture) []string {
 	journal := r.Journal()
 	var all []string
@@ -265,13 +263,12 @@ func (r *Rig) Touched(fixtures []testbed.Fixture) []string {
 	return all
 }
 
-// Records returns what the journal says of a Service, the oldest record first.
+// Records returns a Service's records, oldest first.
 func (r *Rig) Records(service string) []event.Record {
 	return slices.DeleteFunc(r.Journal(), func(rec event.Record) bool { return rec.Service.Name != service })
 }
 
-// Until returns the next record of a Service that is as wanted, after the one that it
-// returned before.
+// Until waits for the next matching record of a Service, after the one that it returned before.
 func (r *Rig) Until(service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
 	var found, last event.Record
@@ -297,19 +294,19 @@ func (r *Rig) Until(service, what string, wanted func(event.Record) bool) event.
 	return found
 }
 
-// Ends returns the next record of a Service that ends a run with this result.
+// Ends waits for the next record of a Service that ends a run with this result.
 func (r *Rig) Ends(service string, result event.Result) event.Record {
 	r.Helper()
 	return r.Until(service, string(result), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Result == result })
 }
 
-// Held returns the next record of a Service that is held back by this.
+// Held waits for the next record of a Service that is held for this reason.
 func (r *Rig) Held(service string, by event.Hold) event.Record {
 	r.Helper()
 	return r.Until(service, "held by "+string(by), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Held == by })
 }
 
-// Service returns a Service as it is now.
+// Service returns the current Service.
 func (r *Rig) Service(name string) *corev1.Service {
 	r.Helper()
 	svc, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Get(r.Ctx, name, metav1.GetOptions{})
@@ -317,13 +314,13 @@ func (r *Rig) Service(name string) *corev1.Service {
 	return svc
 }
 
-// VSwitch returns which vSwitch a Service asks for.
+// VSwitch returns the vSwitch that a Service requests.
 func (r *Rig) VSwitch(service string) string {
 	r.Helper()
 	return r.Service(service).Annotations[Prefix+"vswitch-id"]
 }
 
-// Create creates a Service that asks for an address in the full vSwitch.
+// Create creates a Service that requests an address in the full vSwitch.
 func (r *Rig) Create(name string, change func(*corev1.Service)) {
 	r.Helper()
 	svc := Bare(name)
@@ -334,7 +331,7 @@ func (r *Rig) Create(name string, change func(*corev1.Service)) {
 	r.Must(err)
 }
 
-// Bare returns a Service in the full vSwitch whose backends are the nodes.
+// Bare returns a Service in the full vSwitch with nodes as backends.
 func Bare(name string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{Prefix + "address-type": "intranet", Prefix + "vswitch-id": testbed.FullVSwitchH}},
@@ -342,17 +339,17 @@ func Bare(name string) *corev1.Service {
 	}
 }
 
-// Policy puts a policy file in force, as an operator does.
+// Policy puts a policy file in force, like an operator.
 func (r *Rig) Policy(text string) {
 	r.Helper()
 	r.Must(os.WriteFile(r.Rules+".new", []byte(text), 0o600))
 	r.Must(os.Rename(r.Rules+".new", r.Rules))
-	// No "lbremedy up" runs here that would tell it.
+	// No "lbremedy up" runs here that would store it.
 	told := policy.InForce{Version: policyfile.Digest([]byte(text)), Text: text, Source: "policy.yaml", Since: time.Now()}
 	r.Must(told.Put(r.Ctx, r.Stream, testbed.ClusterID))
 }
 
-// Said is what a call of the operator's program came to.
+// Said is the result of a run of the operator's program.
 type Said struct {
 	Code     int
 	Out, Err string
@@ -370,7 +367,7 @@ func (r *Rig) Call(args ...string) Said {
 	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// Command returns a call of the operator's program, as somebody on another machine makes it.
+// Command returns a run of the operator's program as on another machine.
 func (r *Rig) Command(args ...string) *exec.Cmd {
 	r.Helper()
 	file, err := program()
@@ -380,7 +377,7 @@ func (r *Rig) Command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Says runs the operator's program and wants this code, and these texts in what it prints.
+// Says runs the operator's program and checks the exit code and parts of the output.
 func (r *Rig) Says(code int, out, errs string, args ...string) Said {
 	r.Helper()
 	got := r.Call(args...)
@@ -393,7 +390,7 @@ func (r *Rig) Says(code int, out, errs string, args ...string) Said {
 	return got
 }
 
-// Shelf returns a folder in which what a person pastes is run: bin has the program and kubectl, and the files are there, by name.
+// Shelf returns a folder for pasted commands: bin has the program and kubectl, and files are stored by name.
 func (r *Rig) Shelf(files map[string]string) string {
 	r.Helper()
 	file, err := program()
@@ -408,7 +405,7 @@ func (r *Rig) Shelf(files map[string]string) string {
 	return dir
 }
 
-// Paste runs a command of the shell in a folder of Shelf as somebody does who copies it.
+// Paste runs a shell command in a folder of Shelf, like a person who copies it.
 func (r *Rig) Paste(dir, text string) Said {
 	r.Helper()
 	var out, errs bytes.Buffer
@@ -421,8 +418,8 @@ func (r *Rig) Paste(dir, text string) Said {
 	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// narrow returns a kubeconfig for the cluster of which one testbed can be seen: lists and watches of Services
-// and Events over all namespaces are of its namespace, and the nodes are its own: those of other tests are what a plan may depend on.
+// narrow returns a kubeconfig limited to one testbed: lists and watches of Services and Events over all namespaces
+// return only its namespace, and nodes only its own. Otherwise plans could depend on the nodes of other tests.
 func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Helper()
 	to, err := url.Parse(c.Config.Host)

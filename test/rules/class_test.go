@@ -71,7 +71,7 @@ func classCode(tr *tree) []string {
 	return out
 }
 
-// How many lines of Go a class has, without its tests: the largest, and the median of all.
+// Limits of the lines of Go of a class without its tests: of the largest class, and of the median.
 const (
 	largestClass = 300
 	medianClass  = 120
@@ -80,8 +80,8 @@ const (
 // second are names of a class's second file.
 var second = []string{"ask.go", "causes.go", "plan.go", "read.go"}
 
-// classSizes checks that classes stay small and have files of the same few names: what is
-// known about controller and cloud beyond one decision is a matter of shared/ccm.
+// classSizes checks that classes stay small and their files have one of a few names. Knowledge of the
+// controller and the cloud beyond one decision belongs in shared/ccm.
 func classSizes(tr *tree) []string {
 	var out []string
 	lines := map[string]int{}

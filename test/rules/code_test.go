@@ -17,7 +17,7 @@ func packageComments(tr *tree) []string {
 		var said []*ast.CommentGroup
 		var name string
 		for _, f := range tr.packages[dir] {
-			// An external test package is documented by the package that it tests.
+			// The package that it tests documents an external test package.
 			if n := f.ast.Name.Name; name == "" || !strings.HasSuffix(n, "_test") {
 				name = n
 			}
@@ -77,8 +77,8 @@ func docs(tr *tree) []string {
 	return out
 }
 
-// checkDecl checks a declaration of types, constants or variables. In a group of
-// constants or variables, the group's sentence speaks for all of them.
+// checkDecl checks a declaration of types, constants or variables. The sentence of a group covers all its
+// constants or variables.
 func checkDecl(d *ast.GenDecl, check func(*ast.Ident, *ast.CommentGroup), out *[]string, tr *tree) {
 	grouped := d.Lparen.IsValid()
 	for _, s := range d.Specs {
@@ -143,8 +143,8 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-// endsWell reports whether the first paragraph of a comment ends as a sentence
-// does, or leads to a list or to code.
+// endsWell reports whether the first paragraph of a comment ends with a full stop, or introduces a list or
+// code.
 func endsWell(doc string) bool {
 	first, rest, _ := strings.Cut(strings.TrimSpace(doc), "\n\n")
 	// A list or code may follow its lead without an empty line.
@@ -180,12 +180,12 @@ func inits(tr *tree) []string {
 	return out
 }
 
-// outlive are the packages in which something outlives every call that could hand
-// it a context: the connection to NATS is renewed for ever.
+// outlive are the packages that need a context longer than any call: the connection to NATS is renewed for
+// ever.
 var outlive = []string{"shared/stream"}
 
-// contexts checks that contexts come first, begin in main, and are not stored: a
-// type that has to hold one says so in its comment, or which one in the field's.
+// contexts checks that contexts come first, begin in main, and are not stored. A type that has to hold one
+// gives the reason in a comment.
 func contexts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -205,7 +205,7 @@ func contexts(tr *tree) []string {
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				// A function Main is the main function of programs that are generated.
+				// Main is the main function of generated programs.
 				return n.Name.Name != "Main"
 			case *ast.GenDecl:
 				for _, s := range n.Specs {
@@ -242,7 +242,7 @@ func contexts(tr *tree) []string {
 
 var sentence = regexp.MustCompile(`(?:[.!]|\\n)$`)
 
-// errorTexts checks that errors say what was being done, and fit into each other.
+// errorTexts checks that errors say what was being done, and can be wrapped.
 func errorTexts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

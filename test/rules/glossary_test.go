@@ -9,11 +9,11 @@ import (
 	"testing/fstest"
 )
 
-// wordPattern finds the words of prose and of identifiers: ThePeersOf has three.
+// wordPattern finds the words of prose and of identifiers: ThePeersOf consists of three.
 var wordPattern = regexp.MustCompile(`[A-Z]?[a-z]+`)
 
-// retired returns the words of the last column of the glossary in CONTRIBUTING.md, each
-// with what is said instead.
+// retired returns the words of the last column of the glossary in CONTRIBUTING.md, each with its
+// replacement.
 func retired(contributing string) map[string]string {
 	out := map[string]string{}
 	_, table, found := strings.Cut(contributing, "\n## Words\n")
@@ -33,8 +33,7 @@ func retired(contributing string) map[string]string {
 	return out
 }
 
-// glossary checks that each thing has one word: what the glossary has replaced stands
-// nowhere, neither in prose nor in names.
+// glossary checks that no prose and no name uses a word that the glossary replaced.
 func glossary(tr *tree) []string {
 	var instead map[string]string
 	for _, f := range tr.files {
@@ -44,7 +43,7 @@ func glossary(tr *tree) []string {
 	}
 	var out []string
 	for _, f := range tr.files {
-		ext := path.Ext(f.name) // modules have the names that others gave them
+		ext := path.Ext(f.name) // other projects chose the names of modules
 		if f.binary() || f.name == "CHANGELOG.md" || ext == ".mod" || ext == ".sum" || len(instead) == 0 {
 			continue
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A row says which of our packages some of our packages may import. Paths are
-// below the module; see matches for the patterns. The first row that fits a
-// package counts. Test files and what serves tests may import anything.
+// A row lists which packages of this module some of its packages may import. Paths are relative to the
+// module; see matches for the patterns. The first row that matches a package applies. Test files and
+// packages that serve tests may import anything.
 type row struct {
 	who []string
 	may []string
@@ -322,7 +322,7 @@ var rows = []row{
 	},
 }
 
-// imports checks who imports whom among our own packages.
+// imports checks which packages of this module import which others.
 func imports(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -341,7 +341,7 @@ func imports(tr *tree) []string {
 			switch {
 			case matches(ours, "test/..."):
 				out = append(out, tr.at(pos, "%s imports %s: nothing that is shipped may import what serves tests; move what both need to shared", f.dir(), ours))
-			case slices.Contains([]string{"shared/near", "shared/regex"}, ours) && f.dir() != ours: // it might as well be of the standard library
+			case slices.Contains([]string{"shared/near", "shared/regex"}, ours) && f.dir() != ours: // as harmless as the standard library
 			case !matches(ours, r.may...):
 				out = append(out, tr.at(pos, "%s must not import %s (%s): it may import %s", f.dir(), ours, r.why, list(r.may)))
 			case matches(f.dir(), "functions/*/cmd/*") && strings.HasPrefix(ours, "functions/") && ours != path.Dir(path.Dir(f.dir())):
@@ -352,9 +352,8 @@ func imports(tr *tree) []string {
 	return out
 }
 
-// A home says which of our packages may import a library, by the longest prefix
-// of its import path. One home each, so that a library can be replaced, and so
-// that one place shows what we need of it.
+// A home lists the packages that may import a library, by the longest prefix of its import path. With one
+// home, a library can be replaced, and one place shows which parts of it are used.
 var homes = map[string][]string{
 	"github.com/alibabacloud-go/tea/dara":    {"shared/hand/route"},
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
@@ -386,7 +385,7 @@ var homes = map[string][]string{
 	"k8s.io/component-helpers":               {"shared/ccm"},
 	"k8s.io/klog/v2":                         {"shared/ccm"}, // in the signatures of component-helpers
 
-	// Vocabulary: types that are spoken between packages.
+	// Vocabulary: types that packages exchange.
 	"github.com/cloudevents/sdk-go/v2/event": {"events/...", "shared/event", "shared/host", "shared/ticket"},
 	"github.com/cloudevents/sdk-go/v2/types": {"shared/event"},
 	"k8s.io/api":                             {"shared/...", "events/exporter", "functions/...", "infra/gen"},
@@ -401,23 +400,23 @@ var homes = map[string][]string{
 	// Ages, as kubectl writes them.
 	"k8s.io/apimachinery/pkg/util/duration": {"functions/doctor", "functions/cmd/lbremedy/cli"},
 
-	// Small helpers without a say in how things are built.
+	// Small helpers that do not shape the design.
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy/console", "functions/cmd/lbremedy/up", "test/testbed"},
 	"golang.org/x/time": {"shared/...", "events/..."},
 	"golang.org/x/sys":  {"shared/...", "events/..."},
 	"sigs.k8s.io/yaml":  {"shared/ccm", "shared/command", "functions/cmd/lbremedy/*", "infra/..."},
 
-	// The signer and no more: the client has no context and reads without limits.
+	// Only the signer: the client takes no context and reads without limits.
 	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"shared/hand/route"},
 
-	// They bring every API group, or caches, into programs that stay small.
+	// These bring every API group, or caches, into programs that have to stay small.
 	"k8s.io/client-go/discovery":  {},
 	"k8s.io/client-go/dynamic":    {},
 	"k8s.io/client-go/restmapper": {},
 	"k8s.io/client-go/informers":  {},
 	"k8s.io/client-go/kubernetes": {},
 
-	// Its client and its logger, which nobody calls, would be in every program.
+	// Its client and logger are unused, but would be linked into every program.
 	"github.com/cloudevents/sdk-go/v2": {},
 
 	// For tests only.
@@ -436,7 +435,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang/prometheus/testutil": {},
 }
 
-// libraries checks who imports what isn't ours.
+// libraries checks which packages import libraries of others.
 func libraries(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

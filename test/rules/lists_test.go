@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// onWire are the functions of shared/kube that may read an answer of the API server: of one object, of a list, of a
-// watch. A list that is read in another way has no bounds.
+// onWire are the functions of shared/kube that may read an answer of the API server: an object, a list or a
+// watch. They limit how much they read.
 var onWire = []string{"call", "read", "watch"}
 
-// lists checks that lists are read in one way, and Events as evidence by one reader. The exporter publishes what anybody
-// writes, as a hint.
+// lists checks that lists are read by one function, and Events as evidence by one reader. The exporter may
+// publish all Events, because a published Event is only a hint.
 func lists(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -28,7 +28,7 @@ func lists(tr *tree) []string {
 				}
 				of, _ := s.X.(*ast.Ident)
 				switch {
-				case of != nil && of.Name == "grant": // the permission
+				case of != nil && of.Name == "grant": // the permission, not the method
 				case s.Sel.Name == "ListEvents" && !in && !strings.HasPrefix(f.name, "events/exporter/"):
 					out = append(out, tr.at(s.Pos(), "an Event is evidence if the controller wrote it: read it by kube.Cluster.Evidence"))
 				case in && s.Sel.Name == "stream" && (!ok || !slices.Contains(onWire, fn.Name.Name)):

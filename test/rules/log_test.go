@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// keys are the keys of log lines, with what they hold. One thing has one key
-// wherever it is said, so that a search finds all of it.
+// keys are the keys of log lines and their meanings. One thing has the same key everywhere, so a search
+// finds all lines about it.
 var keys = map[string]string{
 	"class":     "ID of the error class",
 	"cluster":   "ID of the cluster",
@@ -62,8 +62,8 @@ var keys = map[string]string{
 	"version":   "of the program, or a resource version",
 }
 
-// logs checks that log lines have known keys. It looks at calls on what is named
-// log or Log, as all loggers here are.
+// logs checks that log lines use known keys. It checks calls of values named log or Log, the names of all
+// loggers here.
 func logs(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -103,8 +103,8 @@ func logs(tr *tree) []string {
 	return out
 }
 
-// logger reports whether an expression is named as loggers are: log, x.log, c.Log, p.log(),
-// or what such a one is With something.
+// logger reports whether an expression has the form of a logger: log, x.log, c.Log, p.log(), or With of
+// one.
 func logger(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

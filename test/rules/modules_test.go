@@ -17,8 +17,8 @@ var (
 	replacement = regexp.MustCompile(`(?m)^(?:replace )?\t?(\S+)(?: v\S+)? => \S+ (v\S+)$`)
 )
 
-// namedIn returns the versions of the modules that a file of a module names itself: what it requires for its own code, of
-// whose packages its tools are, and what it puts in the place of others. The versions of all others follow from these.
+// namedIn returns the versions that a go.mod file chooses itself: of the modules that its code or its tools
+// import, and of replacements. The versions of all others follow from these.
 func namedIn(text string) map[string]string {
 	versions, all := map[string]string{}, map[string]string{}
 	for _, m := range requirement.FindAllStringSubmatch(text, -1) {
@@ -41,8 +41,8 @@ func namedIn(text string) map[string]string {
 	return versions
 }
 
-// modules checks that all modules are built with one Go, and what several of them name is the same in all: nobody tests with
-// one version what is shipped with another.
+// modules checks that all modules use one Go version and agree on the versions that several of them choose,
+// so tests run with the versions that are shipped.
 func modules(tr *tree) []string {
 	type place struct{ file, version string }
 	var out []string

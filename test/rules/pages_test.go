@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// shown checks that each command that a page shows is run by a test, or that its block says
-// what it needs that no test has.
+// shown checks that a test runs each command that a page shows, or that its block says what it needs and no
+// test has.
 func shown(tr *tree) []string {
 	var out []string
 	runs := map[string]bool{}
@@ -46,13 +46,12 @@ var installs = []string{"infra/cluster/README.md", "infra/fc/README.md", "infra/
 var (
 	variable = regexp.MustCompile(`\$\{?([A-Z][A-Z0-9_]*)`)
 	assigned = regexp.MustCompile(`[ "]([A-Z][A-Z0-9_]*)=`)
-	// blank finds what a reader would have to fill in.
+	// blank finds parts that a reader would have to fill in.
 	blank = regexp.MustCompile(`…|<[a-z][a-z ]*>|(?:^|[ =/])(?:ACCOUNT|CASE|CLUSTER|DIR|FILE|ID|NAMESPACE|REGION|REGISTRY|TAG)(?:$|[ /,:])`)
 )
 
-// copied checks that the commands of the pages of installation can be copied as they are:
-// whatever differs from one installation to the next is a variable, and one that an
-// earlier command has set.
+// copied checks that readers can copy the commands of the installation pages unchanged: values that differ
+// between installations are variables that an earlier command sets.
 func copied(tr *tree) []string {
 	var out []string
 	for _, name := range installs {
@@ -84,8 +83,8 @@ func copied(tr *tree) []string {
 
 var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|(?:platform )?engineers)\b|面向`)
 
-// readers checks that a page says in its first paragraph for whom it is. The pages of
-// classes and checks are for who has met one, and begin with that.
+// readers checks that the first paragraph of a page says for whom it is. Pages of classes and checks are
+// for people who met one, and begin with the message.
 func readers(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -105,9 +104,9 @@ func readers(tr *tree) []string {
 
 var benchmark = regexp.MustCompile(`-bench '?(\w+)\S* .*(\./\S+)`)
 
-// What a page tells to make exists, with all that it is made of: make prints what it would
-// run. What a page tells to measure is a benchmark of that package. Neither is run here:
-// this test is part of what "make check" and "make test" run, and the rest takes minutes.
+// TestShown checks that the make targets and benchmarks that pages mention exist. make -n also checks the
+// prerequisites. Nothing runs here: this test is part of "make check" and "make test", and the rest takes
+// minutes.
 func TestShown(t *testing.T) {
 	const root = "../.."
 	for _, c := range pages.Of(t, root, "test/rules") {

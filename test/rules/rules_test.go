@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// Every rule finds what breaks it, and nothing in what does not.
+// TestRules checks that every rule finds its violations and accepts code without any.
 func TestRules(t *testing.T) {
 	const ours = `import "` + module + `/`
 	tests := []struct {
@@ -210,6 +210,32 @@ func TestRules(t *testing.T) {
 			}`,
 			want: []string{"r.go:3", "r.go:3", "r.go:5", "r.go:7", "r.go:7"}},
 		{name: "sentences for people", rule: sentences, file: "functions/cmd/lbremedy/r.go", text: "package main\nvar a = r.Rule == b"},
+
+		{name: "plain", rule: plain, file: "test/rules/x.go", text: `package rules
+			// Who reads it? A reader is no longer alone, and what he wants is no more than this.
+			//
+			//	Who runs this code
+			var a = 1 // so that b is read; it does not matter
+			// Holder returns who holds it.
+			var b = "Who is none" //nolint:all`},
+		{name: "not plain", rule: plain, file: "test/rules/x.go", text: `package rules
+			// A reads. Who does not
+			// is lost: there is no way.
+			var a = 1 // What is left.
+			// It ends, so that a
+			// stop does not block. Why?
+			//   - Whoever waits gets it.
+			//   - They are none.
+			var b = 1`,
+			want: []string{`x.go:2: "Who does not is"`, `x.go:2: "is no way"`, `x.go:4: "What is left`, `x.go:5: "so that a stop does not"`,
+				`x.go:5: "Whoever waits gets it`, `x.go:5: "are none"`}},
+		{name: "a plain page", rule: plain, file: "test/rules/a.md",
+			text: "# What it is for\n\n| What | Who |\n|---|---|\n| What you see | x |\n\n```\nWho is no word\n```\n\n" +
+				"**What you see.** `There are no nodes` is an error. Is it? What is it for, and why?\n"},
+		{name: "a page not plain", rule: plain, file: "test/rules/a.md", text: "# A\n\nIt is\nno page.\n\n- Who reads. What\n  helps.\n| a | b is none |\n",
+			want: []string{`a.md:3: "is no page"`, `a.md:6: "Who reads"`, `a.md:6: "What helps`, `a.md:8: "is none"`}},
+		{name: "a page in translation", rule: plain, file: "test/rules/a.zh.md", text: "Who reads.\n"},
+		{name: "not yet plain", rule: plain, file: "elsewhere/a.md", text: "Who reads.\n"},
 
 		{name: "unfinished", rule: words, file: "a.md", text: "// TO" + "DO: more\nA photo: doTO" + "DOlist\nIt is not implem" + "ented.\nfor n" + "ow\nfor nowhere",
 			want: []string{"a.md:1", "a.md:3", "a.md:4"}},

@@ -10,11 +10,11 @@ import (
 // sayings are the fields of records, plans and holds that people read.
 var sayings = []string{"Rule", "Decided", "Finding", "Ask", "Note", "rule"}
 
-// deciders are the packages that decide what is written, and who is asked.
+// deciders are the packages that decide which writes are made and who is asked.
 var deciders = []string{"shared/remedy", "shared/engine", "shared/ccm", "shared/policy", "shared/policy/policyfile", "shared/ticket"}
 
-// sentences checks that no decision reads a sentence: what a sentence says to people,
-// a code says to the program. That there is none may be asked.
+// sentences checks that no decision depends on a sentence: sentences are for people, codes for programs.
+// Decisions may compare a sentence with the empty string.
 func sentences(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

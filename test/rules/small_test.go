@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Function programs and the exporter stay small: they pass the context of a trace on
-// and know nothing of OpenTelemetry, whose OTLP brings gRPC along; function programs
-// know nothing of Prometheus either.
+// TestSmallPrograms checks that function programs and the exporter stay small: they pass on the context of
+// a trace without OpenTelemetry, whose OTLP exporter imports gRPC. Function programs also do without
+// Prometheus.
 func TestSmallPrograms(t *testing.T) {
 	for pattern, banned := range map[string][]string{
 		"../../functions/...":           {"go.opentelemetry.io/", "google.golang.org/grpc", "github.com/prometheus/"},

@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// A word is what stands in no file. It is put together from parts, so that this
-// file is clean, too.
+// A word is forbidden in every file. It is concatenated from parts, so this file does not contain it.
 type word struct {
-	parts   []string // in lower case: a text that has none of them needs no closer look
+	parts   []string // in lower case: only texts that contain one are matched with the pattern
 	pattern string
 	why     string
 }
@@ -29,7 +28,7 @@ var forbidden = []word{
 		"a package registry's host: GOPROXY and its like say where packages come from"},
 }
 
-// words checks that nothing unfinished and nothing of one machine stands anywhere.
+// words checks that no file contains unfinished work or paths of one machine.
 func words(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -52,11 +51,11 @@ func words(tr *tree) []string {
 	return out
 }
 
-// moving finds a tag that is another image tomorrow: of an image, or as a tag's value.
+// moving finds a tag that will mean another image tomorrow, of an image or as a value.
 var moving = regexp.MustCompile(`(?i):late` + `st\b|\b(?:tag|appversion)\b\W{1,6}late` + `st\b`)
 
-// tags checks that no image is named by such a tag, and that none is the default. What a
-// test finds in a cluster may be.
+// tags checks that images are not named, or defaulted, by such a tag. Test data may use one, because
+// clusters have such images.
 func tags(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -75,7 +74,7 @@ func tags(tr *tree) []string {
 // columns is how many columns a line of Go has at most. A tab counts as one.
 const columns = 160
 
-// lines checks that no line of Go is too long to be read beside another file.
+// lines checks that lines of Go are short enough to be read beside another file.
 func lines(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -91,18 +90,18 @@ func lines(tr *tree) []string {
 	return out
 }
 
-// roots are what the root holds, besides dot files.
+// roots are the entries that the root may have, besides dot files.
 var roots = []string{
 	"functions", "shared", "events", "infra", "test",
 	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "README.zh-CN.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
 }
 
-// vague are names of folders that say nothing about what is in them.
+// vague are names of folders that say nothing about their contents.
 var vague = []string{
 	"pkg", "internal", "util", "utils", "common", "docs", "helper", "helpers", "base", "manager", "types", "misc", "lib", "vendor",
 }
 
-// shape checks where things are.
+// shape checks the root's entries and the names of folders.
 func shape(tr *tree) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -123,7 +122,7 @@ func shape(tr *tree) []string {
 	return out
 }
 
-// scripts checks that what is to be run can be run.
+// scripts checks that scripts are executable.
 func scripts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -135,10 +134,10 @@ func scripts(tr *tree) []string {
 }
 
 var (
-	// link finds the links and pictures of a page that lead to a file or a heading here.
+	// link finds the links and pictures of a page that lead to a file or heading of this repository.
 	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	// unlinked is what a heading has and the anchor to it has not.
+	// unlinked finds the characters of a heading that its anchor lacks.
 	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
@@ -151,7 +150,7 @@ func anchors(text []byte) map[string]bool {
 	return out
 }
 
-// links checks that what a page links to is there.
+// links checks that the targets of links exist.
 func links(tr *tree) []string {
 	there := map[string]bool{}
 	for _, f := range tr.files {
@@ -182,7 +181,7 @@ func links(tr *tree) []string {
 	return out
 }
 
-// promised are the targets that newcomers and the continuous integration rely on.
+// promised are the targets that newcomers and CI rely on.
 var promised = []string{"help", "new", "gen", "check", "test", "race", "demo", "e2e", "bench", "build", "clean"}
 
 var target = regexp.MustCompile(`(?m)^([a-z0-9][a-z0-9-]*):([^=\n].*)?$`)
@@ -207,7 +206,7 @@ func (tr *tree) file(name string) *file {
 	return tr.files[i]
 }
 
-// makefile checks that make's targets exist and say what they do.
+// makefile checks that the promised targets exist and every target has help.
 func makefile(tr *tree) []string {
 	have := targets(tr)
 	var out []string
@@ -226,8 +225,8 @@ func makefile(tr *tree) []string {
 
 var mention = regexp.MustCompile("(?m)(?:^\\$? ?|`)make ([a-z0-9][a-z0-9 -]*)")
 
-// commands checks that the documents name commands that exist, the README those
-// that a newcomer needs, and that CI runs the same ones.
+// commands checks that the pages mention only targets that exist, that the README has those that a newcomer
+// needs, and that CI runs the same ones.
 func commands(tr *tree) []string {
 	have := targets(tr)
 	var out []string
@@ -272,9 +271,9 @@ var (
 	script = regexp.MustCompile(`^\s*(?:- )?run:.*?(\$\{\{[^}]*\}\})|^\s{10,}[^#\s:]+ .*?(\$\{\{[^}]*\}\})`)
 )
 
-// workflows checks that the workflows run no code that can become other code, begin with as
-// few rights as can be, and put nothing into a script's text: what a script needs comes by
-// variables, which neither a log nor a shell reads.
+// workflows checks that workflows pin the code that they run, request the fewest permissions, and insert no
+// expression into a script. Values reach a script as variables: neither the log nor the shell interprets
+// those.
 func workflows(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {

@@ -10,17 +10,17 @@ import (
 	"testing/fstest"
 )
 
-// chinesePage ends the name of a page in Chinese, which is beside the English one.
+// chinesePage is the suffix of a Chinese page, which is next to the English one.
 const chinesePage = ".zh.md"
 
-// Alibaba Cloud's documentation has the same pages in both languages: a page in Chinese leads to the Chinese ones.
+// Alibaba Cloud has the same documentation in both languages; Chinese pages link to the Chinese one.
 const (
 	englishHelp = "alibabacloud.com/help/en/"
 	chineseHelp = "alibabacloud.com/help/zh/"
 )
 
-// translated checks that the page of each class and each check is there in Chinese, and that both
-// are made of the same parts: headings, paragraphs, items, code and links.
+// translated checks that every page of a class or check has a Chinese twin of the same headings,
+// paragraphs, items, code and links.
 func translated(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -60,7 +60,7 @@ var (
 	}
 )
 
-// partsOf returns what a page has in every language, by the name of the part.
+// partsOf returns the parts that a page has in every language, by kind.
 func partsOf(page string) map[string][]string {
 	text := fence.ReplaceAllString(page, "")
 	parts := map[string][]string{"blocks of code": fence.FindAllString(page, -1)}
@@ -77,7 +77,7 @@ func partsOf(page string) map[string][]string {
 	return parts
 }
 
-// TestTranslated shows that the rule finds what it is for.
+// TestTranslated checks the rule with examples.
 func TestTranslated(t *testing.T) {
 	const english = "# Busy\n\nIt says `busy`.\n\n- **Wait**, see [more](../quota/doc.md), " +
 		"[help](https://www.alibabacloud.com/help/en/ack).\n\n```yaml\na: b\n```\n"

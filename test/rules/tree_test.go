@@ -1,16 +1,13 @@
-// Package rules holds the rules of the tree: who may import whom, what class
-// code may reach, where a library is at home, what every exported name says about
-// itself, and what stands in no file.
+// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library,
+// comments, and forbidden words.
 //
-// A rule is a function from the tree to sentences; each names a place, what is
-// wrong there and how to put it right. The rules read source text alone: they
-// need no build and nothing that is generated, so that they work in a tree that
-// does not compile. Every rule has an example that breaks it (TestRules).
+// A rule is a function from the tree to sentences; each sentence names a place, the violation and the
+// correction. Rules read only source text, so they also work in a tree that does not build. Every rule has
+// examples that break it (TestRules).
 //
-// What the design leaves open is decided in the tables here: the packages of
-// types (k8s.io/api, k8s.io/apimachinery, CloudEvents) are vocabulary and may be
-// imported wherever they are spoken; other libraries have one home. Class code
-// may use net/netip, which computes with addresses and reaches nothing.
+// The tables hold decisions that the design leaves open: packages of types (k8s.io/api,
+// k8s.io/apimachinery, CloudEvents) are vocabulary, which several packages may import; other libraries have
+// one home. Class code may use net/netip, which computes with addresses and does no I/O.
 package rules
 
 import (
@@ -30,7 +27,7 @@ import (
 
 const module = "github.com/lbremedy/lbremedy"
 
-// A tree is all that the rules look at.
+// A tree holds the files that the rules check.
 type tree struct {
 	fset     *token.FileSet
 	files    []*file            // sorted by name
@@ -42,10 +39,10 @@ type file struct {
 	name string // slash-separated, relative to the root
 	text []byte
 	mode fs.FileMode
-	ast  *ast.File // nil: not Go
+	ast  *ast.File // nil if it is not Go
 }
 
-// read reads a tree. Folders that hold nothing of the repository are left out.
+// read reads a tree, without folders that are not part of the repository.
 func read(root fs.FS) (*tree, error) {
 	tr := &tree{fset: token.NewFileSet(), packages: map[string][]*file{}}
 	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
@@ -58,7 +55,7 @@ func read(root fs.FS) (*tree, error) {
 			}
 			return nil
 		}
-		if name == ".git" { // of a work tree beside another
+		if name == ".git" { // in a linked work tree, .git is a file
 			return nil
 		}
 		info, err := e.Info()
@@ -91,17 +88,17 @@ func read(root fs.FS) (*tree, error) {
 // dir returns the file's folder, which is its package's path below the module; "." is the root.
 func (f *file) dir() string { return path.Dir(f.name) }
 
-// test reports whether the file is compiled into tests only, or serves nothing else.
+// test reports whether only tests use the file.
 func (f *file) test() bool {
 	return strings.HasSuffix(f.name, "_test.go") || strings.HasPrefix(f.name, "test/")
 }
 
-// code returns the Go files that are part of what is shipped.
+// code returns the Go files that are shipped.
 func (tr *tree) code() []*file {
 	return slices.DeleteFunc(slices.Clone(tr.files), func(f *file) bool { return f.ast == nil || f.test() })
 }
 
-// binary reports whether the file is no text.
+// binary reports whether the file is not text.
 func (f *file) binary() bool { return bytes.IndexByte(f.text, 0) >= 0 }
 
 // at returns a complaint about a place in a Go file.
@@ -133,9 +130,8 @@ func (f *file) local(importPath string) string {
 	return path.Base(importPath)
 }
 
-// matches reports whether a slash-separated path matches one of the patterns.
-// A pattern is a path; * stands for one element, and /... at its end for the
-// path before it and all below it.
+// matches reports whether a slash-separated path matches one of the patterns. In a pattern, * matches one
+// element; a trailing /... matches the path before it and everything below.
 func matches(p string, patterns ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		head, open := strings.CutSuffix(pattern, "...")
@@ -170,7 +166,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// A rule is checked on the whole tree.
+// A rule is a check of the whole tree.
 type rule struct {
 	name  string
 	check func(*tree) []string
@@ -195,6 +191,7 @@ var rules = []rule{
 	{"patterns", patterns},
 	{"lists", lists},
 	{"sentences", sentences},
+	{"plain words", plain},
 	{"twins", twins},
 	{"pages of twins", translated},
 	{"words", words},

@@ -17,22 +17,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// catalogues is where the languages other than English are: a folder for each.
+// catalogues is the folder that has a folder for each language other than English.
 const catalogues = "shared/say/"
 
-// twinsOfHelp is the file with the twins of what the help says. A test beside the root of the
-// commands compares it with them, since much of the help is put together at run time.
+// twinsOfHelp is the file with the twins of help texts. Help is concatenated at run time, so a test of the
+// root command compares it with this file.
 const twinsOfHelp = "help.json"
 
-// ofClasses are catalogues in the folders of classes: whoever adds a class writes nowhere else.
+// ofClasses matches the catalogues of classes: adding a class changes only its own folder.
 const ofClasses = "functions/*/say.zh.json"
 
-// countless formats need no twin: they say the same in every language.
+// countless formats need no twin: they read the same in every language.
 var countless = []string{"%s", "%d", "%v", "%q"}
 
-// twins checks that what people read in English they can read in each other language: that each
-// format has a twin with the same verbs, and each twin a format. Formats are the arguments of the
-// functions that make texts, as literals: what is put together at run time has no twin.
+// twins checks that each format that people read has a twin with the same verbs in every other language,
+// and each twin a format. Formats are literal arguments of the functions that make texts; strings
+// concatenated at run time have no twin.
 func twins(tr *tree) []string {
 	formats, out := sentencesOf(tr)
 	seen := map[string]string{} // by language and format, the file
@@ -80,7 +80,7 @@ func twins(tr *tree) []string {
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?([-+# 0]*\d*(?:\.\d+)?)([a-zA-Z%])`)
 
-// verbs returns the verbs of a format with the numbers of their arguments, in the order of these.
+// verbs returns the verbs of a format with their argument numbers, in order of these.
 func verbs(format string) []string {
 	n, out := 0, []string{}
 	for _, m := range verb.FindAllStringSubmatch(format, -1) {
@@ -97,27 +97,28 @@ func verbs(format string) []string {
 	return slices.Compact(out)
 }
 
-// sayers are the methods whose argument of this number is a format that people read; package
-// functions by their package.
+// sayers are the methods, and package functions with their package, that take a format that people read,
+// with its argument number.
 var sayers = map[string]int{
 	"command.Wrong": 0, "command.Exactly": 2, "say.F": 0, "say.Errorf": 0, "say.Or": 1, "say.Count": 1, ".And": 0,
 	".Phrase": 0, ".Note": 0, ".Say": 0, ".Field": 0, ".line": 0, ".list": 0,
 }
 
-// wordsOfTemplates gives templates their functions. What these count is found in the templates.
+// wordsOfTemplates defines the functions of templates; the templates themselves contain the words that they
+// count.
 const wordsOfTemplates = "functions/cmd/lbremedy/console/server.go"
 
-// mistakes hands formats on, which are literals where it is called.
+// mistakes passes formats on; they are literals at its callers.
 const mistakes = "shared/command/command.go"
 
 // counted finds the words that templates count.
 var counted = regexp.MustCompile(`\bcount [^"{}]*"([^"]+)"`)
 
-// told finds what templates say.
+// told finds the texts of templates.
 var told = regexp.MustCompile(`\bsay ("(?:[^"\\]|\\.)*")`)
 
-// sentencesOf returns the formats of what people read, with the place where each is said, and
-// complaints about those that are no literals.
+// sentencesOf returns the formats that people read, each with one place that uses it, and complaints about
+// formats that are not literals.
 func sentencesOf(tr *tree) (map[string]string, []string) {
 	var out []string
 	formats := map[string]string{}
@@ -174,7 +175,7 @@ func sentencesOf(tr *tree) (map[string]string, []string) {
 			})
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if set, ok := n.(*ast.AssignStmt); ok && isOne(set.Lhs[0], "columns") { // of a table
+			if set, ok := n.(*ast.AssignStmt); ok && isOne(set.Lhs[0], "columns") { // columns of a table
 				words(set.Rhs[0])
 			}
 			call, ok := n.(*ast.CallExpr)
@@ -255,7 +256,7 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// TestTwins shows that the rule finds what it is for: no twin, no source, other verbs.
+// TestTwins checks the rule with examples: a missing twin, a missing source, other verbs.
 func TestTwins(t *testing.T) {
 	const source = `package busy
 import "` + module + `/shared/say"

@@ -23,8 +23,7 @@ import (
 	"time"
 )
 
-// The program carries its own module files: it builds the servers wherever it
-// is started from, and it knows which versions they are.
+// The program embeds its module files: it can build the servers from any folder, and knows their versions.
 var (
 	//go:embed go.mod
 	goMod string
@@ -32,31 +31,31 @@ var (
 	goSum string
 )
 
-// A program is one that is built from its Go module.
+// A program is built from its Go module.
 type program struct {
-	name    string // its file name
-	module  string // requires it in go.mod
+	name    string // file name
+	module  string // as required in go.mod
 	pkg     string
 	effort  string
 	ldflags func(version string) string
 }
 
-// A set is what is built and kept together, from one pair of module files.
+// A set is a group of programs built and kept together, from one pair of module files.
 type set struct {
-	mod, sum  string            // the texts of go.mod and go.sum
-	files     map[string]string // beside them, for a program that is put together here
+	mod, sum  string            // contents of go.mod and go.sum
+	files     map[string]string // additional sources of a program
 	programs  []program
 	manifests []manifest
-	given     string // environment variable that may name a folder with the programs; nothing is built then
+	given     string // variable that may name a folder with the programs, instead of a build
 }
 
-// A manifest is a file of Kubernetes' objects, put together from files of modules.
+// A manifest is a file of Kubernetes objects, concatenated from files of modules.
 type manifest struct {
-	name  string   // its file name
-	parts []string // <module>:<pattern of files in it>
+	name  string   // file name
+	parts []string // as <module>:<glob>
 }
 
-// servers is what a cluster without nodes consists of, and kubectl.
+// servers are the programs of a cluster without nodes, and kubectl.
 var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs: []program{
 	{
 		name:    "etcd",
@@ -69,13 +68,12 @@ var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs:
 	kubernetes("kubectl", "about 1 CPU-minute, once"),
 }}
 
-// kubernetes returns a program of Kubernetes.
 func kubernetes(name, effort string) program {
 	return program{name: name, module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, effort: effort, ldflags: kubernetesVersion}
 }
 
-// kubernetesVersion returns the linker flags that make /version tell the truth,
-// as hack/lib/version.sh does for the release.
+// kubernetesVersion returns the linker flags that set the version in /version, as the release's hack/lib/version.sh
+// does.
 func kubernetesVersion(version string) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
@@ -97,14 +95,15 @@ func (s set) version(p program) string {
 	return m[1]
 }
 
-// args returns the arguments of the go command that builds the program. Debugging data takes a quarter of the compiler's time,
-// and the linker drops it. With the flags of the Makefile, what lbremedy needs in the same version is not compiled again.
+// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter
+// of the compiler's time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the
+// same version are compiled once.
 func (s set) args(p program, out string) []string {
 	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", p.ldflags(s.version(p)), "-o", out, p.pkg}
 }
 
-// folder returns the folder that holds the programs, built if it has to be.
-// Of any processes that ask at once, one builds and the others wait for it.
+// folder returns the folder of the programs, and builds them if necessary. One of several concurrent processes builds,
+// and the others wait.
 func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(s.given); dir != "" {
 		return s.found(dir)
@@ -129,7 +128,7 @@ func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	if s.intact(entry) {
 		return entry, nil
 	}
-	// What an interrupted build left goes; nobody else builds while we hold the lock.
+	// Remove the remains of an interrupted build; the lock excludes other builds.
 	work := filepath.Join(cache, "building")
 	if err := os.RemoveAll(work); err != nil {
 		return "", fmt.Errorf("remove an interrupted build: %w", err)
@@ -147,7 +146,7 @@ func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	return entry, prune(cache, entry)
 }
 
-// found returns the folder that the environment names, as an absolute path, if it holds the programs.
+// found returns the absolute path of the folder in the environment, if it has the programs.
 func (s set) found(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -165,7 +164,7 @@ func (s set) found(dir string) (string, error) {
 	return dir, nil
 }
 
-// key returns the name of the cache entry: what goes into a build, hashed.
+// key returns the name of the cache entry, a hash of a build's inputs.
 func (s set) key() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s/%s\n%q\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, s.mod, s.sum)
@@ -181,7 +180,6 @@ func (s set) key() string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// names returns the names of the files of a cache entry.
 func (s set) names() []string {
 	var all []string
 	for _, p := range s.programs {
@@ -193,13 +191,11 @@ func (s set) names() []string {
 	return all
 }
 
-// sums is the file that ends a build: the programs' checksums by name. A program
-// that is not as it was built, say after a full disk, is built again. It is a
-// CRC since each start computes it, over 130 MB, and it guards against accidents.
+// sums is the last file of a build: the programs' checksums by name. A damaged program, such as after a full disk, is
+// rebuilt. Each start computes the checksums of 130 MB, so it is a CRC, which protects from accidents only.
 const sums = "sums.json"
 
-// intact reports whether a cache entry holds all programs as they were built.
-// It marks the entry as used.
+// intact reports whether a cache entry has all programs undamaged. It marks the entry as used.
 func (s set) intact(entry string) bool {
 	data, err := os.ReadFile(filepath.Join(entry, sums))
 	if err != nil {
@@ -232,7 +228,7 @@ func sum(file string) (uint32, error) {
 	return h.Sum32(), nil
 }
 
-// prune removes the cache entries that nobody has used for a month.
+// prune removes the cache entries that have been unused for a month.
 func prune(cache, keep string) error {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -251,8 +247,7 @@ func prune(cache, keep string) error {
 	return nil
 }
 
-// lock takes the lock of a file and returns what gives it back. The kernel gives
-// it back, too, when the process ends.
+// lock locks a file and returns a function that unlocks it. The kernel also unlocks it when the process ends.
 func lock(ctx context.Context, file string, progress io.Writer) (func(), error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -280,7 +275,7 @@ func lock(ctx context.Context, file string, progress io.Writer) (func(), error) 
 	}
 }
 
-// build builds the programs into a new folder, its sums last.
+// build builds the programs into a new folder, and writes sums last.
 func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	goBin, err := exec.LookPath("go")
 	if err != nil {
@@ -323,18 +318,18 @@ func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, sums), data, 0o644)
 }
 
-// goCommand returns the go command, to be run in a folder of this program's own.
+// goCommand returns the go command in a folder of this program.
 func goCommand(ctx context.Context, goBin, src string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, goBin, args...)
 	cmd.Dir = src
-	cmd.Env = append([]string{"GOGC=400"}, os.Environ()...) // memory for a fifth of the compiler's time, where nothing else is said
+	cmd.Env = append([]string{"GOGC=400"}, os.Environ()...) // memory saves a fifth of the compiler's time; the environment overrides it
 	cmd.Env = append(cmd.Env, "PWD="+src, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
-// write writes the manifest into a file, with the names of our images for those of programs.
+// write writes the manifest to a file, with references to programs replaced by our images.
 func (m manifest) write(ctx context.Context, goBin, src, file string) error {
 	var all bytes.Buffer
 	for _, part := range m.parts {
@@ -367,19 +362,18 @@ func (m manifest) write(ctx context.Context, goBin, src, file string) error {
 	return nil
 }
 
-// imageRegistry begins the names of the images that are made here. Nothing answers there.
+// imageRegistry is the prefix of locally built images. No such host exists.
 const imageRegistry = "lbremedy.local"
 
-// knativePrefix tells Knative's programs from others that are called so.
+// knativePrefix distinguishes Knative's programs from others with the same name.
 const knativePrefix = "knative-"
 
-// withImages names in objects of Knative our images, where its release tool would put its own.
+// withImages replaces image references of Knative's release tool by our images.
 func withImages(objects []byte) []byte {
 	return regexp.MustCompile(`ko://knative\.dev/serving/cmd/(\w+)`).ReplaceAll(objects, []byte(imageRegistry+"/"+knativePrefix+"$1:1"))
 }
 
-// buildOne builds a program into the file out, in a folder with the set's go.mod,
-// and says every ten seconds that it does.
+// buildOne builds a program to the file out, in a folder with the set's go.mod, and reports progress every ten seconds.
 func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, progress io.Writer) error {
 	var log bytes.Buffer
 	cmd := goCommand(ctx, goBin, src, s.args(p, out)...)
@@ -415,7 +409,6 @@ func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, pr
 	}
 }
 
-// tail returns the last lines of a log.
 func tail(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return "\t" + strings.Join(lines[max(0, len(lines)-20):], "\n\t")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The folder that KUBEBUILDER_ASSETS names is used if it holds the programs. A wrong one is an error that says what it lacks.
+// TestAssets checks that the folder in KUBEBUILDER_ASSETS is used if it has the programs, and that the error for others
+// names what is missing.
 func TestAssets(t *testing.T) {
 	full, half, folders, plain := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	write := func(dir string, mode os.FileMode, names ...string) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// groups is where the kernel shows cgroups: one hierarchy, or with version 1 one for each controller.
+// groups is the mount point of cgroups: one hierarchy, or with version 1 one for each controller.
 const groups = "/sys/fs/cgroup"
 
 // hierarchies returns the folders of the roots of all hierarchies.
@@ -23,7 +23,7 @@ func hierarchies() ([]string, error) {
 		return nil, fmt.Errorf("list cgroups: %w", err)
 	}
 	var all []string
-	for _, e := range entries { // symbolic links are other names of the same
+	for _, e := range entries { // symbolic links are other names of these
 		dir := filepath.Join(groups, e.Name())
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); e.IsDir() && err == nil {
 			all = append(all, dir)
@@ -35,8 +35,8 @@ func hierarchies() ([]string, error) {
 	return all, nil
 }
 
-// joinGroups makes a group of this name in each hierarchy, for the Pods of a node, and
-// moves this process to one below: it is empty when all processes of the node have ended.
+// joinGroups creates a group in each hierarchy for a node's Pods, and moves this process to a child group, which is
+// empty when all processes of the node have ended.
 func joinGroups(name string) error {
 	all, err := hierarchies()
 	if err != nil {
@@ -59,7 +59,7 @@ func joinGroups(name string) error {
 	return nil
 }
 
-// tryGroup makes a group of this name in each hierarchy, and removes it.
+// tryGroup creates a group in each hierarchy, and removes it.
 func tryGroup(name string) error {
 	all, err := hierarchies()
 	if err != nil {
@@ -77,8 +77,8 @@ func tryGroup(name string) error {
 	return nil
 }
 
-// inherit gives a new group what it can't do without: processors and memory with
-// version 1, the controllers of its parent with version 2.
+// inherit gives a new group its required settings: processors and memory with version 1, the parent's controllers with
+// version 2.
 func inherit(dir string) error {
 	parent := filepath.Dir(dir)
 	for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
@@ -108,8 +108,7 @@ func inherit(dir string) error {
 	return nil
 }
 
-// removeGroups removes the groups of this name and those below. It fails while
-// processes are in them.
+// removeGroups removes these groups and their children. It fails while they have processes.
 func removeGroups(name string) error {
 	all, err := hierarchies()
 	if err != nil {

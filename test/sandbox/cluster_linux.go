@@ -17,7 +17,7 @@ import (
 
 const (
 	nodeName = "node"
-	// nodeID is the node's for a cloud controller manager: an instance of ECS.
+	// nodeID is the node's ID for a cloud controller manager: an ECS instance.
 	nodeID = "cn-hangzhou.i-node"
 
 	podAddresses     = "10.244.0.0/24"
@@ -29,11 +29,10 @@ const (
 type nodeCluster struct {
 	server
 	id   *identity
-	data string // the folder for what they write, in memory
+	data string // their data folder, in memory
 }
 
-// inCluster starts a cluster with a node, in the namespaces that it finds itself in, and
-// runs a command for as long.
+// inCluster runs a cluster with a node in the current namespaces for the duration of a command.
 func inCluster(ctx context.Context, args []string) (int, error) {
 	dir, command := args[0], args[1:]
 	began := time.Now()
@@ -54,7 +53,7 @@ func inCluster(ctx context.Context, args []string) (int, error) {
 	)
 }
 
-// forward hands what a socket accepts on to an address.
+// forward forwards accepted connections to an address.
 func forward(from net.Listener, to string) {
 	for {
 		in, err := from.Accept()
@@ -81,7 +80,6 @@ func (c *nodeCluster) file(name string) string { return filepath.Join(c.data, na
 
 func (c *nodeCluster) socket() string { return c.file("containerd.sock") }
 
-// write writes a file of the cluster.
 func (c *nodeCluster) write(name string, data []byte) error {
 	file := c.file(name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o600)); err != nil {
@@ -90,7 +88,7 @@ func (c *nodeCluster) write(name string, data []byte) error {
 	return nil
 }
 
-// writeJSON writes a file of the cluster as JSON, which is YAML too.
+// writeJSON writes a file of the cluster as JSON, which is valid YAML.
 func (c *nodeCluster) writeJSON(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -99,8 +97,7 @@ func (c *nodeCluster) writeJSON(name string, v any) error {
 	return c.write(name, data)
 }
 
-// up starts everything and returns when the node is ready. Who is outside reaches the
-// API server at the address.
+// up starts everything and waits until the node is ready. outside is the API server's address for other processes.
 func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	if err := c.identities(outside); err != nil {
 		return err
@@ -123,8 +120,8 @@ func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	return c.nodeReady(ctx)
 }
 
-// identities makes the certificates and kubeconfigs of all programs, and a certificate
-// for who plays Alibaba Cloud on the node.
+// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba
+// Cloud on the node.
 func (c *nodeCluster) identities(outside string) (err error) {
 	if err := os.Mkdir(c.file("pki"), 0o755); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -164,8 +161,8 @@ func (c *nodeCluster) identities(outside string) (err error) {
 	return nil
 }
 
-// startControlPlane starts etcd, the API server, the controllers and the scheduler. They
-// have the network for themselves, and so their usual ports.
+// startControlPlane starts etcd, the API server, the controllers and the scheduler on their usual ports, since they
+// have a network of their own.
 func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 	client, peer := local("http", 2379), local("http", 2380)
 	etcd, err := c.spawn("etcd", "--data-dir="+c.file("etcd"), "--listen-client-urls="+client, "--advertise-client-urls="+client,
@@ -176,7 +173,7 @@ func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 	if err := etcd.ready(ctx, http.DefaultClient, client+"/health"); err != nil {
 		return err
 	}
-	// Who writes what: tests count it.
+	// Tests count writes in the audit log.
 	type object = map[string]any
 	audit := object{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": []string{"RequestReceived"}, "rules": []object{
 		{"level": "Metadata", "verbs": []string{"create", "update", "patch", "delete"}, "userGroups": []string{"system:serviceaccounts:lbremedy"}},
@@ -207,7 +204,7 @@ func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 	}
 	if _, err := c.spawn("kube-controller-manager", append(as("kube-controller-manager"), "--service-account-private-key-file="+c.id.file("tokens.key"),
 		"--root-ca-file="+c.id.file("ca.crt"), "--use-service-account-credentials=true",
-		"--flex-volume-plugin-dir="+c.file("volumeplugins"))...); err != nil { // it would make the usual one, of the machine
+		"--flex-volume-plugin-dir="+c.file("volumeplugins"))...); err != nil { // the default is a folder of the machine
 		return err
 	}
 	_, err = c.spawn("kube-scheduler", as("kube-scheduler")...)
@@ -218,7 +215,6 @@ func (c *nodeCluster) admin() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.id.pool, Certificates: []tls.Certificate{c.id.admin}}}}
 }
 
-// startNode starts the kubelet and kube-proxy.
 func (c *nodeCluster) startNode() error {
 	type object = map[string]any
 	if err := c.write("resolv.conf", []byte("nameserver "+nodeAddress+"\n")); err != nil {
@@ -231,10 +227,10 @@ func (c *nodeCluster) startNode() error {
 		"podLogsDir": c.file("podlogs"), "volumePluginDir": c.file("volumeplugins"),
 		"authentication": object{"anonymous": object{"enabled": false}, "webhook": object{"enabled": true}, "x509": object{"clientCAFile": c.id.file("ca.crt")}},
 		"authorization":  object{"mode": "Webhook"},
-		// Version 1 of cgroups has no future, and is what some machines still have.
+		// Version 1 of cgroups is deprecated, but some machines still use it.
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + filepath.Base(c.Dir), "enforceNodeAllocatable": []string{},
 		"failSwapOn": false, "makeIPTablesUtilChains": false, "serializeImagePulls": false,
-		// The disk is not the cluster's: what it writes is in memory.
+		// The disk belongs to the machine: the cluster's data is in memory.
 		"evictionHard":                object{"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
 	})
@@ -248,7 +244,7 @@ func (c *nodeCluster) startNode() error {
 	err = c.writeJSON("kube-proxy.json", object{
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "nftables",
 		"clientConnection": object{"kubeconfig": c.file("kube-proxy.kubeconfig")}, "clusterCIDR": podAddresses, "hostnameOverride": nodeName,
-		// The kernel's table of connections is not the cluster's to change.
+		// The connection table belongs to the machine's kernel.
 		"conntrack":          object{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 		"healthzBindAddress": "127.0.0.1:10256", "metricsBindAddress": "127.0.0.1:10249",
 	})
@@ -259,8 +255,8 @@ func (c *nodeCluster) startNode() error {
 	return err
 }
 
-// startDNS starts the DNS on the node, where no Pod has to be ready first. It knows the
-// Services, and says that all of Alibaba Cloud is at the node.
+// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba
+// Cloud to the node.
 func (c *nodeCluster) startDNS(ctx context.Context) error {
 	err := c.write("Corefile", []byte(`.:53 {
 	errors
@@ -286,7 +282,7 @@ func (c *nodeCluster) startDNS(ctx context.Context) error {
 	return d.ready(ctx, http.DefaultClient, local("http", 8181)+"/ready")
 }
 
-// nodeReady waits until the kubelet says that Pods can run.
+// nodeReady waits until the kubelet reports that Pods can run.
 func (c *nodeCluster) nodeReady(ctx context.Context) error {
 	for deadline := time.Now().Add(patience); ; {
 		out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), "--kubeconfig="+c.file("kubeconfig"), "get", "node", nodeName,

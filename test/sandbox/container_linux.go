@@ -21,19 +21,17 @@ import (
 	"time"
 )
 
-// pauseImage holds a Pod's namespaces. It consists of this program alone, which
-// there does nothing.
+// pauseImage holds a Pod's namespaces. It contains only this program, which waits there.
 const pauseImage = imageRegistry + "/pause:1"
 
-// pause does nothing until it is told to end.
+// pause waits until it is told to end.
 func pause(ctx context.Context, _ []string) (int, error) {
 	<-ctx.Done()
 	return 0, nil
 }
 
-// containerdConfig is containerd's with all that it writes below a directory. Without
-// restrict_oom_score_adj it lowers the score of containers, which needs a capability
-// that root often lacks in a container or a virtual machine.
+// containerdConfig configures containerd with all of its data below one directory. restrict_oom_score_adj avoids
+// lowering the score of containers, which needs a capability that root often lacks in a container or a virtual machine.
 const containerdConfig = `version = 2
 root = "DIR/containerd"
 state = "DIR/containerd-state"
@@ -54,8 +52,7 @@ state = "DIR/containerd-state"
       runtime_type = "io.containerd.runc.v2"
 `
 
-// startContainerd starts containerd, gives it the image that each Pod needs, and
-// describes the network of Pods.
+// startContainerd starts containerd, imports the image that each Pod needs, and configures the Pod network.
 func (c *nodeCluster) startContainerd(ctx context.Context) error {
 	text := strings.NewReplacer("DIR", c.data, "PAUSE", pauseImage, "PLUGINS", cniPlugins).Replace(containerdConfig)
 	type object = map[string]any
@@ -92,7 +89,7 @@ func (c *nodeCluster) startContainerd(ctx context.Context) error {
 			return err
 		}
 	}
-	debug.FreeOSMemory() // images were in it
+	debug.FreeOSMemory() // it held images
 	return nil
 }
 
@@ -101,7 +98,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// importImage gives containerd an image, once it answers.
+// importImage imports an image into containerd, once it responds.
 func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error {
 	all, err := i.tar()
 	if err != nil {
@@ -127,10 +124,10 @@ func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error 
 	}
 }
 
-// An image consists of one program, and a place for temporary files.
+// An image contains one program, and a folder for temporary files.
 type image struct {
 	name    string
-	program string // its file
+	program string // path
 	args    []string
 }
 
@@ -159,7 +156,7 @@ func (i image) tar() ([]byte, error) {
 		return object{"mediaType": kind, "digest": "sha256:" + digest, "size": len(data)}
 	}
 	encoded := func(kind string, v object) object {
-		data, _ := json.Marshal(v) // strings and numbers only
+		data, _ := json.Marshal(v) // strings and numbers can always be encoded
 		return blob(kind, data)
 	}
 	content := blob("application/vnd.oci.image.layer.v1.tar", layer)
@@ -178,7 +175,7 @@ func (i image) tar() ([]byte, error) {
 	return tarOf(blobs)
 }
 
-// tarOf returns files as a tar; a name that ends with a slash is that of a folder for all.
+// tarOf returns files as a tar; a name that ends with a slash is a world-writable folder.
 func tarOf(files map[string][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// dieWithUs has the kernel send sig to a child when we end, in whatever way.
+// dieWithUs makes the kernel send sig to a child when this process ends in any way.
 func dieWithUs(sig syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: sig}
 }

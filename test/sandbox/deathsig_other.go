@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// dieWithUs does nothing: only Linux can end a child together with a parent that is killed.
+// dieWithUs does nothing: only Linux can kill a child when its parent is killed.
 func dieWithUs(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

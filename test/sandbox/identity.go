@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// An identity is what the server and its admin show each other: an authority of
-// its own, made for one server and gone with it.
+// An identity has the certificates of a server and its admin, by an authority made for this server only.
 type identity struct {
 	dir   string
 	pool  *x509.CertPool
@@ -32,9 +31,8 @@ type identity struct {
 
 func (id *identity) file(name string) string { return filepath.Join(id.dir, name) }
 
-// newIdentity makes an authority, its certificates and the key that signs
-// ServiceAccount tokens, and writes what the server reads into dir. The server's
-// certificate is for this machine and for more names and addresses.
+// newIdentity creates an authority, its certificates and the key that signs ServiceAccount tokens, and writes the
+// server's files to dir. The server's certificate is for this machine and for more names and addresses.
 func newIdentity(dir string, more ...string) (*identity, error) {
 	id := &identity{dir: dir, pool: x509.NewCertPool()}
 	if err := id.fill(more); err != nil {
@@ -87,7 +85,7 @@ func (id *identity) fill(more []string) (err error) {
 	return nil
 }
 
-// serving returns a certificate of a server for names and addresses, and its key, both as PEM.
+// serving returns a server's certificate for names and addresses, and its key, both as PEM.
 func (id *identity) serving(name string, names ...string) (cert, key []byte, err error) {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, n := range names {
@@ -100,7 +98,7 @@ func (id *identity) serving(name string, names ...string) (cert, key []byte, err
 	return issue(id.authority, id.key, c)
 }
 
-// user returns a certificate by which somebody is this user, of these groups, and its key, both as PEM.
+// user returns a client certificate for a user with groups, and its key, both as PEM.
 func (id *identity) user(name string, groups ...string) (cert, key []byte, err error) {
 	return issue(id.authority, id.key, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name, Organization: groups},
@@ -127,7 +125,7 @@ func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return cert, key, err
 }
 
-// issue returns a certificate from the template and its key, both as PEM.
+// issue signs the template, and returns the certificate and its key, both as PEM.
 func issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, template *x509.Certificate) (cert, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -145,8 +143,7 @@ func issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, template *x509.Certifi
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", pkcs8), nil
 }
 
-// valid gives a certificate a serial number and a life longer than any server's.
-// The clock may be behind by an hour.
+// valid sets a serial number and a validity longer than any server's life, from an hour ago for clocks that are behind.
 func valid(c *x509.Certificate) *x509.Certificate {
 	serial := make([]byte, 16)
 	rand.Read(serial)
@@ -160,13 +157,13 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// writeKubeconfig writes the admin's kubeconfig. Who is about to wipe a cluster
-// looks for the name "lbremedy-sandbox" first.
+// writeKubeconfig writes the admin's kubeconfig. Code that wipes a cluster first checks for the name
+// "lbremedy-sandbox".
 func (id *identity) writeKubeconfig(file, server string) error {
 	return writeKubeconfig(file, "lbremedy-sandbox", server, id.ca, id.adminCert, id.adminKey)
 }
 
-// writeKubeconfig writes a kubeconfig as JSON, which is YAML too.
+// writeKubeconfig writes a kubeconfig as JSON, which is valid YAML.
 func writeKubeconfig(file, name, server string, ca, cert, key []byte) error {
 	type object = map[string]any
 	data, err := json.MarshalIndent(object{

@@ -11,12 +11,11 @@ import (
 	"syscall"
 )
 
-// nodeAddress is the node's, on a bridge in a network that leads nowhere.
+// nodeAddress is the node's address on a bridge of an isolated network.
 const nodeAddress = "10.250.0.1"
 
-// machine is PID 1 of a node: it sets up mounts, cgroups and network, starts the
-// process that runs the cluster, and takes in those whose parents have ended. Its own
-// end is that of all.
+// machine is PID 1 of a node: it sets up mounts, cgroups and network, starts the process that runs the cluster, and
+// reaps orphans. All other processes end with it.
 func machine(ctx context.Context, args []string) (int, error) {
 	dir, command := args[0], args[1:]
 	if err := syscall.Sethostname([]byte(nodeName)); err != nil {
@@ -51,9 +50,8 @@ func machine(ctx context.Context, args []string) (int, error) {
 	}
 }
 
-// mounts gives the node a tree of mounts of its own: nothing of it is seen outside,
-// and it goes with the node. What programs write to /run, /var/lib and /var/log is in
-// memory, and so is all that the cluster stores.
+// mounts creates the node's own mount tree, which is invisible outside and is removed with the node. /run, /var/lib,
+// /var/log and the cluster's data are in memory.
 func mounts(dir string) error {
 	run := filepath.Join(dir, "run")
 	type mount struct {
@@ -82,14 +80,14 @@ func mounts(dir string) error {
 			return fmt.Errorf("mount %s: %w", target, err)
 		}
 	}
-	// Containers see what the kubelet mounts for them.
+	// Containers see mounts of the kubelet.
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share the mounts of the node: %w", err)
 	}
 	return nil
 }
 
-// network sets the node's network up. A bridge is up while something is plugged in.
+// network sets up the node's network. A bridge is up only if something is attached.
 func network() error {
 	for _, line := range []string{
 		"link set lo up",
@@ -106,7 +104,7 @@ func network() error {
 		}
 	}
 	for _, setting := range []string{"net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables"} {
-		// Without the module of the second, Pods don't reach those beside them by the address of a Service.
+		// Without the second's module, Pods cannot reach Pods on the same node through a Service's address.
 		if err := os.WriteFile(filepath.Join("/proc/sys", setting), []byte("1"), 0o644); err != nil {
 			return fmt.Errorf("set %s: %w", setting, err)
 		}

@@ -1,18 +1,13 @@
 // Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations.
 //
-// Both are built from their Go modules, which this module pins, so that a Go
-// toolchain is all that is needed: no container, no download of programs. Tests
-// run kubectl, which is built with them. The build takes some CPU-minutes once; the
-// programs then stay in the user's cache directory. Where KUBEBUILDER_ASSETS is
-// set, as by setup-envtest, the programs in that folder are used, and nothing is
-// built. There are no controllers, no scheduler and no nodes: what is written is
-// stored, authorized and watched as in any cluster, and nothing else happens to it.
+// Both are built from the Go modules pinned here, so it needs only a Go toolchain, no containers or downloaded
+// programs. kubectl is built with them. The build takes some CPU-minutes once; the programs are then cached in the
+// user's cache directory. If KUBEBUILDER_ASSETS is set, as by setup-envtest, the programs in that folder are used
+// instead. It runs no controllers, scheduler or nodes: objects are stored, authorized and watched, and nothing else
+// happens.
 //
-// "sandbox node" has them, and one node, on which Pods run. It takes root, Linux,
-// and containerd from the system's packages.
-//
-// The server belongs to whoever started it: everything it wrote is removed when
-// it ends, and it can not outlive its parent.
+// "sandbox node" has all of these and one node, on which Pods run. It needs root, Linux, and containerd from the
+// system's packages. The server ends with its parent, and removes all of its files.
 package main
 
 import (
@@ -56,11 +51,10 @@ containerd, kube-proxy and a DNS, in namespaces of their own. It needs root.
 `
 
 func main() {
-	// The kernel kills the servers when the thread that started them ends
-	// (PR_SET_PDEATHSIG). This goroutine starts them and lives as long as the
-	// process, and so does the thread that it holds.
+	// The kernel kills the servers when the thread that started them ends (PR_SET_PDEATHSIG). This goroutine starts
+	// them, and locks a thread that lives as long as the process.
 	runtime.LockOSThread()
-	// Progress must not kill us between the end of our parent and our own clean-up.
+	// A broken progress pipe must not kill us before the clean-up when our parent ends.
 	signal.Ignore(syscall.SIGPIPE)
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -72,7 +66,6 @@ func main() {
 	os.Exit(code)
 }
 
-// command runs the command that args name and returns the exit code of the program.
 func command(ctx context.Context, args []string) (int, error) {
 	name := "help"
 	if len(args) > 0 {
@@ -187,11 +180,11 @@ func run(ctx context.Context, args []string) (int, error) {
 	if *count < 1 || *count > 16 {
 		return 2, fmt.Errorf("run needs 1 to 16 servers, got %d", *count)
 	}
-	// Servers that share the processors spend less on handing work from one to another.
+	// Several servers work more efficiently if each uses only some of the processors.
 	if *count > 1 && opts.processors == 0 {
 		opts.processors = max(1, runtime.NumCPU() / *count)
 	}
-	// All build the same programs: the first one does, before the others start.
+	// All servers use the same programs, so build them once before.
 	if _, err := servers.folder(ctx, os.Stderr); err != nil {
 		return 1, err
 	}
@@ -219,12 +212,12 @@ func run(ctx context.Context, args []string) (int, error) {
 		}
 		kubeconfigs = append(kubeconfigs, o.Kubeconfig)
 	}
-	slices.Sort(kubeconfigs) // whichever server got which path
+	slices.Sort(kubeconfigs) // in a stable order
 	code, err := s.run(ctx, fs.Args(), "LBREMEDY_SANDBOX="+strings.Join(kubeconfigs, string(os.PathListSeparator)))
 	return code, errors.Join(err, s.stop())
 }
 
-// An other is a further server of a run, with a sandbox process of its own.
+// An other is another server of a run, in a sandbox process of its own.
 type other struct {
 	server
 	cmd   *exec.Cmd
@@ -232,8 +225,7 @@ type other struct {
 	out   *bufio.Reader
 }
 
-// startOther starts a further server and does not wait for it. Only the
-// goroutine of main may call it.
+// startOther starts another server without waiting for it. Only main's goroutine may call it.
 func startOther(opts *options) (*other, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -243,7 +235,7 @@ func startOther(opts *options) (*other, error) {
 		fmt.Sprintf("--processors=%d", opts.processors), "--event-ttl="+opts.eventTTL.String(), "--authentication-config="+opts.authentication)}
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
-	o.cmd.SysProcAttr.Setpgid = true // a terminal's ^C is for us; the server ends after what uses it
+	o.cmd.SysProcAttr.Setpgid = true // ignore a terminal's ^C: the server ends after its users
 	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start a further server: %w", err)
 	}
@@ -258,7 +250,6 @@ func startOther(opts *options) (*other, error) {
 	return o, nil
 }
 
-// ready waits until the server is ready.
 func (o *other) ready() error {
 	line, err := o.out.ReadBytes('\n')
 	if err != nil {
@@ -270,13 +261,12 @@ func (o *other) ready() error {
 	return nil
 }
 
-// stop ends the server and waits until it has gone.
 func (o *other) stop() {
 	o.stdin.Close()
 	o.cmd.Wait()
 }
 
-// run runs a command with more in its environment and returns its exit code.
+// run runs a command with additional environment variables and returns its exit code.
 func (s *server) run(ctx context.Context, args []string, env ...string) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -304,7 +294,7 @@ func (s *server) run(ctx context.Context, args []string, env ...string) (int, er
 	return exitCode(cmd.ProcessState), nil
 }
 
-// exitCode returns what a shell makes of the end of a process.
+// exitCode returns a process's exit code as a shell would.
 func exitCode(state *os.ProcessState) int {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -17,18 +17,15 @@ import (
 	"time"
 )
 
-// A cluster with a node is three processes of ours, besides its programs. The
-// first stays outside. It starts the machine, which is PID 1 of namespaces of
-// its own, so that the kernel ends all processes, mounts and networks in them
-// with it; and the sweeper, which removes what outlives them, cgroups and a
-// directory, once the first has ended, in whatever way. The machine starts the
-// third, which runs the cluster.
+// A cluster with a node consists of three of our processes and its programs. The first one stays outside. It starts the
+// machine, which is PID 1 of its own namespaces, so the kernel ends all processes, mounts and networks in them with it.
+// It also starts the sweeper, which removes remaining cgroups and a directory when the first process has ended in any
+// way. The machine starts the third process, which runs the cluster.
 var nodeCommands = map[string]func(context.Context, []string) (int, error){
 	"node": node, "node-sweeper": sweeper, "node-machine": machine, "node-cluster": inCluster, "node-try": try, "pause": pause,
 }
 
-// Helm and the DNS have module files of their own: they need other versions of
-// what Kubernetes is made of.
+// Helm and the DNS have separate module files, because they need other versions of Kubernetes' dependencies.
 var (
 	//go:embed tools.mod
 	toolsMod string
@@ -42,7 +39,7 @@ var (
 	platformSum string
 )
 
-// nodeSets are what a cluster with a node needs besides the servers.
+// nodeSets are the programs of a cluster with a node besides the servers.
 var nodeSets = []set{
 	{mod: goMod, sum: goSum, programs: []program{
 		kubernetes("kubelet", "about 4 CPU-minutes, once"),
@@ -62,8 +59,8 @@ var nodeSets = []set{
 	}},
 }
 
-// platform is what runs in Pods beside lbremedy where its functions are on Knative: NATS, and
-// Knative Serving with its objects. Each program becomes an image.
+// platform are the programs for functions on Knative, which run in Pods beside lbremedy: NATS, and Knative Serving with
+// its objects. Each program becomes an image.
 var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	{
 		name: "nats-server", module: "github.com/nats-io/nats-server/v2", pkg: "github.com/nats-io/nats-server/v2", effort: "about 40 CPU-seconds, once",
@@ -98,8 +95,8 @@ func knative(name, effort string) program {
 	}
 }
 
-// nodePrograms builds what has to be built and returns the files of all programs of a cluster
-// with a node, and with those of the platform if it is to have them.
+// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the
+// platform's if requested.
 func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([]string, error) {
 	sets := append([]set{servers}, nodeSets...)
 	if withPlatform {
@@ -118,21 +115,21 @@ func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([
 	return all, nil
 }
 
-// A node needs of the system it runs on these files, each from a package of Debian.
+// needed are the files of the system that a node needs, each with its Debian package.
 var needed = []struct{ file, pkg string }{
 	{"containerd", "containerd"}, {"ctr", "containerd"}, {"containerd-shim-runc-v2", "containerd"}, {"runc", "runc"},
 	{cniPlugins + "/bridge", "containernetworking-plugins"}, {"iptables", "iptables"}, {"nft", "nftables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
 }
 
-// cniPlugins is where Debian puts them.
+// cniPlugins is Debian's folder of CNI plugins.
 const cniPlugins = "/usr/lib/cni"
 
-// lacking says what is missing for a node.
+// lacking returns an error that names what a node lacks.
 func lacking() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a node needs root: it makes namespaces and cgroups")
 	}
-	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // some have it for logins alone
+	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // some systems have it only for logins
 	var packages []string
 	for _, n := range needed {
 		if _, err := exec.LookPath(n.file); err != nil && !slices.Contains(packages, n.pkg) {
@@ -145,8 +142,8 @@ func lacking() error {
 	return tryOut()
 }
 
-// tryOut makes for a moment what a node makes: namespaces, and in them mounts and a network;
-// and a cgroup. In a container that has less than all rights one of them fails.
+// tryOut temporarily creates what a node creates: namespaces with mounts and a network, and a cgroup. In a container
+// without all rights one of them fails.
 func tryOut() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -173,7 +170,7 @@ func tryOut() error {
 	return tryGroup(filepath.Base(dir))
 }
 
-// try does in namespaces of its own what a machine begins with.
+// try performs the first steps of a machine in namespaces of its own.
 func try(_ context.Context, args []string) (int, error) {
 	if err := os.Mkdir(filepath.Join(args[0], "run"), 0o755); err != nil {
 		return 1, err
@@ -184,12 +181,12 @@ func try(_ context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// ownNamespaces are what a machine has for itself.
+// ownNamespaces are the separate namespaces of a machine.
 const ownNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 const nodePrefix = "lbremedy-node-"
 
-// node runs a cluster with a node for as long as a command runs in it.
+// node runs a cluster with a node for the duration of a command.
 func node(ctx context.Context, args []string) (int, error) {
 	fs := flags("node [--platform] -- CMD ARGS…",
 		"Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
@@ -224,8 +221,8 @@ func node(ctx context.Context, args []string) (int, error) {
 	return code, errors.Join(err, swept())
 }
 
-// startSweeper starts the process that removes what is left of a node when this one
-// ends. What it returns has it begin, and waits for it.
+// startSweeper starts the process that removes the remains of a node when this process ends. The returned function
+// starts the removal and waits for it.
 func startSweeper(dir string, lock *os.File) (func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -233,7 +230,7 @@ func startSweeper(dir string, lock *os.File) (func() error, error) {
 	}
 	cmd := exec.Command(self, "node-sweeper", dir)
 	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = []*os.File{lock} // the directory is in use until the sweeper has ended
+	cmd.ExtraFiles = []*os.File{lock} // locks the directory until the sweeper has ended
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	alive, err := cmd.StdinPipe()
 	if err != nil {
@@ -251,7 +248,7 @@ func startSweeper(dir string, lock *os.File) (func() error, error) {
 	}, nil
 }
 
-// sweeper waits for the end of whoever started it, and sweeps.
+// sweeper waits for the end of its parent, and sweeps.
 func sweeper(_ context.Context, args []string) (int, error) {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return 1, err
@@ -262,8 +259,8 @@ func sweeper(_ context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// sweep removes the cgroups and the directory of a node that has ended or is about
-// to: a cgroup goes when the last process in it has.
+// sweep removes the cgroups and the directory of a node that has ended or is about to. It retries until the last
+// process in a cgroup has ended.
 func sweep(dir string) error {
 	name := filepath.Base(dir)
 	deadline := time.Now().Add(time.Minute)
@@ -283,7 +280,7 @@ func sweep(dir string) error {
 	return nil
 }
 
-// runMachine runs a command in a machine of its own and returns its exit code.
+// runMachine runs a command in a new machine and returns its exit code.
 func runMachine(ctx context.Context, dir string, programs, command []string) (int, error) {
 	bin := filepath.Join(dir, "bin")
 	if err := errors.Join(os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(dir, "run"), 0o755)); err != nil {
@@ -301,8 +298,8 @@ func runMachine(ctx context.Context, dir string, programs, command []string) (in
 			return 1, fmt.Errorf("make the directory of the node: %w", err)
 		}
 	}
-	// A socket belongs to the network in which it was made: by this one who is
-	// outside reaches the API server.
+	// A socket belongs to the network in which it was created: through this one, outside processes reach the API
+	// server.
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 1, fmt.Errorf("listen for the API server: %w", err)

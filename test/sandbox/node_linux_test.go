@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// system is what a node could leave on the system that it runs on.
+// system is what a node could leave behind on its host.
 type system struct {
 	mounts, groups, links []string
-	files                 []string // where programs of a node write when they are not on one
+	files                 []string // folders of a node's programs outside a node
 }
 
 func look(t *testing.T) system {
@@ -59,7 +59,8 @@ func look(t *testing.T) system {
 	return s
 }
 
-// processesOf returns the command lines of all processes that have a text in theirs, such as a node's directory, by their ID.
+// processesOf returns the command lines, by process ID, of all processes whose command line contains a text, such as a
+// node's directory.
 func processesOf(t *testing.T, text string) map[int]string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -83,7 +84,7 @@ func processesOf(t *testing.T, text string) map[int]string {
 	return found
 }
 
-// TestNodeLeavesNothing ends nodes in several ways, with a Pod running, and looks what is left.
+// TestNodeLeavesNothing ends nodes with a running Pod in several ways, and checks what remains.
 func TestNodeLeavesNothing(t *testing.T) {
 	sandbox := binary(t)
 	if out, err := exec.Command(sandbox, "build", "--node").CombinedOutput(); err != nil {
@@ -91,7 +92,7 @@ func TestNodeLeavesNothing(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		end  func(p *os.Process) error // nil: the command on the node ends by itself
+		end  func(p *os.Process) error // nil: the node's command ends by itself
 		code int
 	}{
 		{"ends", nil, 7},
@@ -101,7 +102,7 @@ func TestNodeLeavesNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			before := look(t)
 			ready := filepath.Join(t.TempDir(), "ready")
-			// The Pod is the pause image: nothing else is there, and nothing is pulled.
+			// The Pod uses the pause image, because no other is available.
 			script := `set -e
 				until kubectl get serviceaccount default >/dev/null 2>&1; do sleep 0.1; done
 				kubectl run pod --image=` + pauseImage + ` --image-pull-policy=Never
@@ -149,7 +150,7 @@ func TestNodeLeavesNothing(t *testing.T) {
 			if got := cmd.ProcessState.ExitCode(); got != tt.code {
 				t.Errorf("exit code %d, want %d\n%s", got, tt.code, log.String())
 			}
-			// Who was killed can't wait for the sweeper.
+			// A killed process cannot wait for the sweeper.
 			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 				wrong := left(before, look(t), processesOf(t, dir))
 				if len(wrong) == 0 {
@@ -163,7 +164,7 @@ func TestNodeLeavesNothing(t *testing.T) {
 	}
 }
 
-// left returns what is there after and was not before.
+// left returns the additions since before.
 func left(before, after system, running map[int]string) []string {
 	was := map[string]bool{}
 	for _, list := range [][]string{before.mounts, before.groups, before.links, before.files} {
@@ -180,12 +181,12 @@ func left(before, after system, running map[int]string) []string {
 	return slices.Sorted(maps.Keys(is))
 }
 
-// TestNodeSweepsForOthers ends a node with all that could remove what is left of it: the next one does.
+// TestNodeSweepsForOthers kills a node and its sweeper: the next node removes the remains.
 func TestNodeSweepsForOthers(t *testing.T) {
 	before := look(t)
 	sandbox := binary(t)
 	cmd := exec.Command(sandbox, "node", "--", "sh", "-c", "echo $LBREMEDY_NODE; exec sleep 600")
-	cmd.Stderr = os.Stderr // what is missing for a node
+	cmd.Stderr = os.Stderr // names what a node lacks
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +222,7 @@ func TestNodeSweepsForOthers(t *testing.T) {
 	}
 }
 
-// TestNodeSaysWhatIsMissing runs where there are none of the programs, and where root may not what a node does.
+// TestNodeSaysWhatIsMissing runs without the programs, and as root without the rights that a node needs.
 func TestNodeSaysWhatIsMissing(t *testing.T) {
 	sandbox := binary(t)
 	for _, tt := range []struct {

@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestKilled proves that the servers do not outlive a sandbox that can not clean up.
+// TestKilled checks that the servers do not outlive a sandbox that cannot clean up.
 func TestKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Log("only Linux ends children together with their parent")
@@ -139,7 +139,7 @@ func TestFailureShowsTheLog(t *testing.T) {
 	}
 }
 
-// TestTakenPortIsTriedAgain proves that another try gets other ports.
+// TestTakenPortIsTriedAgain checks that another attempt gets other ports.
 func TestTakenPortIsTriedAgain(t *testing.T) {
 	s := &server{Dir: t.TempDir(), bin: "/bin", opts: new(options)}
 	var tried []int
@@ -163,7 +163,6 @@ func TestTakenPortIsTriedAgain(t *testing.T) {
 	}
 }
 
-// binary builds the sandbox and returns the file.
 func binary(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sandbox")

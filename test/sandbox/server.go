@@ -21,31 +21,30 @@ import (
 type options struct {
 	fsync      bool
 	fairness   bool
-	processors int // for each process; zero: all
+	processors int // of each process; zero: all
 	eventTTL   time.Duration
-	breakable  bool // for who breaks it
+	breakable  bool // for tests that break it
 
-	authentication string // file of an AuthenticationConfiguration; empty: none but certificates and ServiceAccounts
+	authentication string // path of an AuthenticationConfiguration; empty: only certificates and ServiceAccounts
 }
 
-// A server is a kube-apiserver and its etcd, as processes of ours. Its exported
-// fields are what "up" prints.
+// A server is a kube-apiserver and its etcd, as child processes. Its exported fields are the output of "up".
 type server struct {
 	Kubeconfig string `json:"kubeconfig"` // of an admin in system:masters
 	Server     string `json:"server"`
-	Etcd       string `json:"etcd"` // also answers etcd's JSON API
-	Dir        string `json:"dir"`  // holds etcd's data and the logs; removed at the end
-	PID        int    `json:"pid"`  // the sandbox's
+	Etcd       string `json:"etcd"` // also serves etcd's JSON API
+	Dir        string `json:"dir"`  // etcd's data and the logs; removed at the end
+	PID        int    `json:"pid"`  // of the sandbox
 
-	// Of one that is breakable: further addresses of the API, of a second server on the same etcd.
+	// Breakable servers have a second API server on the same etcd, with this address.
 	More []string `json:"more,omitempty"`
 
 	bin      string
-	env      []string // of its processes, besides PATH and TMPDIR
+	env      []string // of its processes, in addition to PATH and TMPDIR
 	opts     *options
 	children []*child
 	lock     *os.File
-	died     chan *child // gets a process that ends before stop
+	died     chan *child // receives a process that ends before stop
 	stopping atomic.Bool
 }
 
@@ -53,16 +52,16 @@ type server struct {
 type child struct {
 	name  string
 	args  []string
-	log   string // its file
+	log   string // path
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process has ended
 }
 
-// start builds what has to be built and returns a server that is ready. The
-// server is never nil; stop removes what an error left.
+// start builds missing programs and returns a ready server. The server is never nil; after an error, stop removes the
+// rest.
 func start(ctx context.Context, opts *options) (*server, error) {
 	s := &server{PID: os.Getpid(), opts: opts, died: make(chan *child, 3)}
-	s.env = []string{"GOGC=400"} // a small heap is cleaned too often
+	s.env = []string{"GOGC=400"} // less frequent collection of a small heap
 	if n := opts.processors; n > 0 {
 		s.env = append(s.env, fmt.Sprintf("GOMAXPROCS=%d", n))
 	}
@@ -87,16 +86,14 @@ func start(ctx context.Context, opts *options) (*server, error) {
 
 const dirPrefix = "lbremedy-sandbox-"
 
-// makeDir makes the server's directory. The versions of the programs are in its
-// name, which is the same again in the next run.
+// makeDir creates the server's directory. Its name includes the programs' versions and is reused by the next run.
 func (s *server) makeDir() (err error) {
 	s.Dir, s.lock, err = claimDir(dirPrefix, filepath.Base(s.bin)+"-", os.RemoveAll)
 	return err
 }
 
-// claimDir makes a directory and returns it with the file whose lock says that
-// somebody uses it. It removes those of others that were killed: nobody holds
-// the lock in them. The name is the first free one of a row.
+// claimDir creates a directory and returns it with a locked file that marks it as in use. It removes directories of
+// killed processes, which are not locked. The name is the first free one of a sequence.
 func claimDir(prefix, name string, remove func(dir string) error) (string, *os.File, error) {
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	if err != nil {
@@ -124,11 +121,11 @@ func claimDir(prefix, name string, remove func(dir string) error) (string, *os.F
 	}
 }
 
-// errInUse says that another process has the directory.
+// errInUse means that another process uses the directory.
 var errInUse = errors.New("in use")
 
-// lockDir takes a server's directory for this process, until the file is closed.
-// It returns errInUse if another has it, or has just removed it.
+// lockDir locks a server's directory for this process, until the file is closed. It returns errInUse if another process
+// uses it, or has just removed it.
 func lockDir(dir string) (*os.File, error) {
 	name := filepath.Join(dir, "alive")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
@@ -142,7 +139,7 @@ func lockDir(dir string) (*os.File, error) {
 		f.Close()
 		return nil, errInUse
 	}
-	// Who had it may have removed it between our opening and our locking.
+	// The previous user may have removed it before we locked it.
 	ours, err := f.Stat()
 	if err != nil {
 		f.Close()
@@ -155,8 +152,8 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// stop kills the server's processes and removes its directory: what they would
-// save on an orderly way down is removed anyway.
+// stop kills the server's processes and removes its directory. An orderly shutdown would only save data that is
+// removed.
 func (s *server) stop() error {
 	s.stopping.Store(true)
 	for _, c := range s.children {
@@ -231,7 +228,8 @@ func (s *server) startOne(ctx context.Context, name string, id *identity, admin 
 		if err := os.WriteFile(file, []byte(audited), 0o600); err != nil {
 			return "", fmt.Errorf("write the audit policy: %w", err)
 		}
-		// What is not on disk before the answer would be lost with the process; a log that is cut would lose its beginning.
+		// A line that is not written before the answer would be lost with the process; a rotated log would lose its
+		// beginning.
 		more = []string{"--audit-policy-file=" + file, "--audit-log-path=" + filepath.Join(s.Dir, "audit-"+name+".log"),
 			"--audit-log-mode=blocking", "--audit-log-maxsize=1000000"}
 	}
@@ -243,7 +241,7 @@ func (s *server) startOne(ctx context.Context, name string, id *identity, admin 
 		c, err := s.spawn(name, append([]string{
 			"--etcd-servers=" + s.Etcd,
 			"--bind-address=127.0.0.1",
-			// Otherwise it looks for a default route, which an isolated machine has not.
+			// By default it looks for a default route, which an isolated machine does not have.
 			"--advertise-address=127.0.0.1",
 			fmt.Sprintf("--secure-port=%d", ports[0]),
 			"--tls-cert-file=" + id.file("server.crt"),
@@ -254,9 +252,9 @@ func (s *server) startOne(ctx context.Context, name string, id *identity, admin 
 			"--service-account-key-file=" + id.file("tokens.pub"),
 			"--service-account-signing-key-file=" + id.file("tokens.key"),
 			"--service-cluster-ip-range=10.96.0.0/16",
-			// No controller makes the ServiceAccount that this plugin waits for.
+			// This plugin waits for a ServiceAccount that no controller creates here.
 			"--disable-admission-plugins=ServiceAccount",
-			// A Service's Endpoints can not hold a loopback address.
+			// Endpoints cannot have a loopback address.
 			"--endpoint-reconciler-type=none",
 			"--allow-privileged=true",
 			fmt.Sprintf("--enable-priority-and-fairness=%t", s.opts.fairness),
@@ -270,18 +268,17 @@ func (s *server) startOne(ctx context.Context, name string, id *identity, admin 
 	return address, err
 }
 
-// audited is the audit policy of a breakable server: who writes Services and Events, and what.
+// audited is the audit policy of a breakable server: authors and contents of writes to Services and Events.
 const audited = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "omitManagedFields": true, "rules": [
 	{"level": "Request", "verbs": ["create", "update", "patch", "delete"], "resources": [{"group": "", "resources": ["services", "services/status", "events"]}]},
 	{"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
 	{"level": "None"}
 ]}`
 
-// errTaken says that a port was free when we looked and is not any more.
+// errTaken means that a port is no longer free.
 var errTaken = errors.New("port is taken")
 
-// onFreePorts calls start with n ports that are free on the loopback address,
-// and again with others when one of them is taken before the process has it.
+// onFreePorts calls start with n free loopback ports, and again with others if one is taken before the process listens.
 func (s *server) onFreePorts(n int, start func(ports []int) error) error {
 	for try := 1; ; try++ {
 		ports, err := freePorts(n)
@@ -310,8 +307,8 @@ func freePorts(n int) ([]int, error) {
 
 func local(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
 
-// spawn starts a program of the server, of which a second one has a number behind its name.
-// Only the goroutine of main may call it.
+// spawn starts a program of the server; another one with the same name gets a number. Only main's goroutine may call
+// it.
 func (s *server) spawn(name string, args ...string) (*child, error) {
 	c := &child{name: name, args: args, log: filepath.Join(s.Dir, name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(c.log)
@@ -324,7 +321,7 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	c.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir}, s.env...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
-	// A terminal's ^C is for us and for what uses the server; the server ends after them.
+	// A terminal's ^C is for the sandbox and its users; the server ends after them.
 	c.cmd.SysProcAttr.Setpgid = true
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -343,7 +340,7 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// watch has died say when a child ends before stop.
+// watch sends a child to died when it ends before stop.
 func (s *server) watch(c *child) {
 	go func() {
 		<-c.ended
@@ -353,15 +350,14 @@ func (s *server) watch(c *child) {
 	}()
 }
 
-// again starts a process in the place of one that has ended, with the same arguments. While a
-// file with the name hold lies in the server's directory, it waits: who breaks the server then
-// does something to its files. Only the goroutine of main may call it.
+// again restarts a process with the same arguments. It waits while the server's directory has a file named hold, which
+// lets a test change the files meanwhile. Only main's goroutine may call it.
 func (s *server) again(ctx context.Context, c *child) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(50 * time.Millisecond): // one that ends at once must not spin
+		case <-time.After(50 * time.Millisecond): // avoid a busy loop if it ends at once
 		}
 		if _, err := os.Stat(filepath.Join(s.Dir, "hold")); errors.Is(err, fs.ErrNotExist) {
 			break
@@ -376,7 +372,7 @@ func (s *server) again(ctx context.Context, c *child) error {
 	return nil
 }
 
-// failure returns an error that says what happened to the child, with the last lines of its log.
+// failure returns an error about the child with the last lines of its log.
 func (c *child) failure(what string) error {
 	log, err := os.ReadFile(c.log)
 	if err != nil {
@@ -385,14 +381,13 @@ func (c *child) failure(what string) error {
 	return fmt.Errorf("%s: %s; its last lines:\n%s", c.name, what, tail(string(log)))
 }
 
-// end returns an error that says how the child has ended.
+// end returns an error with the child's exit state.
 func (c *child) end() error { return c.failure(c.cmd.ProcessState.String()) }
 
-// patience is how long a process may take until it is ready, on the slowest of machines.
+// patience is the time for a process to become ready, even on a slow machine.
 const patience = 2 * time.Minute
 
-// ready waits until the address answers with 200. It returns errTaken if the
-// child ended since somebody else listens on its port.
+// ready waits until the URL answers 200. It returns errTaken if the child ended because another process uses its port.
 func (c *child) ready(ctx context.Context, client *http.Client, url string) error {
 	deadline := time.After(patience)
 	for {

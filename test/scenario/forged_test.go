@@ -29,10 +29,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// Whoever may create Events in a namespace can say in the controller's name that a Service
-// fails. About one that the controller has synced, no class writes or advises a write for
-// that: not for any of its texts and not for any message of the corpus, with names in them
-// that exist and that don't, and not without any one of its rights. About one that is being
+// TestForged checks forged Events. Everybody who may create Events in a namespace can write one in the controller's
+// name. For a Service that the controller has synced, no class writes or suggests a write: for any of its texts or any
+// message of the corpus, with existing or invented names, and without any one of its rights. For a Service being
 // deleted, no class writes.
 func TestForged(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy/*.txtar")
@@ -59,9 +58,9 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// Whoever may create Events in the namespaces default and kube-system can say in the controller's name that a Node fails, or the cluster. About
-// those that are healthy, no class writes or plans a write for that, and none that looks at the cause advises anything: not under any
-// reason, for any of its texts, and for any message of the corpus.
+// TestForgedOthers checks forged Events about Nodes and the cluster, in the namespaces default and kube-system. For
+// healthy ones, no class writes or plans a write, and no class that reads the cause suggests anything: for every
+// reason, each of its texts and each message of the corpus.
 func TestForgedOthers(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy_others/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -99,7 +98,7 @@ func TestForgedOthers(t *testing.T) {
 				w.as(t, on, r, journal)
 				for i, text := range texts {
 					under := reasons[kind]
-					if i > 0 { // of the others each under one
+					if i > 0 { // of the others, each under one
 						under = under[i%len(under):][:1]
 					}
 					for _, reason := range under {
@@ -119,7 +118,7 @@ func TestForgedOthers(t *testing.T) {
 	}
 }
 
-// forgeOther hands the class a forged failure of a Node or of the cluster: run says whether it may act on it.
+// forgeOther hands the class a forged failure of a Node or the cluster, as a look or with run as a run.
 func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, run bool) {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Reason, w.event.Failure.Message = r.Class, reason, text
@@ -133,7 +132,7 @@ func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, 
 	}
 }
 
-// lack takes each of its rights from each class in turn. What it can't read it says.
+// lack removes each right of each class in turn, and checks that the class reports what it cannot read.
 func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	before, names := w.snapshot(t), w.namesIn()
@@ -164,17 +163,16 @@ func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	}
 }
 
-// forge tells each class of each of its failures, and of those that it has no part in.
+// forge hands each class each of its failures, and failures of other classes.
 func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
-	// Newer than the sync, which would else answer the Event.
+	// Newer than the sync, which would otherwise answer the Event.
 	w.event.Failure.First, w.event.Failure.Last = w.now().Add(2*time.Second), w.now().Add(2*time.Second)
 	names := w.namesIn()
-	// The classes have rights of their own in the cluster and the account; in
-	// NATS one connection does for all.
+	// The classes have separate rights in the cluster and the account; one connection to NATS serves all.
 	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
 	for _, r := range functions.All {
-		if !r.Answers("") { // its failures are not about Services, see TestForgedOthers
+		if !r.Answers("") { // its failures are not about Services; see TestForgedOthers
 			continue
 		}
 		before := w.snapshot(t)
@@ -186,8 +184,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 		w.as(t, on, r, journal)
 		w.calls.keep()
 		for i, text := range texts {
-			// The answer is the same for a look and a run; a run of the first one
-			// of each class shows it.
+			// A look and a run give the same answer, so only the first failure of each class is run.
 			answer := engine.Look
 			if i == 0 {
 				answer = engine.Run
@@ -202,7 +199,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	}
 }
 
-// as has the class look at the world, for the person who allows most.
+// as makes the class look at the world for a person who allows most plans.
 func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.Stream) {
 	t.Helper()
 	w.enter(t, on, r)
@@ -214,8 +211,8 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 	w.env.Stream = journal
 }
 
-// tell hands the class a forged failure. The error is what it could not read; what it does
-// or advises is one of the test.
+// tell hands the class a forged failure. It returns read errors, and reports writes and suggestions as failures of the
+// test.
 func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record,
 	error)) error {
 	t.Helper()
@@ -224,7 +221,7 @@ func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(co
 	if err != nil {
 		return err
 	}
-	// Whether the controller has tried to clean up after a Service, an Event alone tells.
+	// Only an Event shows whether the controller has tried to clean up after a Service.
 	leaves := w.svc.DeletionTimestamp != nil
 	if len(rec.Steps) > 0 || rec.Digest != "" || len(rec.Ask) > 0 && !leaves &&
 		!strings.HasSuffix(rec.Ask.String(), "Do not change anything because of this Event alone.") {
@@ -233,7 +230,7 @@ func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(co
 	return nil
 }
 
-// leave has somebody delete the Service, which the controller has not yet heard of.
+// leave deletes the Service without the controller's knowledge.
 func (w *world) leave(t *testing.T) {
 	t.Helper()
 	services := w.kube.Client().CoreV1().Services(w.svc.Namespace)
@@ -247,7 +244,7 @@ func (w *world) leave(t *testing.T) {
 	w.svc = svc
 }
 
-// sync has the controller sync the Service in full, and ends the controller.
+// sync syncs the Service in full and stops the controller.
 func (w *world) sync(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -280,7 +277,7 @@ func (w *world) sync(t *testing.T) {
 	t.Fatal("the controller has not synced the Service within a minute")
 }
 
-// namesIn returns what a stranger could name: once what exists, once what doesn't.
+// namesIn returns names that a stranger could use: existing ones, and invented ones.
 func (w *world) namesIn() []string {
 	world := w.cloud.Snapshot()
 	var ids []string
@@ -298,7 +295,7 @@ func (w *world) namesIn() []string {
 	}
 }
 
-// forgeries returns the messages that could be taken for one of the class.
+// forgeries returns messages that resemble those of the class.
 func forgeries(r *remedy.Remedy, said, names []string) []string {
 	var all []string
 	for _, code := range r.Codes {
@@ -313,12 +310,12 @@ func forgeries(r *remedy.Remedy, said, names []string) []string {
 		all = append(all, text, text+" "+names[i%len(names)])
 	}
 	if len(all) == 0 {
-		all = []string{"Error syncing load balancer []: " + names[0]} // what nobody knows
+		all = []string{"Error syncing load balancer []: " + names[0]} // an unknown message
 	}
 	return all
 }
 
-// messages returns the Warnings of the classifier's corpus by their class.
+// messages returns the Warnings of the classifier's corpus by class.
 func messages(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -16,24 +16,23 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A phase is what a run does when it makes a call.
+// A phase is the part of a run in which a call is made.
 type phase int
 
-// The phases, the cheapest to play again first.
+// The phases, the cheapest to repeat first.
 const (
-	looking  phase = iota // before anything is written
-	writing               // with nobody who syncs the Service
+	looking  phase = iota // before any write
+	writing               // without a controller that syncs the Service
 	watching              // with the controller
 	phases
 )
 
-// A usage says which scenarios made which calls that were not refused, and which risks their plans had.
+// A usage records which scenarios made which accepted calls, and the risks of their plans.
 type usage struct {
-	by    [phases]map[string][]script // by call, as grants are written
+	by    [phases]map[string][]script // by call, written as grants
 	risks map[string]bool
 }
 
-// risk notes the risk of a scenario's plan.
 func (u *usage) risk(of string) {
 	if u.risks == nil {
 		u.risks = map[string]bool{}
@@ -41,7 +40,6 @@ func (u *usage) risk(of string) {
 	u.risks[of] = true
 }
 
-// add notes a call.
 func (u *usage) add(p phase, s script, call string) {
 	if u.by[p] == nil {
 		u.by[p] = map[string][]script{}
@@ -51,8 +49,8 @@ func (u *usage) add(p phase, s script, call string) {
 	}
 }
 
-// of returns the scenarios that need the grant in a phase: they run as it ends without
-// a fault, and no other grant that the class has would do.
+// of returns the scenarios that need the grant in a phase: runs without faults, where no other grant of the class
+// suffices.
 func (u *usage) of(p phase, g grant.Grant) []script {
 	var out []script
 	for call, list := range u.by[p] {
@@ -66,17 +64,16 @@ func (u *usage) of(p phase, g grant.Grant) []script {
 	return out
 }
 
-// needed checks that the class needs each of its rights: with any one of them taken
-// away, a scenario that uses it ends otherwise, says so with the name of the right, and
-// has written nothing that the journal doesn't know. Each right is tried in the one
-// scenario that it takes the least to play again.
+// needed checks that the class needs each of its rights: without it, a scenario that uses it ends differently, with a
+// message that names the right and no write that is missing in the journal. Each right is tested in the cheapest
+// scenario.
 func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	t.Helper()
 	var errs []error
 	rest := r.Grants()
 	for p := range phases {
 		for len(rest) > 0 {
-			// The scenario that tells most of them.
+			// The scenario that covers most of them.
 			tells := map[string][]grant.Grant{}
 			scripts := map[string]script{}
 			for _, g := range rest {
@@ -103,13 +100,11 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 		}
 	}
 	for _, g := range rest {
-		// How much there is to compare, to keep and to prove of a load balancer is not the class's:
-		// what reads it all is tried in shared/engine.
+		// The rights to snapshot, compare and prove do not depend on the class; shared/engine tests them.
 		if slices.Contains(slices.Concat(r.Snapshots(), r.Compares(), r.Proves()), g) && !slices.Contains(r.Reads, g) {
 			continue
 		}
-		// Whether the engine looks for an Event of a sync that succeeded follows from the
-		// reason of the failure, which no class declares.
+		// Whether the engine looks for an Event of a successful sync depends on the failure's reason, not on the class.
 		if g == grant.ListEvents && !slices.Contains(r.Reads, g) {
 			continue
 		}
@@ -118,12 +113,12 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// withoutLook looks at one scenario again and again, each time without another right.
-// A look writes nothing, so that the world stays as it is.
+// withoutLook looks at one scenario repeatedly, each time without another right. Looks write nothing, so the world is
+// unchanged.
 func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
 	w := build(t, on, r, s)
 	w.calls.keep()
-	// The rights in the cluster are rewritten in place: those on the cloud go first.
+	// Rights in the cluster are changed in place, so remove those in the cloud first.
 	slices.SortStableFunc(grants, func(a, b grant.Grant) int {
 		return strings.Compare(b.Product(), a.Product())
 	})
@@ -150,12 +145,12 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 	return errs
 }
 
-// withoutWrite plays one scenario anew without each of the rights.
+// withoutWrite repeats one scenario without each of the rights.
 func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase, grants []grant.Grant) []error {
 	var errs []error
 	for _, g := range grants {
 		s.without = []grant.Grant{g}
-		t.Run(s.name()+" without "+g.String(), func(t *testing.T) { // what the world is made of goes with it
+		t.Run(s.name()+" without "+g.String(), func(t *testing.T) { // the subtest ends the world
 			w := build(t, on, r, s)
 			before := w.snapshot(t)
 			if p == watching {
@@ -168,7 +163,7 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 			})
 			errs = append(errs, refusal(s, g, err, append(seen, rec)...))
 			if p == watching {
-				return // the controller has synced what was written
+				return // the controller has synced the write
 			}
 			known := rec.Steps[:min(rec.Next, len(rec.Steps))]
 			if diff := diff.Of(before.allow(known), w.snapshot(t).allow(known)); diff != "" {
@@ -179,7 +174,7 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 	return errs
 }
 
-// refusal returns an error unless one of the runs was refused with words that name the grant.
+// refusal returns an error unless one of the runs failed with a message that names the grant.
 func refusal(s script, g grant.Grant, err error, runs ...event.Record) error {
 	name := g.Action
 	if !g.RAM() {

@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
-// rogue is a step that says it annotates, and writes what belongs to others instead.
+// rogue is a step that claims to annotate, but writes to objects of others.
 type rogue struct {
 	step.Annotate
 	try func(context.Context, *remedy.Case, *remedy.Writers) error
@@ -30,9 +30,8 @@ func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 
 func (r rogue) as(s remedy.Step) remedy.Step { return rogue{s.(step.Annotate), r.try} }
 
-// A function that goes past the engine is refused by those whom it asks: the API
-// server, its admission policy, RAM. The words name what it may not do, and
-// nothing is written.
+// TestRogue checks that a function that bypasses the engine is refused by the API server, its admission policy, and
+// RAM. The messages name the missing right, and nothing is written.
 func TestRogue(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
@@ -75,7 +74,7 @@ func TestRogue(t *testing.T) {
 			r.Steps = []remedy.Step{rogue{try: tt.try}}
 			s := file(t, strings.Replace(example, "vswitches:", "loadBalancers:\n- {id: lb-1, address: 192.168.0.9, addressType: intranet}\nvswitches:", 1))
 			w := build(t, on, r, s)
-			w.env.Hand = w.hands.Hand // the engine would refuse the answer of a function that tells of such a call
+			w.env.Hand = w.hands.Hand // the engine would reject the answer of a function that reports such a call
 			before := w.snapshot(t)
 			rec, err := engine.Run(t.Context(), w.env, r, w.event)
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(rec.Error, tt.says) {

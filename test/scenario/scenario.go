@@ -1,53 +1,8 @@
-// Package scenario runs a class against the scenarios in its testdata and checks
-// the laws that hold for every class.
-//
-// A scenario is a txtar file: one sentence that says what it shows, then
-//
-//	-- message --   the text of the failure event
-//	-- event --     reason, type, component, ago, waited, and about a node or the cluster; optional
-//	-- service --   the Service, as YAML; its status too
-//	-- cluster --   further Kubernetes objects, as YAML documents; optional
-//	-- cloud --     the simulated account, as YAML
-//	-- policy --    the operator's policy file; optional, else fix up to low risk
-//	-- claims --    places that others hold, a key and how many a line; optional
-//	-- fault --     OpenAPI actions that fail with an internal error; optional
-//	-- want --      what a person would want to see; -update writes it
-//
-// In all sections ${uid}, ${name}, ${namespace}, ${cluster} stand for the
-// Service's UID, the default name of its load balancer, its namespace and the
-// cluster's ID, and ${10m ago} for that point in time; in the section service
-// ${huge} stands for 200 KiB that are no value of anything. An Event in the section
-// cluster that is about a Service gets the Service's UID.
-//
-// A scenario runs on a real API server as the ServiceAccount of the class with its
-// generated ClusterRole, the generated admission policy in force, on a real JetStream,
-// and against the simulated cloud as a caller with the generated RAM policy. After the
-// write the simulated controller starts and syncs the Service.
-//
-// The laws:
-//
-//   - the message belongs to the class, and to no other;
-//   - the class makes no call that it does not declare, and needs each right that
-//     it has: without it a scenario ends otherwise, and says which right it lacks;
-//   - a look writes nothing, and neither does a run in observe mode;
-//   - with any one read before the plan failing, nothing is written and the
-//     error comes back;
-//   - nothing changes but what the plan named;
-//   - before a plan of medium or high risk is applied, the journal keeps how the load
-//     balancers stand, and with any read of that failing nothing is written;
-//   - under a controller that is newer than every known release, a plan is the same and its risk is one step higher;
-//   - undo puts back what was, and refuses to once a load balancer exists that rules that out;
-//   - after a fix, the same event writes nothing;
-//   - of a Service that was fixed the doctor finds nothing critical;
-//   - its plans have the risks that the catalogue shows, and each of these is one scenario's;
-//   - what people read is messages: formats with arguments, which can be translated;
-//   - neither a step nor a command sets what the controller reads for the other kind of load balancer alone;
-//   - no key, token or signature of an address in the message stands in the record.
-//
-// With -short, as the race detector runs them, the scenarios are not played again without each of the rights.
-//
-// And in worlds where the controller has synced the Service, no message whatever leads to
-// a write or to a question that suggests one: TestForged.
+// Package scenario runs a class against the scenarios in its testdata, and checks the laws, which hold for every class.
+// A scenario is a txtar file: a sentence, followed by sections (see script). It runs on a real API server as the
+// class's ServiceAccount with its generated ClusterRole and admission policy, on a real JetStream, and on the simulated
+// cloud with the generated RAM policy. After a write, the simulated controller syncs the Service. With -short, as for
+// the race detector, scenarios are not repeated without each right. Begin with [Run] and laws.
 package scenario
 
 import (
@@ -134,20 +89,33 @@ func RunIn(t *testing.T, r *remedy.Remedy, dir string) {
 	}
 }
 
-// A script is a scenario as its file has it.
+// A script is a scenario as in its file. The file begins with a sentence that says what it shows, followed by sections:
+//
+//	-- message --   the text of the failure event
+//	-- event --     reason, type, component, ago, waited, and about a node or the cluster; optional
+//	-- service --   the Service, as YAML, with status
+//	-- cluster --   other Kubernetes objects, as YAML documents; optional
+//	-- cloud --     the simulated account, as YAML
+//	-- policy --    the operator's policy file; optional, default fix up to low risk
+//	-- claims --    places that others hold, a key and a number on each line; optional
+//	-- fault --     OpenAPI actions that fail with an internal error; optional
+//	-- want --      what a person would want to see; -update writes it
+//
+// In all sections ${uid}, ${name}, ${namespace}, ${cluster} are the Service's UID, the default name of its load
+// balancer, its namespace and the cluster's ID, and ${10m ago} is that time; in the section service ${huge} is a
+// meaningless text of 200 KiB. An Event in the section cluster about a Service gets the Service's UID.
 type script struct {
 	file    string
 	archive *txtar.Archive
 	parts   map[string]string
 	without []grant.Grant // of the class's rights
-	runs    string        // the controller's release instead of the scenario's own; empty: that
+	runs    string        // release of the controller; empty: the scenario's
 }
 
-// name returns the scenario's name.
 func (s script) name() string { return strings.TrimSuffix(filepath.Base(s.file), ".txtar") }
 
-// rights returns what the class may do in the scenario: what is generated for it. A
-// class that a test has changed has no more than it declares still.
+// rights returns the class's generated rights in the scenario. If a test has changed the class, rights that it no
+// longer declares are left out.
 func (s script) rights(r *remedy.Remedy) (identity.Rights, error) {
 	rights, err := identity.Of(r.Class)
 	for _, g := range rights.Grants() {
@@ -183,13 +151,13 @@ func read(t *testing.T, file string) script {
 	return s
 }
 
-// An event is what the scenario says of the failure beside its message.
+// A heading is a scenario's description of the failure event, besides the message.
 type heading struct {
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
 	Component string `json:"component"`
-	Ago       string `json:"ago"`    // how long before the run it happened; a duration
-	Waited    string `json:"waited"` // for how long the case has waited with nothing to write; a duration
+	Ago       string `json:"ago"`    // time since the failure, a duration
+	Waited    string `json:"waited"` // how long the case has waited with nothing to write, a duration
 	About     string `json:"about"`  // "node NAME" or "cluster"; empty: the Service
 }
 
@@ -205,6 +173,27 @@ type law struct {
 	check func(*testing.T, *ground, *remedy.Remedy, script, *usage) error
 }
 
+// laws are the laws. Together they check that:
+//
+//   - the message belongs to the class, and to no other;
+//   - the class makes only calls that it declares, and needs each of its rights: without one, a scenario
+//     ends differently, and says which right is missing;
+//   - a look writes nothing, and neither does a run in observe mode;
+//   - if any read before the plan fails, nothing is written and the error is returned;
+//   - only what the plan named changes;
+//   - before a plan of medium or high risk is applied, the journal stores the state of the load balancers,
+//     and if any read of that fails, nothing is written;
+//   - under a controller newer than every known release, a plan is the same and its risk one step higher;
+//   - undo restores the previous state, and refuses once a load balancer exists that rules that out;
+//   - after a fix, the same event writes nothing;
+//   - for a Service that was fixed, the doctor finds nothing critical;
+//   - its plans have the risks in the catalogue, and each of these occurs in a scenario;
+//   - texts for people are messages: formats with arguments, which can be translated;
+//   - no step or command sets an annotation that the controller reads only for the other kind of load balancer;
+//   - the record contains no key, token or signature of a URL in the message.
+//
+// In worlds where the controller has synced the Service, no message leads to a write or to a question that suggests
+// one: see TestForged.
 var laws = []law{
 	{"its messages belong to the class", classified},
 	{"a look writes nothing, says messages, and a failed read is an error and no write", looks},
@@ -258,10 +247,10 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if s.parts["fault"] != "" {
 		return nil
 	}
-	// The world stays as it is: the API server need not be asked again for each read that fails.
+	// The world does not change, so cache the API server's answers while one read after the other fails.
 	w.calls.keep()
 	for _, call := range reads {
-		if call == "list approvals.lbremedy.io" { // the engine's own: its tests refuse it
+		if call == "list approvals.lbremedy.io" { // the engine's own call, which its tests refuse
 			continue
 		}
 		heal := w.refuse(call)
@@ -285,10 +274,10 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	return nil
 }
 
-// secret is what the address of a signed call has that nobody may see.
+// secret finds the secret parts of a signed URL.
 var secret = regexp.MustCompile(`(?:AccessKeyId|SecurityToken|Signature)=([^&"\s]{4,})`)
 
-// leaked reports a secret of the message that stands in the record.
+// leaked returns an error if the record contains a secret of the message.
 func leaked(rec event.Record, message string) error {
 	data, err := json.Marshal(rec)
 	if err != nil {
@@ -302,8 +291,8 @@ func leaked(rec event.Record, message string) error {
 	return nil
 }
 
-// unheeded reports an annotation that the record's steps would set on the Service, or tell people to set on it, and that the controller
-// reads for the other kind of load balancer alone.
+// unheeded returns an error for an annotation that the record's steps or questions would set, and that the controller
+// reads only for the other kind of load balancer.
 func (w *world) unheeded(r *remedy.Remedy, rec event.Record) error {
 	steps, err := r.Planned(w.env.Decode, rec)
 	if err != nil {
@@ -316,8 +305,8 @@ func (w *world) unheeded(r *remedy.Remedy, rec event.Record) error {
 	return err
 }
 
-// untranslated reports what a record says to people that is no message. What was heard from
-// others, such as the failure, may be quoted.
+// untranslated returns an error for text for people that is not a message. Texts of others, such as the failure, may be
+// quoted.
 func untranslated(rec event.Record, others string) error {
 	type said struct {
 		name string
@@ -340,7 +329,7 @@ func untranslated(rec event.Record, others string) error {
 	return nil
 }
 
-// heard returns what others say in a scenario: all of its file but what is wanted.
+// heard returns the texts of others in a scenario: all sections except want.
 func heard(s script) string {
 	var all []string
 	for _, f := range s.archive.Files {
@@ -351,11 +340,11 @@ func heard(s script) string {
 	return strings.Join(all, "\n")
 }
 
-// prose is three words in a row, as no ID, address, command or setting has them.
+// prose matches three words in a row, which IDs, addresses, commands and settings do not have.
 var prose = regexp.MustCompile(`(?:^| )[a-z']{2,} [a-z']+ [a-z']{2,}[.,;:]?(?: |$)`)
 
-// english returns an argument of the text that is English and would not be translated: it
-// has three words in a row, is no command, no quotation and nothing that was heard.
+// english returns an argument of the text that is English and would not be translated: it has three words in a row, and
+// is not a command, a quotation or a text of others.
 func english(t say.Text, heard string) string {
 	for _, m := range t {
 		for _, arg := range m.Args {
@@ -375,24 +364,23 @@ func english(t say.Text, heard string) string {
 	return ""
 }
 
-// commands is what a person types or pastes.
+// commands matches commands to type or paste.
 var commands = regexp.MustCompile(`^(?:kubectl|aliyun|lbremedy|curl) `)
 
-// cautious reports whether a record says that the impact could not be found out, or that something could not be compared, and is of
-// high risk for that.
+// cautious reports whether a record has a high risk because the impact is unknown or something could not be compared.
 func cautious(rec event.Record) bool {
 	unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown })
 	return unknown && rec.Risk == remedy.High.String() || rec.Impact == event.Unchecked
 }
 
-// undecided is from when on a wait is for what people outside decide about. No
-// scenario waits that out: what passes by itself is looked at sooner.
+// undecided is the minimum of waits for decisions of other people. Scenarios do not wait that long; failures that pass
+// by themselves are checked sooner.
 const undecided = 10 * time.Minute
 
 func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	before := w.snapshot(t)
-	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
+	w.env.Watch = time.Millisecond // the Service is not synced: nothing will change
 	rec, err := w.run(t, func(rec event.Record) bool { return !rec.Done() && rec.Wait < undecided })
 	if err != nil && s.parts["fault"] == "" {
 		return err
@@ -411,7 +399,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	undoable := false
 	for _, s := range rec.Steps {
 		if s.Undo == nil && !s.Wakes {
-			return nil // the plan says that there is no way back
+			return nil // the plan says that it cannot be undone
 		}
 		undoable = undoable || s.Undo != nil
 	}
@@ -430,11 +418,11 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	return nil
 }
 
-// unheardOf is a release of the controller that nobody knows.
+// unheardOf is an unknown release of the controller.
 const unheardOf = "v9.0.0"
 
-// riskier checks that a plan is the same under the newest known release of the controller and under one that nobody knows,
-// and that its risk is one step higher under that one.
+// riskier checks that a plan under the newest known release of the controller equals that under an unknown one, where
+// its risk is one step higher.
 func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) error {
 	if len(r.Steps) == 0 || s.parts["fault"] != "" || !strings.Contains(s.parts["want"], "\ndo:   ") {
 		return nil
@@ -469,14 +457,14 @@ func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) err
 	return nil
 }
 
-// keeps checks that the snapshot of a risky plan is there, and that the plan isn't
-// applied without. Only a policy of the scenario's own can allow such a plan.
+// keeps checks that the snapshot of a risky plan exists, and that the plan is not applied without it. Only a scenario's
+// own policy can allow such a plan.
 func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	if !strings.Contains(s.parts["policy"], "risk") || s.parts["fault"] != "" {
 		return nil
 	}
 	w := build(t, on, r, s)
-	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
+	w.env.Watch = time.Millisecond // the Service is not synced: nothing will change
 	rec, err := engine.Run(t.Context(), w.env, r, w.event)
 	if err != nil {
 		return err
@@ -513,7 +501,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	w.controllerAfterWrite(t)
-	routed := false // of a failure of routes, the controller looks after them once the plan is applied
+	routed := false // after a plan about routes, the controller syncs the routes
 	rec, err := w.run(t, func(rec event.Record) bool {
 		if !routed && w.event.Failure.Service.Kind != "" && rec.Done() {
 			w.routes(t)
@@ -562,7 +550,6 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	return nil
 }
 
-// write replaces the want section of the scenario's file.
 func (s script) write(got string) error {
 	data := []byte(got + "\n")
 	i := slices.IndexFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == "want" })
@@ -577,7 +564,7 @@ func (s script) write(got string) error {
 	return os.WriteFile(s.file, txtar.Format(s.archive), 0o644)
 }
 
-// report writes a record as the want section has it.
+// report formats a record as in the want section.
 func (w *world) report(rec event.Record, err error) string {
 	var b strings.Builder
 	line := func(key, text string) {

@@ -40,7 +40,7 @@ end:  fixed, low risk
 `
 )
 
-// lawful returns a class that keeps all laws; the tests break one at a time.
+// lawful returns a class that obeys all laws; the tests break them one at a time.
 func lawful() *remedy.Remedy {
 	full := func(ctx context.Context, c *remedy.Case) (bool, error) {
 		vsw, err := c.Cloud.VPC.VSwitch(ctx, c.Service.Annotations[vswitchID])
@@ -67,7 +67,7 @@ func lawful() *remedy.Remedy {
 	}
 }
 
-// plans has the class return the plan that change makes of its own.
+// plans applies change to the plans of the class.
 func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
 	diagnose := r.Diagnose
 	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -77,7 +77,7 @@ func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
 	}
 }
 
-// greedy annotates, and writes a second annotation that it doesn't name.
+// greedy annotates, and also writes an annotation that it does not name.
 type greedy struct{ step.Annotate }
 
 func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
@@ -88,7 +88,7 @@ func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) er
 
 func (greedy) as(s remedy.Step) remedy.Step { return greedy{s.(step.Annotate)} }
 
-// file writes the scenario to a file and reads it, as Run does.
+// file writes a scenario to a file and reads it, like Run.
 func file(t *testing.T, text string) script {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "example.txtar")
@@ -98,7 +98,7 @@ func file(t *testing.T, text string) script {
 	return read(t, name)
 }
 
-// What is critical about a Service that was fixed is found.
+// TestSound checks that critical findings about a fixed Service are reported.
 func TestSound(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	for listeners, want := range map[string]string{
@@ -119,7 +119,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// A class that breaks a law is caught by that law and by none before it.
+// TestLaws checks that a class that breaks a law is caught by that law and none before it.
 func TestLaws(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	patch := func(ctx context.Context, data string) error {
@@ -128,9 +128,9 @@ func TestLaws(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		text  string // of the scenario; empty: example
+		text  string // scenario; empty: example
 		wrong func(*remedy.Remedy)
-		law   int // that catches it; -1: none
+		law   int // law that catches it; -1: none
 		says  string
 	}{
 		{name: "lawful", wrong: func(*remedy.Remedy) {}, law: -1},
@@ -224,7 +224,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// A right that no scenario uses is caught, and so is one that a class can do without.
+// TestNeeded checks that unused rights and rights that a class can do without are reported.
 func TestNeeded(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
@@ -242,7 +242,7 @@ func TestNeeded(t *testing.T) {
 			diagnose := r.Diagnose
 			r.Reads = append(r.Reads, grant.ListNodes)
 			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-				c.Kube.Nodes(ctx) // whatever comes of it
+				c.Kube.Nodes(ctx) // result ignored
 				return diagnose(ctx, c)
 			}
 		}, says: []string{"example without list nodes ends as"}},
@@ -271,7 +271,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// -update writes what came out, and leaves the rest of the file as it was.
+// TestUpdate checks that -update writes the result and keeps the rest of the file.
 func TestUpdate(t *testing.T) {
 	s := file(t, example)
 	if err := s.write("It is so.\nend:  asked"); err != nil {
@@ -294,7 +294,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Calls are named as grants are.
+// TestVerb checks that calls are named like grants.
 func TestVerb(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string

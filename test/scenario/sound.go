@@ -20,11 +20,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// barred reports an undo that would have the Service, for which a CLB was created after the fix, ask for what that can never be.
+// barred returns an error for an undo that would make a Service request what the CLB created after the fix can never
+// be.
 func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	t.Helper()
 	if !slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == "load balancer" && c.Balancer == "" && !c.Unknown }) {
-		return nil // there was one before
+		return nil // one existed before
 	}
 	planned, err := r.Planned(w.env.Decode, rec)
 	if err != nil {
@@ -39,7 +40,7 @@ func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	env, hands := w.undoEnv(t)
 	svc, err := env.Kube.Service(t.Context(), w.svc.Namespace, w.svc.Name)
 	if errors.Is(err, kube.ErrNotFound) {
-		return nil // it was to go
+		return nil // it was to be deleted
 	}
 	if err != nil {
 		return err
@@ -54,15 +55,14 @@ func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	return nil
 }
 
-// unsettled is more than the time for which checks leave a Service alone that has changed.
+// unsettled is longer than checks ignore a Service after a change.
 const unsettled = 5 * time.Minute
 
-// sound returns what the doctor finds that is critical about the scenario's Service as it is now: of a Service that
-// was fixed, there is nothing.
+// sound returns the doctor's critical findings about the scenario's Service: a fixed Service has none.
 func (w *world) sound(t *testing.T) error {
 	t.Helper()
 	if _, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Get(t.Context(), w.svc.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-		return nil // it was to go
+		return nil // it was to be deleted
 	}
 	key := w.cloud.Admin()
 	account, _, err := cloud.New(cloud.Config{

@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// remote returns the hand of a class as the engine has it of a function: calls are signed and answers are checked. All scenarios show that a
-// class needs nothing else of the engine, and the engine nothing else of a class.
+// remote returns the hand of a class as a function: calls are signed and answers are checked. All scenarios thus prove
+// that class and engine exchange nothing else.
 func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, error) {
 	key, err := hand.NewKey()
 	if err != nil {
@@ -29,7 +29,7 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	function := &hand.Served{Hand: same{of.Hand(r)}, Cluster: cluster, Class: r.Class, Declares: declares, Keys: keys}
 	return &hand.Remote{
 		Class: r, Key: key, Decode: of.Decode, Known: known, Read: of.Kube.Service,
-		Pause: func(time.Duration) {}, // for answers that are lost, which none is here
+		Pause: func(time.Duration) {}, // for lost answers, which do not occur here
 		Send: func(ctx context.Context, call []byte) ([]byte, error) {
 			_, answer := function.Answer(ctx, call)
 			return answer, nil
@@ -37,8 +37,8 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	}, nil
 }
 
-// known reports whether a format is one that people can read: of the catalogue, or of a class's folder. Tests run in the folder of the
-// class, or in test/classes.
+// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the class, or
+// in test/classes.
 func known(format string) bool {
 	if chinese.Language().Has(format) {
 		return true
@@ -57,10 +57,10 @@ func known(format string) bool {
 	return false
 }
 
-// A same hand fails if JSON does not bring back what it is asked or answers.
+// A same hand checks that requests and answers survive JSON.
 type same struct{ hand.Hand }
 
-// Look fails if the request or the answer does not survive JSON.
+// Look returns an error if the request or answer does not survive JSON.
 func (s same) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
 	a, err := s.Hand.Look(ctx, q)
 	if err := survives(q); err != nil {
@@ -72,7 +72,7 @@ func (s same) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, er
 	return a, err
 }
 
-// Apply fails if the order or the answer does not survive JSON.
+// Apply returns an error if the order or answer does not survive JSON.
 func (s same) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
 	a, err := s.Hand.Apply(ctx, o)
 	if err := survives(o); err != nil {
@@ -84,7 +84,7 @@ func (s same) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error)
 	return a, err
 }
 
-// survives returns an error if JSON brings a value back as another one.
+// survives returns an error if JSON changes a value.
 func survives[T any](v T) error {
 	sent, err := json.Marshal(v)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 )
 
-// TestWording holds what all scenarios of all classes say to people to rules of style;
-// testdata/wording.txt has all of it, to be read side by side.
+// TestWording checks the style of all texts in all scenarios; testdata/wording.txt has them side by side.
 func TestWording(t *testing.T) {
 	for _, r := range functions.All {
 		files, err := filepath.Glob(filepath.Join("../../functions", strings.ReplaceAll(r.Class, "-", ""), "testdata/*.txtar"))
@@ -32,7 +31,6 @@ func TestWording(t *testing.T) {
 	}
 }
 
-// wanted returns the want section of a scenario.
 func wanted(t *testing.T, file string) string {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
@@ -48,7 +46,7 @@ func wanted(t *testing.T, file string) string {
 	return ""
 }
 
-// spoken returns of a want section what is said to a person: the finding and the ask.
+// spoken returns the texts for people in a want section: the finding and the question.
 func spoken(want string) []string {
 	var out []string
 	keys := []string{"do:", "note:", "cause:", "wait:", "error:", "end:"}
@@ -62,17 +60,17 @@ func spoken(want string) []string {
 	return out
 }
 
-// odd are traces of a value that was not there, or of a text put together badly.
+// odd finds traces of missing values and of badly concatenated texts.
 var odd = regexp.MustCompile(`%!|<nil>|map\[|\bfailed to\b|  |\(\)|\[\]\.| ,| \.( |$)|\.\.( |$)|,,|\ba 1 |(^|[^/])\b1 ` +
 	`(addresses|nodes|backends|Services|vSwitches|listeners|zones|Pods|load balancers)\b`)
 
-// quoted is another's text, which is as it is.
+// quoted matches a quoted text of others.
 var quoted = regexp.MustCompile(`The message is "(\\.|[^"\\])*"`)
 
-// names are words in lower case that a sentence may begin with: an ID, and a program.
+// names matches lower-case words that may begin a sentence: an ID or a program.
 var names = regexp.MustCompile(`^([a-z]+-[\w-]+|kubectl|lbremedy) `)
 
-// faulty returns the rule of style that a text breaks, or "".
+// faulty returns the rule of style that a text violates, or "".
 func faulty(text string) string {
 	switch {
 	case text == "":

@@ -56,7 +56,6 @@ import (
 // clusterID is the ID of the simulated ACK cluster in all scenarios.
 const clusterID = "c-scenario"
 
-// A world is one scenario, set up.
 type world struct {
 	script script
 	class  *remedy.Remedy
@@ -73,7 +72,6 @@ type world struct {
 	clock time.Duration // how far the run's clock is ahead
 }
 
-// build sets the scenario up from nothing.
 func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	t.Helper()
 	w := &world{script: s, kube: on.cluster}
@@ -114,8 +112,7 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	return w
 }
 
-// enter has the class look at the world from now on, with its own rights in the cluster and
-// the account. The stream is the caller's to set.
+// enter gives the world the class's own rights in the cluster and the account. The caller sets the stream.
 func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	t.Helper()
 	w.class, w.calls = r, &recorder{}
@@ -147,7 +144,7 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	}
 }
 
-// wired returns the hands of these clients as those of functions.
+// wired returns the hands of these clients, as for functions.
 func wired(of *hand.Clients) func(*remedy.Remedy) hand.Hand {
 	return func(r *remedy.Remedy) hand.Hand {
 		h, err := remote(of, clusterID, r)
@@ -158,7 +155,7 @@ func wired(of *hand.Clients) func(*remedy.Remedy) hand.Hand {
 	}
 }
 
-// decode makes a step from data: one of the class's own, where a test has made another one of that kind.
+// decode decodes a step; a test may have replaced the class's step of that kind.
 func (w *world) decode(kind string, data []byte) (remedy.Step, error) {
 	made, err := step.Decode(kind, data)
 	for _, s := range w.class.Steps {
@@ -169,7 +166,7 @@ func (w *world) decode(kind string, data []byte) (remedy.Step, error) {
 	return made, err
 }
 
-// claim takes the places that others hold.
+// claim takes the places of others.
 func (w *world) claim(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(w.fill(w.script.parts["claims"])) {
@@ -186,7 +183,7 @@ func (w *world) claim(t *testing.T) {
 	}
 }
 
-// The one node that all scenarios have, and its ECS instance.
+// The node that all scenarios have, and its ECS instance.
 const (
 	nodeName     = "node-1"
 	nodeInstance = "i-scenario"
@@ -204,7 +201,6 @@ func (w *world) advance(d time.Duration) {
 	w.clock += d
 }
 
-// client returns what reads and writes on the simulated cloud with these rights.
 func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cloud.Reader, *cloud.Writer) {
 	t.Helper()
 	account, writer, err := rights.Cloud(w.cloud, caller, clusterID)
@@ -215,17 +211,17 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 	return account, writer
 }
 
-// A ground is what the worlds of a class stand on, one after the other: each is built
-// anew, and starting NATS for each would take longer than all else.
+// A ground has the shared parts of a class's worlds. Each world is rebuilt, but starting NATS for each would take
+// longer than everything else.
 type ground struct {
 	cluster *cluster.Cluster
 	url     string // of NATS
 
-	who     string // whose rights were granted last
+	who     string // user of the last granted rights
 	granted []rbacv1.PolicyRule
-	acts    *rest.Config // as who
+	acts    *rest.Config // config of that user
 
-	furnished map[string]bool // namespaces that are there, and the node
+	furnished map[string]bool // existing namespaces, and the node
 }
 
 func newGround(t *testing.T, class string) *ground {
@@ -240,7 +236,7 @@ func newGround(t *testing.T, class string) *ground {
 	return on
 }
 
-// furnish makes the namespace and the node that all scenarios have, unless they are there.
+// furnish creates the namespace and the node of all scenarios, if missing.
 func (g *ground) furnish(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, client := t.Context(), g.cluster.Client()
@@ -263,8 +259,8 @@ func (g *ground) furnish(t *testing.T, namespace string) {
 	g.furnished[nodeName] = true
 }
 
-// config acts with these rights in the cluster, for its caller to change. Worlds of a class
-// are built one after the other with the same rights: these are granted once.
+// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are
+// granted once.
 func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
 	t.Helper()
 	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
@@ -277,14 +273,14 @@ func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.
 	return rest.CopyConfig(g.acts)
 }
 
-// stream empties all streams, and returns a connection.
+// stream empties all streams and returns a connection.
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
 	nats.Empty(t, g.url, "engine", "engine")
 	return nats.Connect(t, stream.Config{URL: nats.As(g.url, "engine", "engine")})
 }
 
-// fill replaces the names that only the set-up world knows.
+// fill replaces the placeholders of a scenario's text.
 func (w *world) fill(text string) string {
 	text = ago.ReplaceAllStringFunc(text, func(s string) string {
 		d, err := time.ParseDuration(ago.FindStringSubmatch(s)[1])
@@ -307,8 +303,8 @@ var applicationID = regexp.MustCompile(`\bapplication [0-9a-f-]{36}\b`)
 
 var caseName = regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`)
 
-// unfill is the reverse, for reports; points in time become ${time}, IDs of cases
-// ${case}, and what the simulator numbers anew each time ${request} or ${application}.
+// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers ${request} or
+// ${application}.
 func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
@@ -317,8 +313,7 @@ func (w *world) unfill(text string) string {
 	return strings.NewReplacer(string(w.svc.UID), "${uid}", ccm.DefaultName(w.svc), "${name}").Replace(text)
 }
 
-// createService creates the scenario's Service as it stands, with labels,
-// finalizers and status, and leaves no other one behind.
+// createService creates the scenario's Service with labels, finalizers and status, and deletes others.
 func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	t.Helper()
 	ctx, client := t.Context(), w.kube.Client()
@@ -355,8 +350,7 @@ func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	return made
 }
 
-// clean removes what scenarios leave: all Services but the API server's, and the
-// DaemonSets of kube-system.
+// clean deletes objects of previous scenarios: all Services except the API server's, and the DaemonSets of kube-system.
 func clean(t *testing.T, c *cluster.Cluster, namespace string) {
 	t.Helper()
 	ctx, client := context.WithoutCancel(t.Context()), c.Client()
@@ -389,7 +383,7 @@ func clean(t *testing.T, c *cluster.Cluster, namespace string) {
 
 const mergePatch = "application/merge-patch+json"
 
-// kinds are the kinds of further objects that a scenario may hold.
+// kinds are the kinds of other objects that a scenario may have.
 var kinds = map[string]schema.GroupVersionResource{
 	"Service":        corev1.SchemeGroupVersion.WithResource("services"),
 	"Node":           corev1.SchemeGroupVersion.WithResource("nodes"),
@@ -407,8 +401,7 @@ var kinds = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
 }
 
-// createObject creates one further object of the scenario, with its status, and
-// deletes it when the scenario ends.
+// createObject creates another object of the scenario, with its status, and deletes it at the end.
 func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	t.Helper()
 	if strings.TrimSpace(doc) == "" {
@@ -434,8 +427,7 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 	ctx, client := t.Context(), w.kube.Dynamic().Resource(kind).Namespace(object.GetNamespace())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-	// It takes the place of the one of the law before, as a scenario's own node-1
-	// does of the one that all have.
+	// It replaces that of the previous law, and a scenario's own node-1 replaces the common one.
 	if object.GetKind() == "Node" && object.GetName() == nodeName {
 		t.Cleanup(func() { on.furnished[nodeName] = false })
 	}
@@ -461,8 +453,8 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 }
 
-// permit binds the ClusterRole, which is the controller's, to the controller's account, until
-// the scenario ends. The API server knows of it when permit returns.
+// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API
+// server has seen it.
 func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	var role rbacv1.ClusterRole
@@ -482,10 +474,10 @@ func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	})
 }
 
-// tagged is the image of a release.
+// tagged matches the image of a release.
 var tagged = regexp.MustCompile(`:v\d[^@]*$`)
 
-// upgrade gives the containers of the controller's DaemonSet the image of the release that runs instead.
+// upgrade sets the image of the controller's DaemonSet to another release.
 func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	at := []string{"spec", "template", "spec", "containers"}
@@ -503,7 +495,7 @@ func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// about gives an Event the UID of the Service that it is about.
+// about sets the UID of an Event's Service.
 func (w *world) about(t *testing.T, event map[string]any) {
 	t.Helper()
 	ref, ok := event["involvedObject"].(map[string]any)
@@ -517,7 +509,6 @@ func (w *world) about(t *testing.T, event map[string]any) {
 	ref["uid"] = string(svc.UID)
 }
 
-// create creates the namespace or node, or finds that it is there.
 func create(t *testing.T, ctx context.Context, c *kubernetes.Client, object any) {
 	t.Helper()
 	var err error
@@ -533,7 +524,6 @@ func create(t *testing.T, ctx context.Context, c *kubernetes.Client, object any)
 	}
 }
 
-// newEvent makes the failure event that the scenario is about.
 func (w *world) newEvent(t *testing.T) engine.Event {
 	t.Helper()
 	e, err := w.script.event()
@@ -564,8 +554,7 @@ func (w *world) newEvent(t *testing.T) engine.Event {
 	}}
 }
 
-// wait lets the case wait for as long as the scenario says that it has, and
-// forgets the calls of that time.
+// wait makes the case wait as long as the scenario says, and forgets the calls of that time.
 func (w *world) wait(t *testing.T) {
 	t.Helper()
 	e, err := w.script.event()
@@ -589,8 +578,8 @@ func (w *world) wait(t *testing.T) {
 	w.calls.made = nil
 }
 
-// run answers the event, again and again while it is to wait and goOn says so,
-// with the clock put forward by each wait.
+// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock by each
+// wait.
 func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
@@ -604,14 +593,13 @@ func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, e
 	return event.Record{}, nil
 }
 
-// observe sets the policy to observe.
 func (w *world) observe(t *testing.T) {
 	t.Helper()
 	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
 }
 
-// undoEnv is the environment of a person who takes a fix back: with the rights of the
-// class and with what the steps' undo needs. The admission policy doesn't judge people.
+// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the steps' undo
+// needs. The admission policy does not apply to people.
 func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	t.Helper()
 	env, hands := *w.env, *w.hands
@@ -640,8 +628,8 @@ func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	return &env, &hands
 }
 
-// controllerAfterWrite starts the controller as soon as the Service carries our
-// mark, so that it syncs what the plan left and not what the scenario set up.
+// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than
+// the scenario's state.
 func (w *world) controllerAfterWrite(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -665,7 +653,7 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 	})
 }
 
-// routes has the controller bring the routes of the cluster up to date once.
+// routes makes the controller update the cluster's routes once.
 func (w *world) routes(t *testing.T) {
 	t.Helper()
 	if err := controller.SyncRoutes(t.Context(), w.controller()); err != nil {
@@ -673,7 +661,6 @@ func (w *world) routes(t *testing.T) {
 	}
 }
 
-// controller returns the options of the controller of the world.
 func (w *world) controller() controller.Options {
 	world := w.cloud.Snapshot()
 	opts := controller.Options{
@@ -693,7 +680,7 @@ func (w *world) controller() controller.Options {
 	return opts
 }
 
-// A snapshot is all that a class could have changed.
+// A snapshot is everything that a class could have changed.
 type snapshot struct {
 	Service corev1.Service
 	Pods    []string // namespace and name
@@ -704,7 +691,7 @@ func (w *world) snapshot(t *testing.T) snapshot {
 	t.Helper()
 	svc, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Get(t.Context(), w.svc.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		svc = &corev1.Service{} // its deletion has come to its end
+		svc = &corev1.Service{} // its deletion is complete
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -714,7 +701,7 @@ func (w *world) snapshot(t *testing.T) snapshot {
 		t.Fatal(err)
 	}
 	world := *w.cloud.Snapshot()
-	world.Callers = nil // ours alone
+	world.Callers = nil // created by the test
 	s := snapshot{Service: *svc, World: world}
 	for _, p := range pods.Items {
 		s.Pods = append(s.Pods, p.Namespace+"/"+p.Name)
@@ -722,7 +709,7 @@ func (w *world) snapshot(t *testing.T) snapshot {
 	return s
 }
 
-// allow returns the snapshot without what the steps name as their targets.
+// allow returns the snapshot without the steps' targets.
 func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	s = s.clone()
 	for _, rec := range steps {
@@ -792,8 +779,7 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	return s
 }
 
-// listeners returns the listeners of a load balancer with this port and protocol,
-// to be changed in place.
+// listeners returns the listeners of a load balancer with this port and protocol, which can be changed in place.
 func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.Listener) {
 	for i := range s.World.LoadBalancers {
 		if s.World.LoadBalancers[i].ID != lb {
@@ -808,9 +794,8 @@ func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.
 	return found
 }
 
-// likeListeners leaves out of the listeners' settings those that the same listener
-// of another snapshot does not state. A listener that was made again states what
-// was a default before: the cloud shows both alike.
+// likeListeners removes the listeners' settings that the same listener of another snapshot does not state. A recreated
+// listener states values that were defaults before, and the cloud shows both alike.
 func (s snapshot) likeListeners(other snapshot) {
 	for i := range s.World.LoadBalancers {
 		lb := &s.World.LoadBalancers[i]
@@ -845,7 +830,6 @@ func (s snapshot) dropTag(lb, key string) {
 	}
 }
 
-// dropProtection drops what the cloud says of the protection of a load balancer.
 func (s snapshot) dropProtection(lb string) {
 	for i := range s.World.LoadBalancers {
 		if b := &s.World.LoadBalancers[i]; b.ID == lb {
@@ -870,8 +854,8 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 	}
 }
 
-// settled returns the snapshot without what undo leaves on purpose: the resync
-// annotation, and policy versions that are no longer the default.
+// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are
+// no longer the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
 	delete(s.Service.Annotations, ccm.Resync)
@@ -898,8 +882,7 @@ func (s snapshot) clone() snapshot {
 	return out
 }
 
-// reads returns the calls that were made so far and not refused, as grants are
-// written, sorted.
+// reads returns the accepted calls so far, written as grants, sorted.
 func (w *world) reads() []string {
 	used := map[string]bool{}
 	for _, call := range w.cloud.CallsOf(w.class.Class) {
@@ -911,7 +894,6 @@ func (w *world) reads() []string {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// record notes the calls that were made so far.
 func (w *world) record(used *usage, p phase) {
 	for _, call := range w.reads() {
 		used.add(p, w.script, call)
@@ -934,36 +916,34 @@ func (w *world) refuse(call string) (heal func()) {
 	}
 }
 
-// A recorder notes calls to the API server, and refuses one kind of them.
+// A recorder records calls to the API server, and refuses one kind of them.
 type recorder struct {
 	mu      sync.Mutex
 	made    map[string]bool
 	refused string
-	answers map[string][]byte // what was read, if reads are kept; by the request
+	answers map[string][]byte // answers to reads, if kept; by request
 }
 
-// keep answers a read that was made before by what was read then, until forget: whoever looks at one world
-// a thousand times need not ask the API server a thousand times.
+// keep caches the answers to reads until forget, for a world that is looked at a thousand times.
 func (r *recorder) keep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers = map[string][]byte{}
 }
 
-// forget has each read made again.
 func (r *recorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers = nil
 }
 
-// A tap is a transport that a recorder listens on.
+// A tap is a transport with a recorder.
 type tap struct {
 	next http.RoundTripper
 	rec  *recorder
 }
 
-// RoundTrip notes the request as the RBAC verb and resource that it needs.
+// RoundTrip records the request as its RBAC verb and resource.
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	call := verb(r)
 	t.rec.mu.Lock()
@@ -996,7 +976,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// verb returns the request as a grant is written, such as "get services".
+// verb returns the request written as a grant, such as "get services".
 func verb(r *http.Request) string {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""

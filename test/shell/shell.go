@@ -1,5 +1,4 @@
-// Package shell gives the tests of programs what a shell gives to the programs: an
-// environment, files, ports, and a place for what they print.
+// Package shell gives tests of programs what a shell provides: an environment, files, ports, and captured output.
 package shell
 
 import (
@@ -25,8 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// Environment returns the environment with these pairs, such as "NAME=value". A
-// variable that none of them names is empty.
+// Environment returns an environment of pairs such as "NAME=value". Other variables are empty.
 func Environment(pairs ...string) func(string) string {
 	return func(name string) string {
 		for _, p := range pairs {
@@ -38,7 +36,7 @@ func Environment(pairs ...string) func(string) string {
 	}
 }
 
-// File writes a file with this name into a directory of its own, and returns its path.
+// File writes a file to a new directory, and returns its path.
 func File(t testing.TB, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -48,7 +46,7 @@ func File(t testing.TB, name, text string) string {
 	return file
 }
 
-// Beside runs a part of lbremedy until the test ends, even if ctx has ended before.
+// Beside runs a part of lbremedy until the test ends, even if ctx ends before.
 func Beside(t testing.TB, ctx context.Context, name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
@@ -60,8 +58,8 @@ func Beside(t testing.TB, ctx context.Context, name string, run func(context.Con
 	t.Cleanup(func() { cancel(); wait.Wait() })
 }
 
-// Build builds these packages of the module, such as "./events/cmd/exporter", into
-// a folder, as "make build" does: without C, and without this machine's paths.
+// Build builds packages of the module, such as "./events/cmd/exporter", into a folder like "make build": without C and
+// without this machine's paths.
 func Build(dir string, packages []string) error {
 	root, err := sources()
 	if err != nil {
@@ -76,8 +74,8 @@ func Build(dir string, packages []string) error {
 	return nil
 }
 
-// Tests runs the tests of a package, with a folder for programs that they build, and ends
-// the process. What client-go says of the simulated controller's connections is dropped.
+// Tests runs the tests of a package with a folder for built programs, and exits. It drops client-go's messages about
+// the simulated controller's connections.
 func Tests(m *testing.M, folder *string) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	var err error
@@ -91,7 +89,7 @@ func Tests(m *testing.M, folder *string) {
 	os.Exit(code)
 }
 
-// Until tries until ok reports true.
+// Until waits until ok returns true.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -107,9 +105,8 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Sources makes the result of a test depend on all files of the module. Go keeps
-// a result until a file that the test itself has read changes; what a compiler
-// reads for the test, it does not know (see "go help test").
+// Sources makes a test's result depend on all files of the module. Go caches a result until a file that the test itself
+// has read changes, and does not know what a compiler reads for the test (see "go help test").
 func Sources(t testing.TB) {
 	t.Helper()
 	if _, err := sources(); err != nil {
@@ -117,7 +114,7 @@ func Sources(t testing.TB) {
 	}
 }
 
-// sources reads the module's folders and returns the module's own.
+// sources reads the module's folders and returns its root.
 var sources = sync.OnceValues(func() (string, error) {
 	root, err := os.Getwd()
 	for ; err == nil; root = filepath.Dir(root) {
@@ -140,7 +137,7 @@ var sources = sync.OnceValues(func() (string, error) {
 	return root, err
 })
 
-// Port returns a port of the loopback address that nobody uses now.
+// Port returns an unused loopback port.
 func Port(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,13 +152,13 @@ func Port(t testing.TB) string {
 	return port
 }
 
-// A Log is a text that a program writes while the test reads it.
+// A Log is a program's output, which can be read while it is written.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Write adds to the text. It returns no error.
+// Write appends to the log and never fails.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,20 +172,20 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Count returns how often it says something.
+// Count returns the number of occurrences of a text.
 func (l *Log) Count(what string) int { return strings.Count(l.String(), what) }
 
-// Secret is what a program must not print.
+// Secret is a text that a program must not print.
 const Secret = "s3cr3t"
 
-// A Mistake is a call that a program must refuse.
+// A Mistake is a call that a program must reject.
 type Mistake struct {
 	Args, Env []string
 	Want      string // in the error
-	Usage     bool   // it is a mistake in the flags
+	Usage     bool   // a mistake in the flags
 }
 
-// Mistakes calls the program with each mistake, by its name.
+// Mistakes calls the program with each mistake, by name.
 func Mistakes(t *testing.T, run func(ctx context.Context, args []string, env func(string) string, out, errs io.Writer) error, mistakes map[string]Mistake) {
 	t.Helper()
 	for name, m := range mistakes {

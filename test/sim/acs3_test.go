@@ -19,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// An acs3 is a request as the newer SDKs of the cloud make it, and how to get
-// it wrong.
+// An acs3 is a request as newer SDKs send it, with optional faults.
 type acs3 struct {
 	cloud           *sim.Cloud
 	key             sim.Credentials
@@ -30,12 +29,12 @@ type acs3 struct {
 	path            string // / if empty
 	nonce           string // a new one if empty
 
-	unsigned string              // header that the signature leaves out
-	tamper   func(*http.Request) // after it was signed
+	unsigned string              // header that is not signed
+	tamper   func(*http.Request) // applied after signing
 	at       time.Time           // now if zero
 }
 
-// nonces makes each request another one.
+// nonces returns a new nonce for each request.
 var nonces = func() func() string {
 	next := make(chan int, 1)
 	next <- 0
@@ -197,8 +196,7 @@ func TestACS3(t *testing.T) {
 	}
 }
 
-// TestACS3Writes makes an NLB with all that the controller makes it with, the
-// parameters in the form.
+// TestACS3Writes creates an NLB with all parameters that the controller sends, in the form.
 func TestACS3Writes(t *testing.T) {
 	c := sim.New(t, simtest.NLBWorld())
 	call := func(action string, form url.Values) map[string]any {

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// csCalls are the calls of the container service. The SDK has requests for all
-// that it can decode the answers of.
+// csCalls are the calls of the container service. The SDK has request types for those whose answers it can decode.
 func csCalls() []actionCall {
 	const product, version = "CS", "2015-12-15"
 	upgrade := func(t testing.TB, c *sim.Cloud) {

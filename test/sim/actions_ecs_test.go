@@ -2,7 +2,6 @@ package sim_test
 
 import "github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 
-// ecsCalls are the calls of servers and what belongs to them.
 func ecsCalls() []actionCall {
 	return []actionCall{
 		on("ecs:DescribeInstances", ecs.CreateDescribeInstancesRequest, ecs.CreateDescribeInstancesResponse),

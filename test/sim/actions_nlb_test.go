@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// nlbCalls are the calls of NLB. Two of them are about a job that another call
-// began.
+// nlbCalls are the calls of NLB. Two of them need the job of another call.
 func nlbCalls() []actionCall {
 	job := func(id *string) func(testing.TB, *sim.Cloud) {
 		return func(t testing.TB, c *sim.Cloud) {
@@ -90,7 +89,7 @@ func nlbCalls() []actionCall {
 	}
 }
 
-// jobs asks for the jobs of these IDs, which the SDK has no request for.
+// jobs lists jobs by ID, for which the SDK has no request type.
 func jobs(id *string) actionCall {
 	a := actionCall{name: "nlb:ListAsynJobs"}
 	a.send = func(c *sdk.Client) (string, error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 )
 
-// ramCalls are the calls of the access control.
 func ramCalls() []actionCall {
 	return []actionCall{
 		on("ram:GetRole", ram.CreateGetRoleRequest, ram.CreateGetRoleResponse, "RoleName", "masters"),
@@ -28,7 +27,6 @@ func ramCalls() []actionCall {
 	}
 }
 
-// stsCalls are the calls that say who calls and lend roles.
 func stsCalls() []actionCall {
 	const account = "acs:ram::1298765432101234:"
 	pod := on("sts:AssumeRoleWithOIDC", sts.CreateAssumeRoleWithOIDCRequest, sts.CreateAssumeRoleWithOIDCResponse, "RoleArn", account+"role/masters",

@@ -2,7 +2,6 @@ package sim_test
 
 import "github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 
-// slbCalls are the calls of CLB.
 func slbCalls() []actionCall {
 	return []actionCall{
 		on("slb:CreateLoadBalancer", slb.CreateCreateLoadBalancerRequest, slb.CreateCreateLoadBalancerResponse, "LoadBalancerName", "web"),

@@ -6,7 +6,6 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
 )
 
-// supportCalls are the calls of quotas, tickets and money.
 func supportCalls() []actionCall {
 	const product, version = "Workorder", "2021-06-10"
 	return []actionCall{

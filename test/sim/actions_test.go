@@ -19,16 +19,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// An actionCall is a call of an action that succeeds in the World of
-// everything.
+// An actionCall is a call that succeeds in the World of everything.
 type actionCall struct {
-	name   string                            // as RAM names it
-	before func(testing.TB, *sim.Cloud)      // what must happen first; nil: nothing
+	name   string                            // in RAM
+	before func(testing.TB, *sim.Cloud)      // prepares the call; nil: nothing to do
 	send   func(*sdk.Client) (string, error) // returns the answer's body
-	open   bool                              // nobody signs it, and RAM is not asked
+	open   bool                              // unsigned, without a check by RAM
 }
 
-// host returns the endpoint of a product.
 func host(product string) string {
 	if product == "BssOpenApi" {
 		return "business.aliyuncs.com"
@@ -36,9 +34,8 @@ func host(product string) string {
 	return strings.ToLower(product) + ".cn-hangzhou.aliyuncs.com"
 }
 
-// on makes a call by a request of the SDK and its response. set names fields of the
-// request, each with its value behind it, or with a pointer to one that is not known
-// before the call.
+// on makes a call from the SDK's request and response types. set has pairs of request fields and values, or pointers to
+// values that are known only at the call.
 func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request func() Q, response func() A, set ...any) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		q, a := request(), response()
@@ -58,8 +55,8 @@ func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request fun
 	}}
 }
 
-// plainly makes a call that the SDK has no request for, with its parameters in
-// the query. A path makes it one of the container service, with a body.
+// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the container
+// service and has a body.
 func plainly(name, product, version, path string, said ...string) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		r := requests.NewCommonRequest()
@@ -84,13 +81,12 @@ func plainly(name, product, version, path string, said ...string) actionCall {
 	}}
 }
 
-// after has something happen before a call.
 func (a actionCall) after(before func(testing.TB, *sim.Cloud)) actionCall {
 	a.before = before
 	return a
 }
 
-// everything has one of each thing, so that each action finds what it is about.
+// everything has one resource of each kind, so each action finds its own.
 func everything() *sim.World {
 	lb := simtest.Web()
 	lb.Tags = map[string]string{"k": "v"}
@@ -132,7 +128,7 @@ func everything() *sim.World {
 	return w
 }
 
-// unsigned returns a token that says this, with a signature that nobody checks.
+// unsigned returns a token with these claims and a signature that is not checked.
 func unsigned(said map[string]any) string {
 	part := func(v any) string {
 		b, err := json.Marshal(v)
@@ -144,7 +140,7 @@ func unsigned(said map[string]any) string {
 	return part(map[string]any{"alg": "RS256"}) + "." + part(said) + ".c2ln"
 }
 
-// A refusal is how a product refuses what RAM does not allow.
+// A refusal is a product's error for a call that RAM denies.
 type refusal struct{ code, text string }
 
 var refusals = map[string]refusal{
@@ -166,7 +162,7 @@ func denied(t *testing.T, product, action string, err error) {
 		t.Fatalf("without a grant: got %v", err)
 	}
 	code, message, detail := e.ErrorCode(), e.Message(), e.AccessDeniedDetail()
-	if product == "cs" { // in lower case, which the SDK does not read
+	if product == "cs" { // its lower-case fields are not decoded by the SDK
 		var body struct {
 			Code, Message, RequestID string
 			AccessDeniedDetail       map[string]any
@@ -184,8 +180,8 @@ func denied(t *testing.T, product, action string, err error) {
 	}
 }
 
-// TestActions calls each action of the Cloud with the SDK: with the one grant
-// that it needs, with none, and with a wrong key.
+// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without grants, and with
+// a wrong key.
 func TestActions(t *testing.T) {
 	calls := slices.Concat(slbCalls(), vpcCalls(), ecsCalls(), ramCalls(), stsCalls(), csCalls(), supportCalls(), nlbCalls())
 	byName := map[string]actionCall{}
@@ -239,8 +235,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// needed are the actions that the real controller calls, and those that
-// lbremedy does or may need. Those of NLB stand in the tests of nlb.
+// needed are the actions that the real controller and lbremedy call or may need. Those of NLB are in the tests of nlb.
 var needed = map[string]string{
 	"slb": `DescribeLoadBalancers CreateLoadBalancer DescribeLoadBalancerAttribute DeleteLoadBalancer ListTagResources TagResources UntagResources
 		DescribeVServerGroups DescribeVServerGroupAttribute CreateVServerGroup SetVServerGroupAttribute DeleteVServerGroup AddVServerGroupBackendServers
@@ -270,7 +265,7 @@ var needed = map[string]string{
 	"bss": `DescribeAcccount`,
 }
 
-// TestNeeded shows that no action is lacking.
+// TestNeeded checks that the Cloud has every needed action.
 func TestNeeded(t *testing.T) {
 	has := sim.Actions()
 	for product, names := range needed {

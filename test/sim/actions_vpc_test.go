@@ -2,7 +2,6 @@ package sim_test
 
 import "github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
-// vpcCalls are the calls of the network.
 func vpcCalls() []actionCall {
 	return []actionCall{
 		on("vpc:DescribeVSwitches", vpc.CreateDescribeVSwitchesRequest, vpc.CreateDescribeVSwitchesResponse),

@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// AdminHelp says what the admin API does.
+// AdminHelp describes the admin API.
 const AdminHelp = `Admin API, on the cloud's own address. Bodies are YAML or JSON. Answers are YAML,
 or JSON with "Accept: application/json". An error is one line of text: 400 for what
 can't be done, 404 for what is not there. What is refused has changed nothing.
@@ -61,9 +61,8 @@ var kinds = map[string]string{
 	"quotas": "name", "quotaApplications": "id", "tickets": "id",
 }
 
-// adminHandler answers the admin API. It is for whoever is on this machine and
-// not for web pages that are open there, so that it wants a loopback address in
-// the Host header and no Origin.
+// adminHandler serves the admin API to programs on this machine. It rejects web pages in a browser by requiring a
+// loopback address in the Host header and no Origin.
 func (c *Cloud) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]func(*http.Request) (any, error){
@@ -97,8 +96,7 @@ func (c *Cloud) adminHandler() http.Handler {
 	})
 }
 
-// lost answers a request that no pattern fits, in the place of what the mux
-// would write. Its status and the header Allow are the mux's.
+// lost rewrites the mux's answer to a request that matches no pattern. It keeps the status and the header Allow.
 type lost struct{ http.ResponseWriter }
 
 func (l lost) WriteHeader(status int) {
@@ -113,8 +111,7 @@ func (l lost) WriteHeader(status int) {
 
 func (l lost) Write(b []byte) (int, error) { return len(b), nil }
 
-// known returns an error if a request has parameters in its query that its path
-// does not have.
+// known returns an error if the query has parameters that the path does not support.
 func known(r *http.Request, names ...string) error {
 	for name := range r.URL.Query() {
 		if !slices.Contains(names, name) {
@@ -124,8 +121,7 @@ func known(r *http.Request, names ...string) error {
 	return nil
 }
 
-// local reports whether a request was made for this machine and not by a web
-// page.
+// local reports whether a request addresses this machine and does not come from a web page.
 func local(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -134,16 +130,16 @@ func local(r *http.Request) bool {
 	return here(strings.Trim(host, "[]")) && r.Header.Get("Origin") == ""
 }
 
-// errAbsent is of what is not there, errBad of a request that cannot be done.
+// errAbsent means that an object does not exist, errBad that a request is invalid.
 var (
 	errAbsent = errors.New("not there")
 	errBad    = errors.New("bad request")
 )
 
-// noise are the names of what reads YAML, JSON and numbers, in its errors.
+// noise are phrases of YAML, JSON and number parsers in errors.
 var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct |strconv\.\w+: parsing `)
 
-// tell answers a request of the admin API.
+// tell writes the answer of an admin request.
 func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	var big *http.MaxBytesError
 	switch {
@@ -177,10 +173,10 @@ func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	_, _ = w.Write(b)
 }
 
-// maxWorld is more than the largest world has.
+// maxWorld exceeds the size of the largest world.
 const maxWorld = 64 << 20
 
-// read reads the body of a request into v, and refuses fields that v lacks.
+// read decodes a request body into v, and rejects unknown fields.
 func read(r *http.Request, v any) error {
 	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxWorld))
 	switch {
@@ -206,8 +202,7 @@ func (c *Cloud) putWorld(r *http.Request) (any, error) {
 	return nil, c.Replace(&w)
 }
 
-// reset puts the World of the start in the place of the present one. IDs go on,
-// so that what is left of the other one is not taken for something new.
+// reset restores the initial World. IDs continue, so objects left from the old World are not mistaken for new ones.
 func (c *Cloud) reset(*http.Request) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +228,7 @@ func (c *Cloud) patchWorld(r *http.Request) (any, error) {
 	})
 }
 
-// merge changes m as a JSON merge patch says (RFC 7386).
+// merge applies a JSON merge patch (RFC 7386) to m.
 func merge(m, patch map[string]any) {
 	for k, v := range patch {
 		from, deep := m[k].(map[string]any)
@@ -249,8 +244,7 @@ func merge(m, patch map[string]any) {
 	}
 }
 
-// rewrite changes the present state in the form of a World, all of it or
-// nothing.
+// rewrite changes the current state in the form of a World, atomically.
 func (c *Cloud) rewrite(change func(map[string]any) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +264,6 @@ func (c *Cloud) rewrite(change func(map[string]any) error) error {
 	return c.replace(w)
 }
 
-// form returns a value as JSON has it.
 func form(v any) map[string]any {
 	var m map[string]any
 	b, err := json.Marshal(v)
@@ -283,12 +276,10 @@ func form(v any) map[string]any {
 	return m
 }
 
-// Kinds returns the lists of a [World] that the admin API shows one by one, each
-// with the field that identifies an element.
+// Kinds returns the lists of a [World] that the admin API serves, each with the field that identifies an element.
 func Kinds() map[string]string { return maps.Clone(kinds) }
 
-// kind returns the elements of a list of a World, and where the one with this
-// ID is: -1 if it is not there. Callers are known by their names too.
+// kind returns a list of a World and the index of the element with an ID, or -1. Callers are also found by name.
 func kind(w map[string]any, name, id string) ([]any, int, error) {
 	field := kinds[name]
 	if field == "" {
@@ -305,7 +296,7 @@ func kind(w map[string]any, name, id string) ([]any, int, error) {
 	return list, i, nil
 }
 
-// identify gives an element the ID that its path names, and refuses another.
+// identify sets an element's ID from its path, and rejects a different one.
 func identify(one map[string]any, name, id string) error {
 	field := kinds[name]
 	if has, ok := one[field]; ok && has != id {
@@ -384,7 +375,7 @@ func (c *Cloud) patchOne(r *http.Request) (any, error) {
 
 func (c *Cloud) deleteOne(r *http.Request) (any, error) {
 	name, id := r.PathValue("kind"), r.PathValue("id")
-	switch name { // these give addresses back
+	switch name { // deleting these releases addresses
 	case "loadBalancers", "nlbs":
 		there := false
 		c.Edit(func(s *State) {
@@ -413,7 +404,6 @@ func (c *Cloud) deleteOne(r *http.Request) (any, error) {
 	})
 }
 
-// A wireFault is a Fault as the admin API writes it.
 type wireFault struct {
 	ID        int      `json:"id,omitempty"`
 	Product   string   `json:"product,omitempty"`
@@ -457,7 +447,7 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 	return f, nil
 }
 
-// wire returns a fault as the admin API writes it; c.mu is held.
+// wire returns the fault in the admin API's form. It needs c.mu.
 func (s *standing) wire() wireFault {
 	f := s.Fault
 	return wireFault{

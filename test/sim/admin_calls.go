@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A wireCall is a Call as the admin API writes it.
 type wireCall struct {
 	At        time.Time         `json:"at"`
 	Caller    string            `json:"caller,omitempty"`
@@ -23,10 +22,10 @@ type wireCall struct {
 	RequestID string            `json:"requestId,omitempty"`
 }
 
-// An asked says which calls somebody asks for.
+// An asked is a selection of calls.
 type asked struct {
 	caller, product, action, code string
-	last                          int // of them; below 0: all
+	last                          int // number of last calls; negative: all
 	follow                        bool
 }
 
@@ -57,7 +56,7 @@ func (want asked) has(k Call) bool {
 		(want.action == "" || core.Glob(want.action, k.Action)) && core.Is(want.code, k.Code)
 }
 
-// pick returns of calls the last ones that are wanted.
+// pick returns the last selected calls.
 func (want asked) pick(calls []Call) []wireCall {
 	list := []wireCall{}
 	for _, k := range calls {
@@ -71,8 +70,8 @@ func (want asked) pick(calls []Call) []wireCall {
 	return list
 }
 
-// callsFrom returns the calls from number n on that are still known, the number
-// of the next one, and what is closed when it comes.
+// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is closed when
+// the next call arrives.
 func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +81,8 @@ func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) 
 	return slices.Clone(c.calls[min(max(0, n-c.forgotten), len(c.calls)):]), c.forgotten + len(c.calls), c.news
 }
 
-// serveCalls answers with the calls so far or, where they are followed, with
-// those and the ones that come, until the client has enough.
+// serveCalls returns the calls so far. A following client also gets later calls until it closes the connection or has
+// enough.
 func (c *Cloud) serveCalls(w http.ResponseWriter, r *http.Request) {
 	want, err := readAsked(r)
 	if err != nil || !want.follow {

@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// A person is someone at the admin API.
 type person struct {
 	t    *testing.T
 	base string
@@ -38,7 +37,7 @@ func (p person) do(method, path, body string, header ...string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// good does what must succeed.
+// good makes a request that must succeed.
 func (p person) good(method, path, body string, header ...string) string {
 	p.t.Helper()
 	status, out := p.do(method, path, body, header...)
@@ -62,7 +61,7 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 
-	// Things are changed one by one, and the API sees it.
+	// Objects are changed one by one, and the OpenAPI shows it.
 	p.good("PATCH", "loadBalancers/lb-a", `{tags: {k: null, key: "1"}, name: web}`)
 	p.good("PUT", "loadBalancers/lb-b", "vswitch: vsw-a\n")
 	got, err := simtest.Attribute(client, "lb-a")
@@ -94,7 +93,7 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s", simtest.Text(t, w))
 	}
 
-	// The whole world is changed, and what goes on goes on.
+	// The whole world is changed, and other state is kept.
 	p.good("PATCH", "world", "account: {arrearage: true}\nlag: {tags: 10s}\n")
 	_, err = simtest.Create(client, func(*slb.CreateLoadBalancerRequest) {})
 	simtest.Refused(t, err, "ORDER.ARREARAGE", 400)
@@ -116,7 +115,7 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, world)
 	}
 
-	// Faults stand until they are removed or used up.
+	// Faults remain until they are removed or used up.
 	throttle := p.good("POST", "faults", "{product: slb, action: Describe*, caller: admin, code: Throttling.User}", "Accept", "application/json")
 	_, err = simtest.Attribute(client, "lb-b")
 	simtest.Refused(t, err, "Throttling.User", 400)
@@ -218,12 +217,12 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestAdminReset shows that what was changed goes, and what has to stay stays.
+// TestAdminReset checks which state a reset discards and which it keeps.
 func TestAdminReset(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}, Callers: []sim.Caller{{Name: "mine", Deny: []string{"slb:*"}}}},
 		sim.WithAdmin(), sim.WithClient("operator", "*"), sim.WithClient("mine", "*"))
 	p := person{t, "http://" + c.Addr() + "/sim/"}
-	// A World's caller goes before an option's of the same name.
+	// A World's caller replaces an option's of the same name.
 	if got := p.good("GET", "callers/mine", ""); strings.Contains(got, "allow") || !strings.Contains(got, "deny") {
 		t.Errorf("got %s", got)
 	}
@@ -254,7 +253,7 @@ func TestAdminReset(t *testing.T) {
 	}
 }
 
-// TestAdminFollow follows calls while they are made and forgotten.
+// TestAdminFollow follows calls that are made and dropped meanwhile.
 func TestAdminFollow(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}}, sim.WithAdmin(), sim.WithCallLimit(2))
 	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
@@ -288,8 +287,7 @@ func TestAdminFollow(t *testing.T) {
 	}
 }
 
-// TestAdminIsForThisMachine shows that no web page reaches the admin API, and
-// that it is off unless it is wanted.
+// TestAdminIsForThisMachine checks that web pages cannot use the admin API, and that it is off by default.
 func TestAdminIsForThisMachine(t *testing.T) {
 	on, off := sim.New(t, nil, sim.WithAdmin()), sim.New(t, nil)
 	p := person{t, "http://" + on.Addr() + "/sim/"}

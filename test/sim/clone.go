@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Clone returns a copy that shares nothing with w. What is empty is nil in it,
-// as in a World that was read from a file.
+// Clone returns a deep copy. Empty values are nil in it, as in a World that was read from a file.
 func (w *World) Clone() *World {
 	var c World
 	deepCopy(reflect.ValueOf(&c).Elem(), reflect.ValueOf(w).Elem())
@@ -15,9 +14,9 @@ func (w *World) Clone() *World {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// deepCopy sets to to a copy of from.
+// deepCopy copies from into to.
 func deepCopy(to, from reflect.Value) {
-	if from.Type() == timeType { // has fields that nobody may set, and nothing that is shared
+	if from.Type() == timeType { // its fields are private, and it shares nothing
 		to.Set(reflect.ValueOf(from.Interface().(time.Time).Round(0)))
 		return
 	}

@@ -1,25 +1,15 @@
-// Package sim is a simulated Alibaba Cloud, at the wire: one HTTP server on
-// loopback that speaks the OpenAPI.
+// Package sim is a simulated Alibaba Cloud on the wire: one HTTP server on loopback that serves the OpenAPI. It checks
+// signatures, time stamps, nonces and access keys, and rejects every action that RAM does not allow, so an undeclared
+// permission fails a test. Error codes and texts are those of the public API reference and of recorded answers, and
+// documented limits of parameters, pages and documents apply.
 //
-// Clients talk to it as they talk to the cloud. Signatures, time stamps and
-// nonces are checked, access keys looked up, and every action is refused unless
-// RAM allows it, so that a permission that nobody declared fails a test.
-// What happened is known afterwards ([Cloud.Calls]), the state can be compared
-// ([Cloud.Snapshot]) and changed behind everybody's back ([Cloud.Edit]), and
-// faults can be put in any call's way ([Cloud.Fault]).
+// Begin with [New] and a [World]. Tests can read the calls ([Cloud.Calls]), compare the state ([Cloud.Snapshot]),
+// change it outside the API ([Cloud.Edit]) and inject faults ([Cloud.Fault]).
 //
-// Each product is a package below this one, with a table from action to handler and
-// a state of its own: slb, nlb, vpc, ecs, ram (with STS), cs, quotas, billing and
-// support. What they share is in core. This package carries requests to them and puts
-// their states together. A handler runs with the state locked, so that each action
-// is atomic, and answers with the fields that the public API reference names. A
-// product that needs another reads its state and comes after it in newState. A
-// further product is a further table in the list in wire.go and a further part of
-// [State]; one with another way of signing needs a case in [Cloud.ServeHTTP] too.
-//
-// Error codes and texts are those of the public API reference and of recorded
-// answers. The simulator is not generous: a parameter out of its documented
-// range, a page too large or a document too long is refused as the API does.
+// Each product is a package below this one with a table of actions and a state: slb, nlb, vpc, ecs, ram (with STS), cs,
+// quotas, billing and support; core has their common parts. Handlers run with the state locked, so each action is
+// atomic. A product that needs another's state comes after it in newState. To add a product, add its table to the list
+// in wire.go and its state to [State]; another kind of signature also needs a case in [Cloud.ServeHTTP].
 package sim
 
 import (
@@ -47,40 +37,37 @@ type Cloud struct {
 	keep   int
 	admin  bool
 
-	clients []*Caller // that are there whatever World is
-	first   *World    // that it started with; for the admin API alone
+	clients []*Caller // callers of every World
+	first   *World    // initial World; for the admin API only
 
 	mu        sync.Mutex
 	state     *State
-	regions   map[string]*State // the others, as far as somebody asked for them
+	regions   map[string]*State // other regions that were requested
 	calls     []Call
-	forgotten int           // calls that came before these
-	news      chan struct{} // closed with the next call; nil: nobody waits for it
-	inHand    int           // requests that are being answered
-	idle      chan struct{} // closed when none is any more; nil: nobody waits for it
+	forgotten int           // number of dropped calls
+	news      chan struct{} // closed at the next call; nil: nobody waits
+	inHand    int           // requests in progress
+	idle      chan struct{} // closed when there are no more; nil: nobody waits
 	faults    []*standing
-	stood     int // faults so far
+	stood     int // number of faults so far
 	nonces    nonces
 	dice      dice
 }
 
-// An Option changes how a Cloud runs.
+// An Option configures a Cloud.
 type Option func(*Cloud)
 
-// WithClock makes the Cloud read the time from now.
+// WithClock sets the clock of the Cloud.
 func WithClock(now func() time.Time) Option { return func(c *Cloud) { c.now = now } }
 
-// WithListener makes the Cloud serve on this loopback address instead of a free
-// port of 127.0.0.1.
+// WithListener sets a loopback address instead of a free port of 127.0.0.1.
 func WithListener(addr string) Option { return func(c *Cloud) { c.addr = addr } }
 
-// WithCallLimit makes the Cloud forget calls beyond the last n; 100,000 is the
-// default, and 0 records none.
+// WithCallLimit limits the recorded calls to the last n; the default is 100,000, and 0 records none.
 func WithCallLimit(n int) Option { return func(c *Cloud) { c.keep = n } }
 
-// WithClient makes the Cloud have a caller of this name that may do these RAM
-// actions. It is there again in each World that is put in the place of another,
-// unless that one has a caller of this name or with this key.
+// WithClient adds a caller with these RAM actions. It is also added to every later World, unless that has a caller with
+// this name or key.
 func WithClient(name string, actions ...string) Option {
 	return func(c *Cloud) {
 		k := &Caller{Name: name, Allow: slices.Clone(actions)}
@@ -89,11 +76,10 @@ func WithClient(name string, actions ...string) Option {
 	}
 }
 
-// WithAdmin makes the Cloud answer its admin API at /sim/ too, which shows and
-// changes all that there is. See [AdminHelp].
+// WithAdmin enables the admin API at /sim/, which shows and changes the whole state. See [AdminHelp].
 func WithAdmin() Option { return func(c *Cloud) { c.admin = true } }
 
-// New starts a Cloud that stops with the test. A nil World is an empty one.
+// New starts a Cloud that stops with the test. A nil World is empty.
 func New(t testing.TB, w *World, opts ...Option) *Cloud {
 	t.Helper()
 	c, err := Start(w, opts...)
@@ -104,8 +90,7 @@ func New(t testing.TB, w *World, opts ...Option) *Cloud {
 	return c
 }
 
-// Start starts a Cloud; Close ends it. A nil World is an empty one, and w is
-// not changed.
+// Start starts a Cloud; Close stops it. A nil World is empty. Start does not change w.
 func Start(w *World, opts ...Option) (*Cloud, error) {
 	if w == nil {
 		w = &World{}
@@ -153,13 +138,13 @@ func Start(w *World, opts ...Option) (*Cloud, error) {
 	return c, nil
 }
 
-// here reports whether a host is this machine, and no other can reach it.
+// here reports whether a host is this machine and cannot be reached from others.
 func here(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// addClients adds the callers that the Cloud always has; c.mu is held.
+// addClients adds the callers of every World. It needs c.mu.
 func (c *Cloud) addClients() {
 	for _, k := range c.clients {
 		has := false
@@ -173,7 +158,7 @@ func (c *Cloud) addClients() {
 	}
 }
 
-// handler answers for the OpenAPI and, if it is wanted, for the admin API.
+// handler serves the OpenAPI and, if enabled, the admin API.
 func (c *Cloud) handler() http.Handler {
 	if !c.admin {
 		return c
@@ -188,7 +173,7 @@ func (c *Cloud) handler() http.Handler {
 	})
 }
 
-// Close ends the Cloud and all its connections.
+// Close stops the Cloud and closes its connections.
 func (c *Cloud) Close() {
 	c.stop()
 	_ = c.server.Close()
@@ -197,16 +182,15 @@ func (c *Cloud) Close() {
 // Addr returns host:port of the server.
 func (c *Cloud) Addr() string { return c.addr }
 
-// Region returns the region that the Cloud plays.
+// Region returns the Cloud's region.
 func (c *Cloud) Region() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Region
 }
 
-// Client returns credentials of a caller that may do exactly these RAM actions,
-// such as "slb:DescribeLoadBalancers" or "vpc:Describe*". The same name gets
-// the same key, with the new list in place of the old one.
+// Client returns credentials of a caller that may call exactly these RAM actions, such as "slb:DescribeLoadBalancers"
+// or "vpc:Describe*". A repeated name keeps its key and gets the new list.
 func (c *Cloud) Client(name string, actions ...string) Credentials {
 	k := &Caller{Name: name, Allow: slices.Clone(actions)}
 	k.Fill()
@@ -216,9 +200,8 @@ func (c *Cloud) Client(name string, actions ...string) Credentials {
 	return k.Credentials()
 }
 
-// Holder returns credentials of a caller that may do what a RAM policy document
-// allows, on the resources that it names. The same name gets the same key, with the
-// new document in place of the old one.
+// Holder returns credentials of a caller with the rights of a RAM policy document. A repeated name keeps its key and
+// gets the new document.
 func (c *Cloud) Holder(name, document string) Credentials {
 	k := &Caller{Name: name, Allow: []string{"*"}, Policy: document}
 	k.Fill()
@@ -228,43 +211,42 @@ func (c *Cloud) Holder(name, document string) Credentials {
 	return k.Credentials()
 }
 
-// Admin returns credentials of a caller that may do everything.
+// Admin returns credentials of a caller with all rights.
 func (c *Cloud) Admin() Credentials { return c.Client("admin", "*") }
 
-// A Call is a request that the Cloud answered, or cut off.
+// A Call is a request that the Cloud answered or interrupted.
 type Call struct {
-	Caller    string            // name of the caller; empty if it was not known
-	Product   string            // such as slb; empty if it was not known
+	Caller    string            // caller's name; empty if unknown
+	Product   string            // such as slb; empty if unknown
 	Action    string            // such as DescribeLoadBalancers
-	Params    map[string]string // without those of the signature
+	Params    map[string]string // without parameters of the signature
 	At        time.Time
-	Code      string // of the error; empty for success, "cut", "hang" or "garbage" for such a fault
-	Status    int    // of HTTP
-	Done      bool   // the action was carried out, whatever became of the answer
+	Code      string // of the error; empty for success; "cut", "hang" or "garbage" for these faults
+	Status    int    // HTTP status
+	Done      bool   // the action was executed, whatever the answer
 	RequestID string
 }
 
-// Calls returns the calls since the start or the last ResetCalls, in the order
-// in which they were answered.
+// Calls returns the calls since the start or the last ResetCalls, in order of their answers.
 func (c *Cloud) Calls() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-// CallsOf returns the calls of the caller with these credentials' name.
+// CallsOf returns the calls of the caller with this name.
 func (c *Cloud) CallsOf(caller string) []Call {
 	return slices.DeleteFunc(c.Calls(), func(k Call) bool { return k.Caller != caller })
 }
 
-// ResetCalls forgets the calls.
+// ResetCalls discards the recorded calls.
 func (c *Cloud) ResetCalls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget()
 }
 
-// forget forgets the calls; c.mu is held.
+// forget discards the calls. It needs c.mu.
 func (c *Cloud) forget() {
 	c.forgotten += len(c.calls)
 	c.calls = nil
@@ -286,8 +268,7 @@ func (c *Cloud) record(k Call) {
 	}
 }
 
-// Snapshot returns a copy of the present state: sorted, so that two of them can
-// be compared, and good to start another Cloud with.
+// Snapshot returns a sorted copy of the current state, which can be compared with another one or start another Cloud.
 func (c *Cloud) Snapshot() *World {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -295,9 +276,8 @@ func (c *Cloud) Snapshot() *World {
 	return c.state.world()
 }
 
-// Edit changes the state behind the API's back. Nothing else runs meanwhile;
-// do not call the Cloud from inside. What the change adds gets its defaults
-// afterwards.
+// Edit changes the state outside the API, while nothing else runs; change must not call the Cloud. Added objects get
+// their defaults afterwards.
 func (c *Cloud) Edit(change func(*State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,9 +286,8 @@ func (c *Cloud) Edit(change func(*State)) {
 	c.state.settle()
 }
 
-// Replace puts a World in place of the present state, behind the API's back.
-// IDs, client tokens and jobs go on as they were. An error means that nothing
-// changed.
+// Replace replaces the current state by a World, outside the API. IDs, client tokens and jobs continue. After an error
+// nothing has changed.
 func (c *Cloud) Replace(w *World) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -329,7 +308,7 @@ func (c *Cloud) replace(w *World) error {
 	return nil
 }
 
-// LoseTag takes a tag off a load balancer, as a person in the console would.
+// LoseTag removes a tag from a load balancer, like a person in the console.
 func (c *Cloud) LoseTag(loadBalancer, key string) {
 	c.Edit(func(s *State) {
 		if lb := s.LoadBalancers[loadBalancer]; lb != nil {
@@ -338,7 +317,7 @@ func (c *Cloud) LoseTag(loadBalancer, key string) {
 	})
 }
 
-// SetFree says how many free addresses a vSwitch has from now on.
+// SetFree sets the number of free addresses of a vSwitch.
 func (c *Cloud) SetFree(vswitch string, free int) {
 	c.Edit(func(s *State) {
 		if v := s.VSwitches[vswitch]; v != nil {
@@ -347,14 +326,13 @@ func (c *Cloud) SetFree(vswitch string, free int) {
 	})
 }
 
-// DropLoadBalancer deletes a load balancer whatever protects it, as if somebody
-// had done so by hand.
+// DropLoadBalancer deletes a load balancer despite any protection, like a person.
 func (c *Cloud) DropLoadBalancer(id string) {
 	c.Edit(func(s *State) { s.slbState.Drop(id) })
 }
 
-// Revoke denies RAM actions to a caller, whatever allows them, until Grant
-// takes the denial back. It takes effect at once.
+// Revoke denies RAM actions to a caller, whatever allows them, until Grant removes the denial. It takes effect
+// immediately.
 func (c *Cloud) Revoke(caller string, actions ...string) {
 	c.Edit(func(s *State) {
 		for _, k := range s.Callers {
@@ -365,7 +343,7 @@ func (c *Cloud) Revoke(caller string, actions ...string) {
 	})
 }
 
-// Grant allows RAM actions to a caller and takes back what Revoke denied.
+// Grant allows RAM actions to a caller and removes denials of Revoke.
 func (c *Cloud) Grant(caller string, actions ...string) {
 	c.Edit(func(s *State) {
 		for _, k := range s.Callers {

@@ -10,27 +10,26 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Fault is something that goes wrong with calls. The empty selectors Product,
-// Action and Caller select all. Delay goes with each of the others; of those,
-// the first that is set counts, in the order of the fields.
+// A Fault makes calls fail. Empty selectors Product, Action and Caller select all. Delay combines with the others; of
+// those, the first set one applies, in the order of the fields.
 type Fault struct {
 	Product string // such as slb
-	Action  string // such as CreateLoadBalancer; a * matches any text
+	Action  string // such as CreateLoadBalancer; * matches any text
 	Caller  string // name
 
-	Delay     time.Duration // before anything else
-	Hang      bool          // no answer until the client gives up; nothing is done
-	CutBefore bool          // the connection ends before anything is done
-	Code      string        // this error instead of doing anything
-	Status    int           // of the error: 400 if 0, or 503 if the code says that the fault is the server's
-	Message   string        // of the error: the usual one of the code if empty
-	CutAfter  bool          // done, but the connection ends before the answer
-	Garbage   bool          // done, but the answer is cut in half
-	Body      string        // done, but this is the answer, with Status or 200
-	FailJob   bool          // done as far as the answer goes, but its job fails: nothing is made or removed
+	Delay     time.Duration // before everything else
+	Hang      bool          // no answer and no action until the client gives up
+	CutBefore bool          // close the connection before the action
+	Code      string        // answer with this error instead of the action
+	Status    int           // of the error: 400 if 0, or 503 if the code denotes a server's fault
+	Message   string        // of the error: the code's usual text if empty
+	CutAfter  bool          // close the connection after the action
+	Garbage   bool          // answer with half of the body after the action
+	Body      string        // answer with this body after the action, with Status or 200
+	FailJob   bool          // the answer is normal, but the job fails and changes nothing
 
-	Count int     // calls that it hits before it ends; 0: until removed
-	Rate  float64 // share of the calls that it hits, between 0 and 1; 0: all
+	Count int     // number of affected calls; 0: until removed
+	Rate  float64 // share of affected calls, between 0 and 1; 0: all
 }
 
 type standing struct {
@@ -39,7 +38,7 @@ type standing struct {
 	left int
 }
 
-// dice are thrown for faults with a rate. They fall the same way in each run.
+// dice decide about faults with a rate, equally in each run.
 type dice struct{ *rand.Rand }
 
 func (d *dice) below(rate float64) bool {
@@ -49,14 +48,13 @@ func (d *dice) below(rate float64) bool {
 	return d.Float64() < rate
 }
 
-// Fault puts a fault in the way of calls from now on; of several that fit, the
-// oldest hits. The function that is returned removes it.
+// Fault adds a fault and returns a function that removes it. Of several matching faults, the oldest applies.
 func (c *Cloud) Fault(f Fault) (remove func()) {
 	id := c.stand(f)
 	return func() { c.lift(id) }
 }
 
-// stand puts a fault in the way and returns its number.
+// stand adds a fault and returns its number.
 func (c *Cloud) stand(f Fault) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +63,7 @@ func (c *Cloud) stand(f Fault) int {
 	return c.stood
 }
 
-// lift removes the fault with this number, and reports whether it was there.
+// lift removes the fault with this number, and reports whether it existed.
 func (c *Cloud) lift(id int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +72,7 @@ func (c *Cloud) lift(id int) bool {
 	return len(c.faults) < n
 }
 
-// meet returns the fault that hits a request, or nil, and names the caller.
+// meet returns the fault for a request, or nil, and sets the call's caller.
 func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +95,7 @@ func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	return nil
 }
 
-// before is what a fault does before the action; it may end the request.
+// before applies a fault's effects before the action; it may end the request.
 func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
 	if f == nil {
 		return
@@ -120,7 +118,7 @@ func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
 	}
 }
 
-// refusal returns the error that a fault answers with, or nil.
+// refusal returns the error of a fault, or nil.
 func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 	if f == nil || f.Code == "" {
 		return nil, nil
@@ -133,11 +131,10 @@ func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 	return nil, core.Fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
 }
 
-// UsualCodes returns the codes of the errors that any action may answer with,
-// sorted: a Fault with one of them needs no message.
+// UsualCodes returns the codes of errors that any action may return, sorted. A Fault with one of them needs no message.
 func UsualCodes() []string { return core.UsualCodes() }
 
-// after is what a fault does between the action and its answer.
+// after applies a fault's effects between the action and the answer.
 func (f *Fault) after(c *Cloud, call *Call) {
 	if f == nil || f.Code != "" {
 		return
@@ -165,7 +162,7 @@ func (f *Fault) garble(b []byte) []byte {
 	return b
 }
 
-// abort records a call that gets no answer and ends its connection.
+// abort records a call without an answer and closes its connection.
 func (c *Cloud) abort(call Call, code string) {
 	call.Code = code
 	c.mu.Lock()

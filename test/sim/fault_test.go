@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 
 	for _, tt := range []struct {
 		fault sim.Fault
-		want  string // the name after a call that sets it to "new"
+		want  string // name after a call that sets it to "new"
 	}{
 		{sim.Fault{CutBefore: true, Count: 1}, "old"},
 		{sim.Fault{CutAfter: true, Count: 1}, "new"},
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultKinds puts each kind of fault in the way of the SDK.
+// TestFaultKinds tests each kind of fault with the SDK.
 func TestFaultKinds(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}})
 	k := c.Client("one", "slb:*", "vpc:*")
@@ -121,10 +121,10 @@ func TestFaultKinds(t *testing.T) {
 		simtest.Check(t, list())
 	}
 
-	// By product, by action, by caller, and by all of them.
+	// Selected by product, action or caller, or not at all.
 	for _, tt := range []struct {
 		fault            sim.Fault
-		mine, theirs, of bool // hits
+		mine, theirs, of bool // the fault applies
 	}{
 		{sim.Fault{Product: "vpc"}, false, false, true},
 		{sim.Fault{Action: "DescribeLoadBalancers"}, true, true, false},
@@ -147,11 +147,11 @@ func TestFaultKinds(t *testing.T) {
 	}
 	remove()
 
-	// What is no answer of the API at all.
+	// Answers that are not of the OpenAPI.
 	c.Fault(sim.Fault{Body: "<html>Bad Gateway</html>", Status: 502, Count: 1})
 	simtest.Refused(t, list(), "", 502)
 	c.Fault(sim.Fault{Body: "{}", Count: 1})
-	simtest.Check(t, list()) // an answer without its fields is one to the SDK
+	simtest.Check(t, list()) // the SDK accepts an answer without its fields
 	for _, body := range []string{`[]`, `"text"`, `{"LoadBalancers":[]}`, `{"TotalCount":{}}`} {
 		c.Fault(sim.Fault{Body: body, Count: 1})
 		if err := list(); err == nil {
@@ -173,8 +173,7 @@ func TestFaultKinds(t *testing.T) {
 	}
 }
 
-// TestFaultsOfOtherManners puts faults in the way of the container service and
-// of requests that are signed the newer way.
+// TestFaultsOfOtherManners tests faults of the container service and of requests with the newer signature.
 func TestFaultsOfOtherManners(t *testing.T) {
 	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a"}})
 	c.Fault(sim.Fault{Product: "cs", Action: "DescribeClusterDetail", Code: "ServiceUnavailable", Count: 1})
@@ -193,7 +192,7 @@ func TestFaultsOfOtherManners(t *testing.T) {
 	}
 	for _, f := range []sim.Fault{{CutBefore: true}, {CutAfter: true}} {
 		remove := c.Fault(f)
-		if err := simtest.CallCS(t, c, "GET", "/clusters/c-a", "", nil); err == nil { // also when it is tried again, as a GET is
+		if err := simtest.CallCS(t, c, "GET", "/clusters/c-a", "", nil); err == nil { // as a retried GET, too
 			t.Errorf("%+v: no error", f)
 		}
 		remove()
@@ -223,7 +222,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkCalls measures whole calls: the SDK, the wire and the simulator.
+// BenchmarkCalls measures whole calls: SDK, wire and simulator.
 func BenchmarkCalls(b *testing.B) {
 	w := &sim.World{}
 	for range 60 {
@@ -247,10 +246,10 @@ func BenchmarkCalls(b *testing.B) {
 	simtest.Check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
 	spent := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
-	b.ReportMetric(float64(spent)/1e3/float64(b.N), "cpu-µs/call") // does not depend on what else runs
+	b.ReportMetric(float64(spent)/1e3/float64(b.N), "cpu-µs/call") // independent of other processes
 }
 
-// BenchmarkServer measures the simulator alone, with requests signed beforehand.
+// BenchmarkServer measures only the simulator, with presigned requests.
 func BenchmarkServer(b *testing.B) {
 	c := sim.New(b, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}})
 	k := c.Admin()

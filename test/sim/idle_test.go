@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Idle waits for a request that is being answered, also if its client has gone.
+// TestIdle checks that Idle waits for a request in progress, even if its client is gone.
 func TestIdle(t *testing.T) {
 	c := sim.New(t, &sim.World{})
 	if err := c.Idle(t.Context()); err != nil {
@@ -29,7 +29,7 @@ func TestIdle(t *testing.T) {
 		}
 		asked <- err
 	}()
-	// It is busy as soon as the request has come.
+	// It is busy as soon as the request arrives.
 	for {
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		err := c.Idle(short)
@@ -50,7 +50,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A reader has nothing to say until its channel is closed.
+// A reader blocks until its channel is closed.
 type reader struct{ until chan struct{} }
 
 func (r reader) Read(p []byte) (int, error) {

@@ -22,8 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A signer signs requests in the older way at little cost, so that what is
-// measured is the server.
+// A signer signs requests in the older way at little cost, so benchmarks measure the server.
 type signer struct {
 	cloud *Cloud
 	key   Credentials
@@ -34,7 +33,7 @@ type signer struct {
 
 func (s *signer) verb() string { return cmp.Or(s.method, http.MethodPost) }
 
-// url returns the address of a signed request.
+// url returns the URL of a signed request.
 func (s *signer) url(version, action string, more url.Values) string {
 	s.n++
 	q := url.Values{
@@ -47,7 +46,7 @@ func (s *signer) url(version, action string, more url.Values) string {
 	return "http://" + s.cloud.Addr() + "/?" + q.Encode() + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// ask sends a request and returns the status and the code of the answer.
+// ask sends a request and returns the status and code of the answer.
 func (s *signer) ask(t testing.TB, address string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), s.verb(), address, nil)
@@ -67,8 +66,7 @@ func (s *signer) ask(t testing.TB, address string) (int, string) {
 	return resp.StatusCode, code
 }
 
-// TestNothingSaid sends each action nothing at all: what needs something says
-// what, and all that does not needs nothing.
+// TestNothingSaid sends each action without parameters: it either names a missing one or needs none.
 func TestNothingSaid(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}
@@ -88,7 +86,7 @@ func TestNothingSaid(t *testing.T) {
 	}
 }
 
-// TestGet sends what is usually posted with GET, which is another signature.
+// TestGet sends requests with GET instead of POST, which changes the signature.
 func TestGet(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin(), method: http.MethodGet}
@@ -102,8 +100,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestNotThere names what does not exist to each action that is about one
-// thing. Support calls such an ID illegal.
+// TestNotThere calls each action about one object with an unknown ID. Support calls such an ID illegal.
 func TestNotThere(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}
@@ -129,7 +126,7 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// TestWrongType gives numbers that are none, and lists that are none.
+// TestWrongType sends invalid numbers and lists.
 func TestWrongType(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-1", VGroups: []VGroup{{ID: "rsp-1"}}}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -189,8 +186,8 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// large is an account as large as it gets: 200 vSwitches, 500 load balancers
-// with 5,000 groups, 2,000 network interfaces.
+// large is an account of the maximum size: 200 vSwitches, 500 load balancers with 5,000 groups, 2,000 network
+// interfaces.
 func large() *World {
 	w := &World{Quotas: []Quota{{Name: "slb_quota_instances_num", Total: 1000}, {Name: "slb_quota_backendserver_attached_num", Total: 1000}}}
 	for i := range 200 {
@@ -218,9 +215,8 @@ func large() *World {
 	return w
 }
 
-// BenchmarkWire measures whole calls of clients that cost little, over real
-// connections, in a large account: the server is to answer 5,000 a second on
-// two cores.
+// BenchmarkWire measures whole calls of cheap clients over real connections in a large account. The target of the
+// server is 5,000 calls a second on two cores.
 func BenchmarkWire(b *testing.B) {
 	const slb, vpc, ecs = "2014-05-15", "2016-04-28", "2014-05-26"
 	w := large()
@@ -267,7 +263,7 @@ func BenchmarkWire(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
-			// What other programs take from the machine does not show here.
+			// Processor time is independent of other programs.
 			each := (cpu(b) - spent) / time.Duration(b.N)
 			b.ReportMetric(float64(each.Nanoseconds())/1e3, "cpu-µs/call")
 			b.ReportMetric(2*float64(time.Second)/float64(each), "calls/s-of-2-idle-cores")
@@ -275,7 +271,6 @@ func BenchmarkWire(b *testing.B) {
 	}
 }
 
-// cpu returns the time that this process has computed.
 func cpu(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -285,8 +280,8 @@ func cpu(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestStartsFast shows that a large account is up in less than 100 ms. What
-// counts is the time that is computed, since other programs run too.
+// TestStartsFast checks that a large account starts within 100 ms of processor time, which is independent of other
+// programs.
 func TestStartsFast(t *testing.T) {
 	w := large()
 	best := time.Hour
@@ -305,12 +300,12 @@ func TestStartsFast(t *testing.T) {
 	t.Logf("a start takes %v", best)
 }
 
-// TestGatewayRefuses takes from requests what the gateway needs.
+// TestGatewayRefuses removes parameters that the gateway requires.
 func TestGatewayRefuses(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}
 	for _, tt := range []struct {
-		param, value string // empty: removed
+		param, value string // empty: remove it
 		status       int
 		code         string
 	}{

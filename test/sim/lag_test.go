@@ -53,7 +53,7 @@ func TestTagsLag(t *testing.T) {
 	unset.ResourceType, unset.ResourceId, unset.TagKey = "instance", &[]string{"lb-a"}, &[]string{"old"}
 	_, err = client.UntagResources(unset)
 	simtest.Check(t, err)
-	pass(6 * time.Second) // the first change shows, the second does not
+	pass(6 * time.Second) // the first change is visible, the second is not
 	if found("new") != 1 || found("old") != 1 || listed() != 2 {
 		t.Errorf("between the two changes: %d, %d, %d", found("new"), found("old"), listed())
 	}
@@ -91,7 +91,7 @@ func TestFreeIPLag(t *testing.T) {
 	if free() != 1 {
 		t.Errorf("%d addresses are shown, want the 1 of before", free())
 	}
-	_, err = simtest.Create(client, in) // whatever is shown
+	_, err = simtest.Create(client, in) // regardless of what is shown
 	simtest.Refused(t, err, "VSwitchAvailableIpNotExist", 400)
 	c.Edit(func(*sim.State) { now = now.Add(time.Minute) })
 	if free() != 0 {
@@ -142,8 +142,7 @@ func TestQuotaLag(t *testing.T) {
 	simtest.Refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 400)
 }
 
-// TestAttachmentLag shows that RAM is late with policies that are attached or
-// detached, as it is with their documents.
+// TestAttachmentLag checks that attaching and detaching policies takes effect late, like changes of documents.
 func TestAttachmentLag(t *testing.T) {
 	now := time.Now()
 	c := sim.New(t, &sim.World{
@@ -196,7 +195,7 @@ func TestForgetTokens(t *testing.T) {
 	}
 }
 
-// TestSameAddress shows that a private address says nothing without its VPC.
+// TestSameAddress checks that private addresses may repeat across VPCs.
 func TestSameAddress(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		VPCs:      []sim.VPC{{ID: "vpc-a"}, {ID: "vpc-b"}},
@@ -275,8 +274,7 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestNLBFaults shows that NLB has words of its own, and that a fault can be
-// for one caller.
+// TestNLBFaults checks that faults use NLB's own error texts, and that a fault can apply to one caller.
 func TestNLBFaults(t *testing.T) {
 	c := sim.New(t, nil)
 	list := func(k sim.Credentials) error {

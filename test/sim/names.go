@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// What a World is made of stands in the rooms of the products. It has a name here
-// too, so that a test that states a World needs one import.
+// Aliases of the products' types, so a test that builds a World needs one import.
 type (
 	// Lag is [core.Lag].
 	Lag = core.Lag

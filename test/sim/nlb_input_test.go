@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// nlbNeeds says what requests of NLB can not do without; the first part of each
-// name is what the error names.
+// nlbNeeds are the required parameters of NLB requests; the first part of each name is in the error.
 var nlbNeeds = map[string][]string{
 	"GetLoadBalancerAttribute":                       {"LoadBalancerId"},
 	"CreateLoadBalancer":                             {"AddressType", "VpcId", "ZoneMappings.1.ZoneId"},
@@ -68,7 +67,6 @@ func (c nlbCaller) call(action string, form url.Values) (int, map[string]any) {
 	return acs3{cloud: c.cloud, key: c.key, action: action, version: "2022-04-30", form: form}.send(c.T)
 }
 
-// form returns parameters that are written as pairs.
 func form(said ...string) url.Values {
 	v := url.Values{}
 	for i := 0; i < len(said); i += 2 {
@@ -77,8 +75,7 @@ func form(said ...string) url.Values {
 	return v
 }
 
-// TestNLBMissing leaves each needed parameter out of each action, one after the
-// other.
+// TestNLBMissing omits each required parameter of each action.
 func TestNLBMissing(t *testing.T) {
 	c := newNLBCaller(t, everything())
 	before := c.cloud.Snapshot()
@@ -102,7 +99,7 @@ func TestNLBMissing(t *testing.T) {
 	}
 }
 
-// TestNLBWrong says things of the wrong type or value.
+// TestNLBWrong sends wrong types and values.
 func TestNLBWrong(t *testing.T) {
 	w := everything()
 	w.NLBs[0].SecurityGroups = []string{"sg-1", "sg-2", "sg-3", "sg-4"}
@@ -172,8 +169,7 @@ func TestNLBWrong(t *testing.T) {
 	}
 }
 
-// TestNLBAnswers looks at what answers say of ranges of ports, the proxy
-// protocol, tags and EIPs that were exchanged.
+// TestNLBAnswers checks answers about port ranges, the proxy protocol, tags and exchanged EIPs.
 func TestNLBAnswers(t *testing.T) {
 	w := everything()
 	w.NLBs[0].Zones[0].EIP = "eip-a"

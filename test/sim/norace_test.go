@@ -2,5 +2,5 @@
 
 package sim
 
-// slowdown is 1: nothing slows what is measured.
+// slowdown is 1 without the race detector.
 const slowdown = 1

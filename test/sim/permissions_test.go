@@ -8,7 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// What RAM calls an action is not always its name in the API.
+// TestPermissions checks RAM actions whose name differs from that in the API.
 func TestPermissions(t *testing.T) {
 	for call, want := range map[[2]string][]string{
 		{"slb", "TagResources"}:           {"slb:TagResources"},

@@ -2,5 +2,5 @@
 
 package sim
 
-// slowdown is by how much the race detector slows what is measured.
+// slowdown is the factor by which the race detector slows benchmarks down.
 const slowdown = 10

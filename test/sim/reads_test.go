@@ -17,9 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// fields of answers which the controller reads, and of which an absent one would
-// be zero to it, a value that the cloud never has. They are those of
-// pkg/provider/alibaba/{slb,vpc,ecs} of its public source.
+// Fields that the controller reads and the cloud always sets: a missing one would be zero, which never occurs. They are
+// those of pkg/provider/alibaba/{slb,vpc,ecs} of the controller's public source.
 const (
 	balancerFields = `LoadBalancerId LoadBalancerName Address AddressType AddressIPVersion NetworkType VpcId VSwitchId Bandwidth MasterZoneId SlaveZoneId
 		DeleteProtection LoadBalancerSpec ModificationProtectionStatus ResourceGroupId InstanceChargeType InternetChargeType Tags.Tag[].TagKey Tags.Tag[].TagValue`
@@ -29,7 +28,7 @@ const (
 		UnhealthyThreshold HealthCheckTimeout HealthCheckInterval HealthCheckHttpCode HealthCheckMethod`
 )
 
-// below puts a path before each of the fields.
+// below prefixes fields with a path.
 func below(path, fields string) string {
 	var all []string
 	for f := range strings.FieldsSeq(fields) {
@@ -38,7 +37,7 @@ func below(path, fields string) string {
 	return strings.Join(all, " ")
 }
 
-// absent returns the paths that an answer lacks, in any element of its lists.
+// absent reports whether a path is missing in any element of the answer's lists.
 func absent(v any, path string) bool {
 	for i, part := range strings.Split(path, ".") {
 		name, list := strings.CutSuffix(part, "[]")
@@ -64,8 +63,8 @@ func absent(v any, path string) bool {
 	return false
 }
 
-// TestAnswersWhatTheControllerReads asks as the controller does, and looks
-// whether the answers have all that it reads of them.
+// TestAnswersWhatTheControllerReads makes the controller's calls, and checks that the answers have all fields that it
+// reads.
 func TestAnswersWhatTheControllerReads(t *testing.T) {
 	web := map[string]string{"HealthCheck": "off", "StickySession": "off", "ServerCertificateId": "cert-a"}
 	c := sim.New(t, &sim.World{

@@ -7,16 +7,15 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// endpoint is a host name of the cloud: the product, and the region unless it
-// is the product's central one. Any other host is the one address for all.
+// endpoint matches the cloud's host names: product and, unless central, region. Any other host is an address for all
+// products.
 var endpoint = regexp.MustCompile(`^([a-z]+)(?:-vpc)?(?:[.-]([a-z]{2}-[a-z0-9-]+))?\.aliyuncs\.com(?::\d+)?$`)
 
-// regionID is what the ID of a region looks like.
+// regionID matches region IDs.
 var regionID = regexp.MustCompile(`^(ap|cn|eu|me|na|us)-[a-z0-9-]+$`)
 
-// locate notes the region that a request is for: the one that it names, or
-// else the one of the endpoint that it was sent to. An endpoint has the
-// versions of its own product only.
+// locate sets the request's region: the requested one, or that of the endpoint. A product's endpoint accepts only
+// versions of that product.
 func (in *incoming) locate(host string) {
 	in.region = in.params["RegionId"]
 	m := endpoint.FindStringSubmatch(host)
@@ -27,7 +26,7 @@ func (in *incoming) locate(host string) {
 		in.region = m[2]
 	}
 	product := m[1]
-	if product == "business" { // the host of the billing product
+	if product == "business" { // host of the billing product
 		product = "bss"
 	}
 	if product != in.product.Name && in.bad == nil {
@@ -35,7 +34,7 @@ func (in *incoming) locate(host string) {
 	}
 }
 
-// emptyRegion returns another region of an account, where nothing is.
+// emptyRegion returns an empty region of the account.
 func emptyRegion(home *State, region string) *State {
 	s, err := newState(&World{Region: region, AccountID: home.AccountID}, home.Now)
 	if err != nil {
@@ -48,8 +47,7 @@ func emptyRegion(home *State, region string) *State {
 	return s
 }
 
-// there returns the state of the region that a request is for. Other regions
-// than the World's are empty at first.
+// there returns the state of the request's region. Regions other than the World's start empty.
 func (c *Cloud) there(in *incoming) (*State, *core.Failure) {
 	home := c.state
 	switch {
@@ -66,7 +64,7 @@ func (c *Cloud) there(in *incoming) (*State, *core.Failure) {
 		}
 		c.regions[in.region] = s
 	}
-	// One account, one access control and one balance for all regions.
+	// All regions share the account, its RAM and its balance.
 	s.Account, s.Lag, s.ForgetTokens = home.Account, home.Lag, home.ForgetTokens
 	s.ramState.Share(home.ramState)
 	return s, nil

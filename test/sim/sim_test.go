@@ -70,7 +70,7 @@ func TestGateway(t *testing.T) {
 	})
 }
 
-// replay records a request as it went over the wire.
+// replay records a request as sent.
 type replay struct {
 	simtest.Wire
 	url string

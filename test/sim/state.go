@@ -18,10 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// A State is the present state of a Cloud: a World whose defaults are filled in
-// and whose resources are found by ID. All maps are non-nil; load balancers,
-// policies and so on are the live ones, to be changed in place. Each product
-// has a part of it, whose fields are its own.
+// A State is the current state of a Cloud: a World with defaults, whose resources are indexed by ID. Maps are non-nil,
+// and their elements can be changed in place. Each product has a part, with its own fields.
 type State struct {
 	*coreState
 	*billingState
@@ -35,7 +33,7 @@ type State struct {
 	*supportState
 }
 
-// The names tell the parts apart, which are all called State.
+// Distinct names for the parts, which are all called State.
 type (
 	coreState    = core.State
 	billingState = billing.State
@@ -54,8 +52,7 @@ const (
 	defaultAccount = "1298765432101234"
 )
 
-// newState fills in the defaults of w, which it keeps. A product comes after
-// those that it needs.
+// newState sets the defaults of w, which it keeps. A product comes after those that it needs.
 func newState(w *World, now func() time.Time) (*State, error) {
 	s := &State{coreState: core.NewState(cmp.Or(w.Region, defaultRegion), cmp.Or(w.AccountID, defaultAccount), now)}
 	base := s.coreState
@@ -95,12 +92,12 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	return s, nil
 }
 
-// made reports whether something that a request made is still there.
+// made reports whether a resource created by a request still exists.
 func (s *State) made(id string) bool {
 	return s.LoadBalancers[id] != nil || s.SecurityGroups[id] != nil || s.nlbState.Has(id)
 }
 
-// copy returns a copy of all that there is.
+// copy returns a deep copy.
 func (s *State) copy() (*core.State, error) {
 	c, err := newState(s.world(), s.Now)
 	if err != nil {
@@ -109,7 +106,7 @@ func (s *State) copy() (*core.State, error) {
 	return c.coreState, nil
 }
 
-// used returns how many there are of what a quota limits, if that is counted.
+// used returns how many resources count against a quota, if they are counted.
 func (s *State) used(quota string) (int, bool) {
 	if n, ok := s.slbState.Used(quota); ok {
 		return n, true
@@ -117,7 +114,7 @@ func (s *State) used(quota string) (int, bool) {
 	return s.nlbState.Used(quota)
 }
 
-// balancers returns how many load balancers of CLB are in a vSwitch.
+// balancers returns the number of CLBs in a vSwitch.
 func (s *State) balancers(vswitch string) int {
 	n := 0
 	for _, lb := range s.LoadBalancers {
@@ -128,14 +125,13 @@ func (s *State) balancers(vswitch string) int {
 	return n
 }
 
-// advance ends the jobs whose time has come, and agrees to applications for
-// quotas that have waited long enough.
+// advance ends due jobs and approves due applications for quotas.
 func (s *State) advance(now time.Time) {
 	s.coreState.Advance(now)
 	s.quotasState.Audit(now)
 }
 
-// adopt takes over what a World does not say from the state before.
+// adopt copies from the previous state what a World does not contain.
 func (s *State) adopt(was *State) {
 	s.coreState.Adopt(was.coreState)
 	s.quotasState.Adopt(was.quotasState)
@@ -144,8 +140,7 @@ func (s *State) adopt(was *State) {
 	s.csState.Adopt(was.csState)
 }
 
-// settle makes the state whole after an edit: what was added gets its defaults
-// and is found from now on.
+// settle sets defaults of added objects after an edit and indexes them.
 func (s *State) settle() {
 	s.Home = s.Cluster.VPC
 	s.vpcState.Settle()
@@ -157,7 +152,7 @@ func (s *State) settle() {
 	s.ramState.Settle()
 }
 
-// world returns s as a World that shares nothing with it.
+// world returns a World that shares nothing with s.
 func (s *State) world() *World {
 	w := &World{
 		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag,

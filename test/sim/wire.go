@@ -32,7 +32,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// byVersion holds what the Cloud speaks; the version tells a product.
+// byVersion are the products by their API version.
 var byVersion = func() map[string]*core.Product {
 	m := map[string]*core.Product{}
 	for _, p := range []*core.Product{
@@ -49,7 +49,7 @@ var byVersion = func() map[string]*core.Product {
 	return m
 }()
 
-// Actions returns all actions that the Cloud answers, as RAM names them, sorted.
+// Actions returns all supported actions by their RAM names, sorted.
 func Actions() []string {
 	var names []string
 	for _, p := range byVersion {
@@ -61,10 +61,10 @@ func Actions() []string {
 	return slices.Compact(names)
 }
 
-// maxBody is more than any request of this API has.
+// maxBody exceeds the size of every request of this API.
 const maxBody = 1 << 20
 
-// ServeHTTP answers one request of the OpenAPI.
+// ServeHTTP serves a request of the OpenAPI.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.inHand++
@@ -113,7 +113,6 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(f.garble(b))
 }
 
-// done ends a request.
 func (c *Cloud) done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,8 +122,8 @@ func (c *Cloud) done() {
 	}
 }
 
-// Idle waits until no request is being answered. A request takes effect also when its
-// client has gone: who has ended a client waits here until nothing of it comes any more.
+// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after
+// stopping a client.
 func (c *Cloud) Idle(ctx context.Context) error {
 	c.mu.Lock()
 	if c.inHand == 0 {
@@ -144,8 +143,7 @@ func (c *Cloud) Idle(ctx context.Context) error {
 	}
 }
 
-// An incoming is a request as it was read from the wire, before anything is
-// believed.
+// An incoming is a parsed, unverified request.
 type incoming struct {
 	product    *core.Product // nil: unknown
 	action     *core.Action  // nil: unknown
@@ -154,18 +152,18 @@ type incoming struct {
 	key        string
 	token      string
 	signature  string
-	text       string // that the signature is over
+	text       string // signed text
 	suffix     string // of the secret
-	sha256     bool   // the signature is ACS3-HMAC-SHA256, not HMAC-SHA1
-	open       bool   // nobody signed it, and nobody needs to
-	xml        bool   // the answer is wanted in XML
-	region     string // that the request is for; empty: not said
+	sha256     bool   // signed with ACS3-HMAC-SHA256 instead of HMAC-SHA1
+	open       bool   // unsigned, and needs no signature
+	xml        bool   // requested format is XML
+	region     string // empty: not specified
 	stamp      time.Time
 	nonce      string
-	bad        *core.Failure // why it cannot be read
+	bad        *core.Failure // parse error
 }
 
-// rpc reads a request that says all in its query and form.
+// rpc parses a request whose parameters are in query and form.
 func rpc(r *http.Request, body []byte) *incoming {
 	in := &incoming{params: core.Params{}, suffix: "&"}
 	all, err := url.ParseQuery(r.URL.RawQuery)
@@ -183,7 +181,7 @@ func rpc(r *http.Request, body []byte) *incoming {
 	in.key, in.token, in.nonce = all.Get("AccessKeyId"), all.Get("SecurityToken"), all.Get("SignatureNonce")
 	in.signature = all.Get("Signature")
 	format := strings.ToUpper(all.Get("Format"))
-	in.xml = format != "JSON" // which is the gateway's default
+	in.xml = format != "JSON" // the gateway's default
 	if a := in.product.Action(in.actionName); a != nil && a.Open && in.key == "" {
 		in.open = true
 	}
@@ -231,7 +229,7 @@ func rpc(r *http.Request, body []byte) *incoming {
 	return in
 }
 
-// common are the parameters that say who is calling, not what is asked.
+// common are the parameters about the caller rather than the action.
 var common = func() map[string]bool {
 	m := map[string]bool{}
 	for _, k := range []string{
@@ -243,7 +241,7 @@ var common = func() map[string]bool {
 	return m
 }()
 
-// roa reads a request that is a method on a path.
+// roa parses a request of a method on a path.
 func roa(r *http.Request, body []byte) *incoming {
 	in := &incoming{params: core.Params{}, token: r.Header.Get("x-acs-security-token"), nonce: r.Header.Get("x-acs-signature-nonce")}
 	for k, v := range r.URL.Query() {
@@ -280,8 +278,7 @@ func roa(r *http.Request, body []byte) *incoming {
 	return in
 }
 
-// roaText returns what the signature of a ROA request is over: a header that is
-// empty has no line, and the query is not encoded.
+// roaText returns the signed text of a ROA request: without empty headers, and with the query unescaped.
 func roaText(r *http.Request) string {
 	var b strings.Builder
 	b.WriteString(r.Method + "\n")
@@ -308,8 +305,7 @@ func roaText(r *http.Request) string {
 	return b.String()
 }
 
-// answer decides about a request, with the state locked. The job of a doomed
-// request fails.
+// answer executes a request with the state locked. The job of a doomed request fails.
 func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *core.Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -334,7 +330,7 @@ func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *core.Failur
 	return out, bad
 }
 
-// answer decides about a request of a known caller.
+// answer executes a request of an authenticated caller.
 func (s *State) answer(q *core.Request) (any, *core.Failure) {
 	if bad := s.quotasState.Throttle(q); bad != nil {
 		return nil, bad
@@ -350,7 +346,7 @@ func (s *State) answer(q *core.Request) (any, *core.Failure) {
 	return q.Action.Do(q)
 }
 
-// authenticate finds the caller and checks what it signed.
+// authenticate finds the caller and verifies the signature.
 func (c *Cloud) authenticate(in *incoming) (*core.Caller, *core.Failure) {
 	now := c.now()
 	if d := now.Sub(in.stamp); d > core.Skew || d < -core.Skew {
@@ -392,8 +388,7 @@ func (in *incoming) signed(secret string) bool {
 	return err == nil && hmac.Equal(got, mac.Sum(nil))
 }
 
-// nonces remembers which nonces were used, as hashes: the last skew and the one
-// before.
+// nonces are hashes of the used nonces of two periods of Skew.
 type nonces struct {
 	seed    maphash.Seed
 	since   time.Time
@@ -401,7 +396,7 @@ type nonces struct {
 	earlier map[uint64]struct{}
 }
 
-// first reports whether a nonce was not used yet, and uses it.
+// first marks a nonce as used, and reports whether it was new.
 func (n *nonces) first(key, nonce string, now time.Time) bool {
 	if n.now == nil {
 		n.seed = maphash.MakeSeed()
@@ -416,7 +411,7 @@ func (n *nonces) first(key, nonce string, now time.Time) bool {
 	return !used && !before
 }
 
-// encode returns the body of an answer and notes in the call what it says.
+// encode returns the body of an answer and records its status in the call.
 func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []byte {
 	call.Status = http.StatusOK
 	if bad != nil {
@@ -441,7 +436,7 @@ func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []b
 	return b
 }
 
-// body returns a failure in the product's form.
+// body returns a failure in the product's format.
 func body(f *core.Failure, p *core.Product, id string) any {
 	recommend := "https://api.aliyun.com/troubleshoot?q=" + url.QueryEscape(f.Code)
 	if p != nil && p.Lower && !gateway[f.Code] {
@@ -462,8 +457,7 @@ func body(f *core.Failure, p *core.Product, id string) any {
 	return m
 }
 
-// gateway are the codes of errors that the gateway answers before a product
-// sees the request; they have the gateway's form whatever the product's is.
+// gateway are the error codes that the gateway returns before a product sees the request, in the gateway's format.
 var gateway = map[string]bool{
 	"InvalidVersion": true, "InvalidAction.NotFound": true, "InvalidAccessKeyId.NotFound": true, "SignatureDoesNotMatch": true,
 	"SignatureNonceUsed": true, "InvalidTimeStamp.Expired": true, "InvalidTimeStamp.Format": true, "MissingSecurityToken": true,

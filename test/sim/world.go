@@ -6,12 +6,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A World is what a simulated account starts with, as a value.
+// A World is the initial content of a simulated account.
 //
-// Every field has a zero value that makes sense, so that a test states only
-// what matters to it: no VPC means one VPC, no vSwitch one vSwitch with room,
-// and so on. [Cloud.Snapshot] gives the present state in the same form, with
-// all defaults filled in and all lists sorted.
+// Every field has a useful zero value, so a test states only what matters to it: without a VPC there is one VPC,
+// without a vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form, with all
+// defaults set and all lists sorted.
 type World struct {
 	Region            string             `json:"region,omitempty"`    // cn-hangzhou if empty
 	AccountID         string             `json:"accountId,omitempty"` // 16 digits
@@ -19,8 +18,8 @@ type World struct {
 	Cluster           Cluster            `json:"cluster,omitzero"`
 	VPCs              []VPC              `json:"vpcs,omitempty"`
 	VSwitches         []VSwitch          `json:"vswitches,omitempty"`
-	Zones             []Zone             `json:"zones,omitempty"`       // nil: h and i; those of vSwitches and load balancers are added
-	RouteTables       []RouteTable       `json:"routeTables,omitempty"` // each VPC has one of the system besides
+	Zones             []Zone             `json:"zones,omitempty"`       // nil: h and i; zones of vSwitches and load balancers are added
+	RouteTables       []RouteTable       `json:"routeTables,omitempty"` // besides each VPC's system table
 	LoadBalancers     []LoadBalancer     `json:"loadBalancers,omitempty"`
 	NLBs              []NLB              `json:"nlbs,omitempty"`
 	ServerGroups      []ServerGroup      `json:"serverGroups,omitempty"` // of NLBs
@@ -39,13 +38,12 @@ type World struct {
 	QuotaApplications []QuotaApplication `json:"quotaApplications,omitempty"`
 	Tickets           []Ticket           `json:"tickets,omitempty"` // of the work order system
 	Lag               Lag                `json:"lag,omitzero"`
-	// a client token ends with what it made; else it brings the answer of then even when that is gone
+	// a client token expires with its resource; otherwise it returns the old answer even after a deletion
 	ForgetTokens bool `json:"forgetTokens,omitempty"`
-	KnownServers bool `json:"knownServers,omitempty"` // only what Instances and ENIs state can be a backend of CLB, else anything can
+	KnownServers bool `json:"knownServers,omitempty"` // only Instances and ENIs can be backends of CLB; otherwise anything can
 }
 
-// ParseWorld reads a World from YAML or JSON. A field that it does not know is
-// an error.
+// ParseWorld parses a World from YAML or JSON. Unknown fields are errors.
 func ParseWorld(b []byte) (*World, error) {
 	var w World
 	if err := yaml.UnmarshalStrict(b, &w); err != nil {

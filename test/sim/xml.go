@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// xmlHead begins each answer in XML.
+// xmlHead is the first line of an XML answer.
 const xmlHead = `<?xml version="1.0" encoding="UTF-8"?>`
 
-// toXML writes an answer, which is in JSON, as the gateway writes XML: each
-// field is an element, and each entry of a list an element with the list's
-// name.
+// toXML converts a JSON answer as the gateway does: each field becomes an element, and each entry of a list an element
+// with the list's name.
 func toXML(root string, answer []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()
@@ -44,7 +43,7 @@ func element(b *strings.Builder, name string, v any) {
 		}
 	case nil:
 	default:
-		_ = xml.EscapeText(b, []byte(fmt.Sprint(v))) // a Builder takes all
+		_ = xml.EscapeText(b, []byte(fmt.Sprint(v))) // a Builder never fails
 	}
 	b.WriteString("</" + name + ">")
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// get sends a request and returns the answer's status, type and body.
+// get sends a request and returns status, type and body.
 func get(t *testing.T, method, address, kind, body string) (int, string, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -30,7 +30,7 @@ func get(t *testing.T, method, address, kind, body string) (int, string, string)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }
 
-// TestXML asks for XML, and for nothing, which is XML too.
+// TestXML requests XML, and no format, which defaults to XML.
 func TestXML(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-a", Name: "a <b> & c", Tags: map[string]string{"k": "v"}}, {ID: "lb-b"}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -77,7 +77,7 @@ func TestXML(t *testing.T) {
 	}
 	if status, code := s.ask(t, strings.Replace(s.url("2014-05-15", "DescribeLoadBalancers", url.Values{"Format": {"JSON"}}), "Format=JSON", "Format=json",
 		1)); status != 400 || code != "SignatureDoesNotMatch" {
-		t.Errorf("got %d %s", status, code) // in JSON, since that is what was asked for
+		t.Errorf("got %d %s", status, code) // JSON as requested
 	}
 	if status, _, body := get(t, http.MethodPost, s.url("2014-05-15", "DescribeLoadBalancers", url.Values{"Format": {"YAML"}}), "", ""); status != 400 ||
 		!strings.Contains(body, "<Code>InvalidParameter.Format</Code>") {
@@ -85,8 +85,7 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// TestMethodsAndBodies sends what is asked in the query, in the form and in
-// both, with all methods, and too much.
+// TestMethodsAndBodies sends parameters in the query, the form and both, with all methods, and too many.
 func TestMethodsAndBodies(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-a"}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -133,7 +132,7 @@ func TestMethodsAndBodies(t *testing.T) {
 	}
 }
 
-// TestTokensExpire shows that a token ends with the clock.
+// TestTokensExpire checks that a token expires by the clock.
 func TestTokensExpire(t *testing.T) {
 	now := time.Now()
 	c := New(t, &World{Callers: []Caller{{Name: "a", AccessKeyID: "STS.a", Secret: "s", Token: "tok", Expires: now.Add(time.Minute), Allow: []string{"*"}}}},

@@ -1,5 +1,5 @@
-// Package statediff compares a whole cluster and a whole simulated account with what they
-// were before: nothing may have changed but what is allowed to, and why.
+// Package statediff compares a whole cluster and a whole simulated account before and after: only allowed changes, each
+// with a reason, may occur. Begin with [Read] and [Compare].
 package statediff
 
 import (
@@ -24,23 +24,23 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A State is the whole cluster and the whole simulated account at a moment.
+// A State is the state of a cluster and a simulated account.
 type State struct {
-	values map[string]string // all there is, in JSON, by its path
+	values map[string]string // JSON values by path
 	World  *sim.World        // the account
 }
 
 // At joins the parts of a path.
 func At(parts ...string) string { return strings.Join(parts, " > ") }
 
-// Read returns the present state. Events are left out, which the controller writes as it
-// likes, and so are what the API server writes by itself (the IPAddress of a Service goes minutes
-// after the Service, if its release failed) and what the test has allowed its users.
+// Read returns the current state. It omits Events, which the controller writes at will, objects that the API server
+// writes itself (a Service's IPAddress is deleted minutes after the Service if its release failed), and the rights of
+// the test's users.
 func Read(t *testing.T, tb *testbed.Testbed) State {
 	t.Helper()
 	s := State{values: map[string]string{}, World: tb.Cloud.Snapshot()}
 	account := *s.World
-	account.Callers = nil // the keys of the test's own users
+	account.Callers = nil // keys of the test's own users
 	s.add(t, "cloud", account)
 	for _, kind := range listed(t, tb.Cluster) {
 		all, err := tb.Cluster.Dynamic().Resource(kind).List(t.Context(), metav1.ListOptions{})
@@ -67,7 +67,7 @@ func object(kind schema.GroupResource, o metav1.Object) string {
 // service returns the path of a Service.
 func service(s event.Service) string { return At("services", s.Namespace+"/"+s.Name) }
 
-// listed returns the kinds of objects that the API server can list.
+// listed returns the listable kinds of the API server.
 func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
 	t.Helper()
 	groups, err := c.Client().Discovery().ServerPreferredResources()
@@ -90,7 +90,7 @@ func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
 	return kinds
 }
 
-// add adds a value by its JSON.
+// add adds a value's JSON.
 func (s State) add(t *testing.T, path string, v any) {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -132,8 +132,7 @@ func (s State) put(path string, v any) {
 	}
 }
 
-// nameOf returns what tells an element of a list from the others, whatever its
-// place; empty if nothing does.
+// nameOf returns a list element's identity regardless of its position, or "".
 func nameOf(v any) string {
 	e, ok := v.(map[string]any)
 	if !ok {
@@ -149,12 +148,10 @@ func nameOf(v any) string {
 	return name
 }
 
-// An Allowance is a part of cluster or cloud that may differ: a path, with all
-// that is below it.
+// An Allowance is a path that may change, with everything below it.
 type Allowance struct{ path, why string }
 
-// Compare returns, a line each, what differs in cluster and cloud and is covered
-// by no allowance.
+// Compare returns the differences that no allowance covers, one line each.
 func Compare(before, after State, allowed ...[]Allowance) []string {
 	all := slices.Concat(allowed...)
 	var diff []string
@@ -174,8 +171,7 @@ func union(a, b map[string]string) map[string]string {
 	return all
 }
 
-// BySteps returns what the steps of a plan that were applied name. A kind of step
-// that is not here may change nothing.
+// BySteps returns what a plan's applied steps name. Unknown kinds of steps may change nothing.
 func BySteps(t *testing.T, rec event.Record) []Allowance {
 	t.Helper()
 	svc := service(rec.Service)
@@ -217,8 +213,8 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 	return all
 }
 
-// ByDeletion returns what goes with a Service whose load balancer a step let go: the
-// Service, the load balancer with its groups, and the addresses of both.
+// ByDeletion returns what is deleted with a Service whose load balancer a step released: the Service, the load balancer
+// with its groups, and both addresses.
 func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
 	t.Helper()
 	var all []Allowance
@@ -252,7 +248,7 @@ func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
 	return all
 }
 
-// marks returns what the controller leaves on a Service that it has synced.
+// marks returns the controller's marks on a synced Service.
 func marks(svc event.Service) []Allowance {
 	path := service(svc)
 	return []Allowance{
@@ -263,8 +259,7 @@ func marks(svc event.Service) []Allowance {
 	}
 }
 
-// settings are the settings of load balancers, as the account has them, by the annotation
-// that decides about each.
+// settings are load balancers' settings in the account, by the annotation that determines them.
 var settings = map[string][]string{
 	"address-type": {
 		"addressType",
@@ -278,17 +273,16 @@ var settings = map[string][]string{
 	"cross-zone-enabled": {"noCrossZone"}, "bandwidth-package-id": {"bandwidthPackage"}, "ipv6-address-type": {"ipv6AddressType"},
 }
 
-// ByChanges returns what the controller may change when it syncs a Service after a plan:
-// the marks that it leaves on the Service, and in the cloud what the plan's record says that
-// the sync will change, and nothing else. Settings that a step's annotations ask for are
-// named by the step.
+// ByChanges returns what the controller may change when it syncs a Service after a plan: its marks on the Service, and
+// in the cloud what the plan's record says that the sync will change. Settings that a step's annotations request are
+// covered by the step.
 func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance {
 	t.Helper()
 	all := marks(rec.Service)
 	cloud := func(why string, parts ...string) {
 		all = append(all, Allowance{At(append([]string{"cloud"}, parts...)...), why})
 	}
-	worlds := []*sim.World{before.World, after.World} // things come and go
+	worlds := []*sim.World{before.World, after.World} // objects are created and deleted
 	setting := func(why, id, short string) {
 		for _, field := range settings[short] {
 			cloud(why, "loadBalancers", id, field)
@@ -363,7 +357,7 @@ func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance 
 	return all
 }
 
-// publicAddresses returns the public addresses of an NLB, which come and go with its type.
+// publicAddresses returns an NLB's public addresses, which change with its type.
 func publicAddresses(worlds []*sim.World, id string) []Allowance {
 	const why = "the public address of its load balancer"
 	var all []Allowance
@@ -385,23 +379,22 @@ func publicAddresses(worlds []*sim.World, id string) []Allowance {
 	return all
 }
 
-// nameTag is the tag by which the controller knows a load balancer that it has made.
+// nameTag is the controller's tag of a load balancer that it created.
 const nameTag = "kubernetes.do.not.delete"
 
-// nameOwn returns its value for a Service.
+// nameOwn returns the tag's value for a Service.
 func nameOwn(svc event.Service) string { return "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] }
 
-// ByController returns what the controller changes when it syncs a Service that nobody has
-// written to: its marks, and in the cloud what is the Service's. A
-// load balancer that was there before is the Service's in its groups and
-// listeners, and a new one that the controller has made for it as a whole.
+// ByController returns what the controller changes when it syncs an unchanged Service: its marks, and the Service's
+// resources in the cloud: groups and listeners of an existing load balancer, and the whole of a new one that the
+// controller created.
 func ByController(before, after State, svc event.Service) []Allowance {
 	own := marks(svc)
 	name := nameOwn(svc)
 	cloud := func(why string, parts ...string) {
 		own = append(own, Allowance{At(append([]string{"cloud"}, parts...)...), why})
 	}
-	for _, world := range []*sim.World{before.World, after.World} { // groups and listeners also go
+	for _, world := range []*sim.World{before.World, after.World} { // groups and listeners are also deleted
 		theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, testbed.ClusterID)
 		for _, lb := range world.LoadBalancers {
 			for _, g := range lb.VGroups {
@@ -424,8 +417,8 @@ func ByController(before, after State, svc event.Service) []Allowance {
 	return append(own, made(before, after, svc)...)
 }
 
-// made returns the load balancers that the controller has made for a Service, and what
-// marks one as the Service's that was there before.
+// made returns the load balancers that the controller created for a Service, and the marks of existing ones as the
+// Service's.
 func made(before, after State, svc event.Service) []Allowance {
 	var own []Allowance
 	name := nameOwn(svc)
@@ -468,8 +461,8 @@ func made(before, after State, svc event.Service) []Allowance {
 	return own
 }
 
-// ByNodes returns what the controller changes of all Services but these when nodes come
-// and go: the backends of their groups. Halt may have cut that short.
+// ByNodes returns what the controller changes for all Services but these when nodes change: the backends of their
+// groups. Halt may have interrupted that.
 func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
 	left := func(group string) bool {
@@ -495,9 +488,8 @@ func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	return all
 }
 
-// ByUndo returns what stays when a plan is taken back: our mark, which would wake
-// the controller once more if it went, and versions of a RAM policy that are no
-// longer in force.
+// ByUndo returns what remains when a plan is undone: our mark, whose removal would trigger another sync, and versions
+// of a RAM policy that are no longer in force.
 func ByUndo(t *testing.T, after State, rec event.Record) []Allowance {
 	t.Helper()
 	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", ccm.Resync), "the mark"}}
@@ -521,5 +513,5 @@ func ByUndo(t *testing.T, after State, rec event.Record) []Allowance {
 	return all
 }
 
-// Allow returns the allowance for a path and all that is below it, for a reason.
+// Allow returns the allowance for a path and everything below it, with a reason.
 func Allow(why string, parts ...string) Allowance { return Allowance{At(parts...), why} }

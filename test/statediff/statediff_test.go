@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// shop is the state of a small world: a Service that is synced with a CLB, a
-// Service of somebody else's, and a RAM policy.
+// shop returns the state of a small world: a synced Service with a CLB, a Service of somebody else, and a RAM policy.
 func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) State {
 	t.Helper()
 	objects := map[string]any{
@@ -63,7 +62,7 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) S
 	return s
 }
 
-// of returns a part of an object, by the names on the way there.
+// of returns a part of an object by path.
 func of(object any, way ...string) map[string]any {
 	for _, name := range way {
 		object = object.(map[string]any)[name]
@@ -73,10 +72,10 @@ func of(object any, way ...string) map[string]any {
 
 var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
 
-// webName is by what the controller knows a load balancer that it makes for web.
+// webName is the controller's name for web's load balancer.
 const webName = "a3f9a12bc11112222333344445555666"
 
-// fix is a plan that sets an annotation, puts a tag back and extends a policy.
+// fix is a plan that sets an annotation, restores a tag and extends a policy.
 var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Steps: []event.StepRecord{
 	{Kind: "annotate", Text: say.Literal("annotate"), Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: say.Literal("tag"), Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
@@ -84,7 +83,7 @@ var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Step
 	{Kind: "touch", Text: say.Literal("touch"), Step: []byte(`{}`)},
 }}, Progress: event.Progress{Next: 4}}
 
-// TestCompare changes one thing at a time behind everybody's back.
+// TestCompare makes one foreign change at a time.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type objects = map[string]any
@@ -92,8 +91,7 @@ func TestCompare(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(objects, *sim.World)
-		// Whether a plan, the controller's sync and a plan that was taken back
-		// explain the change. Nodes explain backends, and nothing else.
+		// Whether a plan, the controller's sync or an undone plan explains the change. Nodes explain only backends.
 		steps, sync, undo bool
 	}{
 		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[ccm.Resync] = "1" }, true, false, true},
@@ -183,8 +181,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestForeignChange changes something of each sort in a real cluster and in the
-// simulated cloud: a comparison notices all, and nothing else.
+// TestForeignChange makes changes of each sort in a real cluster and the simulated cloud: a comparison reports exactly
+// these.
 func TestForeignChange(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -249,7 +247,7 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// TestUnapplied allows nothing for steps that were not applied.
+// TestUnapplied checks that steps that were not applied allow nothing.
 func TestUnapplied(t *testing.T) {
 	t.Parallel()
 	rec := fix
@@ -259,7 +257,7 @@ func TestUnapplied(t *testing.T) {
 	}
 }
 
-// TestByChanges explains by a record what it names, and nothing beside.
+// TestByChanges checks that a record explains exactly what it names.
 func TestByChanges(t *testing.T) {
 	t.Parallel()
 	rec := fix

@@ -16,10 +16,10 @@ const (
 	credentials = "credentials"
 )
 
-// accountFixtures are those of an account that can't or may not do what is asked.
+// accountFixtures are the fixtures of an account that cannot or may not perform a request.
 func accountFixtures() []Fixture {
 	slow := Config{Own: "flow control", Speed: 50}
-	// One call in a quarter of an hour, and each sync needs two.
+	// One call in a quarter of an hour; each sync needs two.
 	crawling := func(product, action string) operation {
 		return account(func(st *sim.State) {
 			q := sim.Quota{
@@ -94,9 +94,8 @@ func accountFixtures() []Fixture {
 	}
 }
 
-// Unheard is a Service that the cloud refuses for a reason that nobody has ever
-// seen: such an answer is no state of the cloud, so here it is a fault. Of the
-// fixtures of a testbed, only this one makes HTTP listeners.
+// Unheard is a Service that the cloud rejects with an unknown error. No state of the cloud has that answer, so it is an
+// injected fault. Only this fixture of a testbed creates HTTP listeners.
 func Unheard() Fixture {
 	const says = "The listener profile does not match the generation of the instance."
 	return Fixture{
@@ -107,7 +106,6 @@ func Unheard() Fixture {
 	}
 }
 
-// listeners returns so many of a person's listeners.
 func listeners(n int) []sim.Listener {
 	var all []sim.Listener
 	for i := range n {

@@ -22,13 +22,13 @@ const (
 	saysNoNodes     = "There are no available nodes for LoadBalancer"
 )
 
-// limits is of a testbed whose quotas are nearly used up.
+// limits is a testbed with nearly exhausted quotas.
 var limits = Config{Own: "low quotas"}
 
-// shared makes a CLB a shared-resource one of old.
+// shared turns a CLB into an old shared-resource instance.
 func shared(lb *sim.LoadBalancer) { lb.Spec, lb.ChargeType = "", "PayBySpec" }
 
-// crowded fills a CLB with backends of somebody else, but for one place.
+// crowded fills a CLB with backends of somebody else, except for one place.
 func crowded(lb *sim.LoadBalancer) {
 	g := sim.VGroup{Name: "the old shop"}
 	for i := range 199 {
@@ -58,7 +58,7 @@ func backendFixtures() []Fixture {
 		{
 			Name: "quota-pods", Class: tooMany, Says: saysTooMany, Ends: event.Waiting, Config: terway,
 			Story:   "It grows to 201 Pods, and a load balancer has room for 200 backends.",
-			prepare: created(withPods(pods{n: 1})), // one that is created for all may be synced before its Pods are seen
+			prepare: created(withPods(pods{n: 1})), // a Service created for all may be synced before its Pods are seen
 			inject:  starts(pods{n: 200}),
 		},
 		{

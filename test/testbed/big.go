@@ -15,24 +15,22 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Size says what else is in a world besides what the fixtures make: Services
-// that were synced long ago, which share load balancers of their owners', and
-// vSwitches that are not the cluster's. The zero value is nothing.
+// A Size is the number of objects in a world besides the fixtures' own: synced Services, which share load balancers of
+// their owners, and vSwitches outside the cluster. The zero value has no objects.
 //
-// All of it is put there as the controller would have left it, so that there is
-// nothing to do for a controller that starts. The Services go with the testbed.
-// Their Pods are the backends: there are not as many node ports in a cluster as
-// Services in a big one.
+// The objects are created as the controller would have left them, so a starting controller has nothing to do. The
+// Services are deleted with the testbed. Their backends are Pods, because a cluster has fewer node ports than a big one
+// has Services.
 type Size struct {
 	Services, LoadBalancers, VSwitches int
 }
 
-// Big is a world of the size that lbremedy is built for.
+// Big is a world of the maximum supported size.
 func Big() Size { return Size{Services: 5000, LoadBalancers: 500, VSwitches: 200} }
 
 const (
-	ballastENIs  = 20   // Pods that share a network interface
-	ballastPort  = 8000 // of the first Service of a load balancer
+	ballastENIs  = 20   // Pods per network interface
+	ballastPort  = 8000 // port of a load balancer's first Service
 	finalizerCLB = "service.k8s.alibaba/resources"
 )
 
@@ -44,7 +42,6 @@ func ballastENI(i int) string      { return fmt.Sprintf("eni-ballast-%03d", i/ba
 // port returns the port of the i-th Service on its load balancer.
 func (z Size) port(i int) int { return ballastPort + i/z.LoadBalancers }
 
-// check returns what is wrong with a size.
 func (z Size) check(o Options) error {
 	switch {
 	case z == Size{}:
@@ -59,7 +56,7 @@ func (z Size) check(o Options) error {
 	return nil
 }
 
-// fill adds to the account what the Services use.
+// fill adds the Services' resources to the account.
 func (z Size) fill(w *sim.World, namespace, cluster string) {
 	for i := range z.VSwitches {
 		w.VSwitches = append(w.VSwitches, sim.VSwitch{ID: fmt.Sprintf("vsw-ballast-%03d", i), Zone: []string{zoneH, zoneI}[i%2], Free: new(100 + i)})
@@ -88,11 +85,10 @@ func (z Size) fill(w *sim.World, namespace, cluster string) {
 	}
 }
 
-// atOnce is how many requests to the API server are under way at the same time.
+// atOnce is the number of concurrent requests to the API server.
 const atOnce = 16
 
-// settle makes the Services, with all the marks of a sync, and sees to it that
-// they go with the testbed.
+// settle creates the Services with all marks of a sync, and deletes them with the testbed.
 func (tb *Testbed) settle(ctx context.Context, z Size) error {
 	if z.Services == 0 {
 		return nil
@@ -120,8 +116,7 @@ func (tb *Testbed) settle(ctx context.Context, z Size) error {
 	return group.Wait()
 }
 
-// unsettle deletes the Services and their endpoints. What can't be deleted stays: the
-// cluster is a sandbox.
+// unsettle deletes the Services and their endpoints. It ignores failures: the cluster is a sandbox.
 func (tb *Testbed) unsettle(ctx context.Context, z Size) {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -137,7 +132,7 @@ func (tb *Testbed) unsettle(ctx context.Context, z Size) {
 	_ = group.Wait()
 }
 
-// ballast makes a Service that was synced long ago, and its endpoints.
+// ballast creates a synced Service and its endpoints.
 func (tb *Testbed) ballast(ctx context.Context, z Size, i int, address string) error {
 	name, id := ballast(i), ballastBalancer(i%z.LoadBalancers)
 	if _, err := tb.kube.DiscoveryV1().EndpointSlices(tb.Namespace).Create(ctx, tb.slice(name, tb.pods[name]), metav1.CreateOptions{}); err != nil {
@@ -164,8 +159,8 @@ func (tb *Testbed) ballast(ctx context.Context, z Size, i int, address string) e
 	return err
 }
 
-// Synced waits until syncs of the controller have succeeded so many times since
-// the testbed was started. A real controller does not say when.
+// Synced waits until n syncs of the simulated controller have succeeded since the testbed started. A real controller
+// does not report that.
 func (tb *Testbed) Synced(ctx context.Context, n int) error {
 	return tb.watch.until(ctx, func() bool {
 		tb.watch.mu.Lock()
@@ -174,13 +169,13 @@ func (tb *Testbed) Synced(ctx context.Context, n int) error {
 	})
 }
 
-// A tally counts the syncs that the simulated controller says have succeeded.
+// A tally counts successful syncs in the simulated controller's log.
 type tally struct{ w *watch }
 
-// Enabled reports whether the line may be one that counts.
+// Enabled reports whether the level is that of counted lines.
 func (tally) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelDebug }
 
-// Handle counts the line if it is one of a successful sync.
+// Handle counts the line of a successful sync.
 func (t tally) Handle(_ context.Context, r slog.Record) error {
 	if r.Message == "reconciled loadbalancer" {
 		t.w.mu.Lock()
@@ -191,7 +186,7 @@ func (t tally) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs returns the same tally: what a line is about does not count.
+// WithAttrs returns the same tally, which ignores attributes.
 func (t tally) WithAttrs([]slog.Attr) slog.Handler { return t }
 
 // WithGroup returns the same tally.

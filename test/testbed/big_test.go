@@ -10,12 +10,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestBig builds a tenth of a big world and looks whether a controller that
-// starts on it finds nothing to do, and whether failures can be injected in it.
+// TestBig builds a tenth of a big world, and checks that a starting controller has nothing to do and that failures can
+// be injected.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
-	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
+	namespace := c.Namespace(t) // waits while another test uses the cluster exclusively
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	size := Size{Services: 500, LoadBalancers: 50, VSwitches: 20}
@@ -38,7 +38,7 @@ func TestBig(t *testing.T) {
 	if reads < size.Services {
 		t.Errorf("%d calls for %d Services", reads, size.Services)
 	}
-	// The watch of the testbed may be behind the controller.
+	// The testbed's watch may lag behind the controller.
 	for _, i := range []int{0, 499} {
 		works := func() bool { return tb.watch.service(ballast(i)) != nil && tb.Healed(ballast(i)) }
 		if err := tb.Until(ctx, works); err != nil {
@@ -59,7 +59,7 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// TestSize refuses worlds that can't be.
+// TestSize checks that invalid worlds are rejected.
 func TestSize(t *testing.T) {
 	for _, c := range []struct {
 		size Size
@@ -80,8 +80,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// BenchmarkBig measures how long a big world takes to build, and a controller to
-// start on it.
+// BenchmarkBig measures how long a big world takes to build and a controller to start on it.
 func BenchmarkBig(b *testing.B) {
 	c := cluster.Join(b)
 	c.Exclusive(b)

@@ -5,7 +5,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// redirected has a person make the CLB's listener redirect to HTTPS in the console.
+// redirected makes the CLB's listener redirect to HTTPS, like a person in the console.
 func redirected(lb *sim.LoadBalancer) {
 	l := &lb.Listeners[0]
 	if l.Config == nil {
@@ -14,14 +14,14 @@ func redirected(lb *sim.LoadBalancer) {
 	l.Config["ListenerForward"], l.Config["ForwardPort"] = "on", "443"
 }
 
-// diverted has a person make the CLB's listener send to a group of another's.
+// diverted makes the CLB's listener forward to another group, like a person.
 func diverted(lb *sim.LoadBalancer) {
 	group := sim.VGroup{ID: "rsp-by-hand-" + lb.ID, Name: "by hand"}
 	lb.VGroups = append(lb.VGroups, group)
 	lb.Listeners[0].VGroup = group.ID
 }
 
-// extended has a person make one more listener on the NLB.
+// extended adds a listener to the NLB, like a person.
 func extended(_ *sim.State, n *sim.NLB) {
 	n.Listeners = append(
 		n.Listeners,
@@ -36,7 +36,7 @@ func extended(_ *sim.State, n *sim.NLB) {
 	)
 }
 
-// detuned has a person set other timeouts of the CLB's listener.
+// detuned changes timeouts of the CLB's listener, like a person.
 func detuned(lb *sim.LoadBalancer) {
 	l := &lb.Listeners[0]
 	if l.Config == nil {
@@ -45,8 +45,8 @@ func detuned(lb *sim.LoadBalancer) {
 	l.Config["EstablishedTimeout"], l.Config["HealthCheckInterval"] = "10", "50"
 }
 
-// detunedNetwork has a person set another timeout of the NLB's listener, and another
-// scheduler and health check of its group.
+// detunedNetwork changes a timeout of the NLB's listener, and the scheduler and health check of its group, like a
+// person.
 func detunedNetwork(s *sim.State, n *sim.NLB) {
 	l := &n.Listeners[0]
 	l.Config["IdleTimeout"] = "900"
@@ -55,9 +55,8 @@ func detunedNetwork(s *sim.State, n *sim.NLB) {
 	n.NoCrossZone = true
 }
 
-// driftFixtures are those of a Service whose load balancer somebody has changed in the
-// console long before its syncs fail: a fix brings the sync that puts it back. With
-// these failures the controller gives up before it does so by itself.
+// driftFixtures are Services whose load balancer a person changed in the console long before syncs fail. A fix triggers
+// a sync that reverts the change; with these failures the controller fails before it does so.
 func driftFixtures() []Fixture {
 	web := created(with("protocol-port", "http:80"))
 	reused := Fixture{Class: reuse, Says: saysReuse, Ends: event.Asked, repair: annotated("id", "")}
@@ -72,7 +71,7 @@ func driftFixtures() []Fixture {
 	back.repair = retagged
 	anew := of(lost, "drifted-lost-redirect", "Somebody has its listener redirect; later the load balancer loses its tag.",
 		web, inOrder(balancer(redirected), balancer(strayed), again))
-	anew.repair, anew.Config = retagged, Config{Own: "HTTP listeners are made"} // which Unheard has refused
+	anew.repair, anew.Config = retagged, Config{Own: "HTTP listeners are made"} // which Unheard rejects
 	tuned := with("established-timeout", "600", "health-check-interval", "5")
 	tunedNetwork := with("protocol-port", "tcpssl:80", "cert-id", validCert, "idle-timeout", "30", "scheduler", "wlc",
 		"health-check-flag", "on", "health-check-interval", "5", "cross-zone-enabled", "on")

@@ -23,17 +23,15 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// fixtureFiles are where classes declare fixtures of their own, below the root of the
-// repository.
+// fixtureFiles are the fixtures of classes, relative to the root of the repository.
 const fixtureFiles = "functions/*/testdata/fixtures.yaml"
 
-// A fixtureFile is such a file.
 type fixtureFile struct {
 	Class    string        `json:"class"`
 	Fixtures []fixtureSpec `json:"fixtures"`
 }
 
-// A fixtureSpec is a fixture as data; see [Fixture] for what its fields mean.
+// A fixtureSpec is a fixture as data; see [Fixture] for its fields.
 type fixtureSpec struct {
 	Name    string          `json:"name"`
 	Story   string          `json:"story"`
@@ -45,10 +43,10 @@ type fixtureSpec struct {
 	Repair  []operationSpec `json:"repair"`
 }
 
-// An operationSpec is an operation by its name, with its argument.
+// An operationSpec is an operation by name, with its argument.
 type operationSpec struct{ do operation }
 
-// operations are those that a file may name. Each gets what stands behind its name.
+// operations are the operations for files. Each gets the value of its key.
 var operations = map[string]func(arg []byte) (operation, error){
 	"create":       readCreate,
 	"annotate":     readAnnotate,
@@ -65,7 +63,7 @@ var operations = map[string]func(arg []byte) (operation, error){
 	"groups":       readGroups,
 }
 
-// UnmarshalJSON reads a map with one key, the name of an operation.
+// UnmarshalJSON decodes a map with one key, the operation's name.
 func (s *operationSpec) UnmarshalJSON(data []byte) error {
 	var named map[string]json.RawMessage
 	if err := json.Unmarshal(data, &named); err != nil {
@@ -89,8 +87,8 @@ func (s *operationSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readCreate reads what creates the Service, with annotations by their short names. An NLB gets a
-// zone, unless the annotation zone-maps is empty.
+// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone unless the
+// annotation zone-maps is empty.
 func readCreate(arg []byte) (operation, error) {
 	var of struct {
 		NLB         bool              `json:"nlb"`
@@ -109,7 +107,7 @@ func readCreate(arg []byte) (operation, error) {
 	return created(options...), nil
 }
 
-// readAnnotate reads what changes annotations by their short names; an empty value takes one away.
+// readAnnotate returns a change of annotations by short names; an empty value removes one.
 func readAnnotate(arg []byte) (operation, error) {
 	var to map[string]string
 	if err := strict(arg, &to); err != nil {
@@ -118,12 +116,12 @@ func readAnnotate(arg []byte) (operation, error) {
 	return annotated(pairs(to)...), nil
 }
 
-// readRefuse reads what makes the cloud refuse an action of CLB until accept.
+// readRefuse returns an operation that makes the cloud reject an action of CLB until accept.
 func readRefuse(arg []byte) (operation, error) {
 	var of struct {
 		Action  string `json:"action"`
 		Code    string `json:"code"`
-		Message string `json:"message"` // empty: the usual one of the code
+		Message string `json:"message"` // empty: the code's usual message
 	}
 	if err := strict(arg, &of); err != nil {
 		return nil, err
@@ -131,7 +129,7 @@ func readRefuse(arg []byte) (operation, error) {
 	return refused(of.Action, of.Code, of.Message), nil
 }
 
-// readGroups reads how many security groups get the tag by which the controller finds that of the Service.
+// readGroups returns an operation that tags this many security groups as the Service's.
 func readGroups(arg []byte) (operation, error) {
 	var n int
 	err := json.Unmarshal(arg, &n)
@@ -147,7 +145,7 @@ func readGroups(arg []byte) (operation, error) {
 	}, err
 }
 
-// readIgnore reads what makes an action of CLB that the controller calls succeed and change nothing, until accept.
+// readIgnore returns an operation that makes an action of CLB succeed without effect for the controller, until accept.
 func readIgnore(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -158,7 +156,7 @@ func readIgnore(arg []byte) (operation, error) {
 	return failing(sim.Fault{Product: "slb", Action: of.Action, Caller: controllerName, Code: "Ignored", Status: http.StatusOK}), nil
 }
 
-// readAnswer reads what makes something else answer an action of CLB in the cloud's place until accept.
+// readAnswer returns an operation that replaces the cloud's answer to an action of CLB until accept.
 func readAnswer(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -171,34 +169,33 @@ func readAnswer(arg []byte) (operation, error) {
 	return failing(sim.Fault{Product: "slb", Action: of.Action, Status: of.Status, Body: of.Body}), nil
 }
 
-// readNothing is for an operation without an argument: {} stands behind its name.
+// readNothing accepts an operation without an argument, written {}.
 func readNothing(do operation) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
 }
 
-// readPatch is for an operation that changes those fields of a value of the cloud that are named.
-// zero is of the type of the value, to which the names are held.
+// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type of that
+// value, and validates the names.
 func readPatch(do func(patch []byte) operation, zero any) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) {
 		return do(slices.Clone(arg)), strict(arg, reflect.New(reflect.TypeOf(zero)).Interface())
 	}
 }
 
-// patch changes the fields of v that p names. readPatch has read p before.
+// patch sets the fields of v that p names. readPatch has validated p.
 func patch(p []byte, v any) {
 	if err := json.Unmarshal(p, v); err != nil {
 		panic("testbed: a patch does not decode: " + err.Error())
 	}
 }
 
-// strict reads JSON into v and refuses fields that v does not have.
+// strict decodes JSON into v and rejects unknown fields.
 func strict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
 }
 
-// pairs returns names and values in turn, sorted.
 func pairs(of map[string]string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -207,7 +204,7 @@ func pairs(of map[string]string) []string {
 	return all
 }
 
-// sequence returns the operations in one, nil of none.
+// sequence combines operations; nil without any.
 func sequence(of []operationSpec) operation {
 	if len(of) == 0 {
 		return nil
@@ -219,8 +216,7 @@ func sequence(of []operationSpec) operation {
 	return inOrder(all...)
 }
 
-// declared returns the fixtures that classes declare in their folders. A file that can't be
-// read is a mistake in the tree.
+// declared returns the fixtures in the folders of classes. An unreadable file is a mistake in the tree.
 var declared = sync.OnceValue(func() []Fixture {
 	root, err := cluster.Root()
 	if err != nil {
@@ -241,7 +237,6 @@ var declared = sync.OnceValue(func() []Fixture {
 	return all
 })
 
-// readFixtures returns the fixtures of one file.
 func readFixtures(file string) ([]Fixture, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

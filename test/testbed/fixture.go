@@ -9,46 +9,45 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Fixture is a Service in a testbed with the failure that it gets, or a node, or the cluster.
+// A Fixture is a Service in a testbed with an injected failure, or a node or the cluster.
 //
-// What it says of lbremedy supposes fix mode with a policy that allows low risk,
-// high risk for tag-missing and medium for ram-permission, vswitch-not-found and zone-shortage.
+// Results assume fix mode with a policy that allows low risk, high risk for tag-missing and medium risk for
+// ram-permission, vswitch-not-found and zone-shortage.
 type Fixture struct {
-	Name    string       // of the failure, in short
-	Service string       // empty in what a function such as [Gone] returns: As names it
-	Kind    string       // of what fails, as event has them; empty: a Service. What stands as Service is then a short name of it
+	Name    string       // short name of the failure
+	Service string       // empty in functions such as [Gone]; As sets it
+	Kind    string       // of the failing object, as in package event; empty: a Service. Otherwise Service is a short name of the object
 	Class   string       // of the failure
-	Story   string       // what went wrong, as a sentence
-	Says    string       // stands in the controller's event
-	Ends    event.Result // how lbremedy ends it, or waiting if it first sees whether it passes
+	Story   string       // the cause, as a sentence
+	Says    string       // part of the controller's Event
+	Ends    event.Result // lbremedy's result, or waiting if it first waits for the failure to pass
 	Heals   bool         // the Service works in the end
-	Config  Config       // of the testbed that it needs
+	Config  Config       // required testbed
 
-	until    string    // release from which on the controller does not fail so; empty: it always does
-	picks    bool      // depends on the vSwitch that the controller picks, which a real one does by chance
-	later    bool      // inject creates the Service, although there is something to prepare
-	restarts bool      // comes to light with a fresh controller only
-	prepare  operation // nil: there is nothing before
+	until    string    // first release of the controller that does not fail this way; empty: all do
+	picks    bool      // depends on the controller's choice of a vSwitch, which is random in a real one
+	later    bool      // inject creates the Service, although it has preparations
+	restarts bool      // appears only with a restarted controller
+	prepare  operation // nil: no preparation
 	inject   operation
-	repair   operation // what a person does about it; nil: nothing simple
+	repair   operation // a person's repair; nil: nothing simple
 }
 
-// As returns the fixture with another Service.
+// As returns the fixture with another Service name.
 func (f Fixture) As(service string) Fixture {
 	f.Service = service
 	return f
 }
 
-// Supported reports whether the controller that there is can fail so. The simulated
-// one can fail in all ways; a real one is of one release, and its clock is its own.
+// Supported reports whether the controller in use can fail this way. The simulated one can fail in all ways; a real one
+// has one release and the real clock.
 func (f Fixture) Supported() bool {
 	bin, version := controller.Real()
 	released := f.Config.Version == "" || f.Config.Version == version
 	return bin == "" || released && f.Config.Speed == 0 && !f.picks && (f.until == "" || !controller.Since(version, f.until))
 }
 
-// All returns each fixture of a Service once, with its name for the Service: at least one of
-// each class that answers for Services.
+// All returns each fixture of a Service once, named like its Service: at least one of each class that handles Services.
 func All() []Fixture {
 	all := slices.Concat(
 		vswitchFixtures(), identityFixtures(), reuseFixtures(), backendFixtures(), nodeFixtures(), accountFixtures(), permissionFixtures(),
@@ -60,8 +59,8 @@ func All() []Fixture {
 	return all
 }
 
-// Others returns each fixture of nodes and of the cluster once, as All does. Each needs a cluster of its own: Events about them
-// lie in one namespace.
+// Others returns each fixture of nodes and of the cluster once, like All. Each needs a cluster of its own, because
+// their Events are in a common namespace.
 func Others() []Fixture {
 	return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")}
 }
@@ -71,8 +70,7 @@ func Of(classes ...string) []Fixture {
 	return slices.DeleteFunc(append(All(), Others()...), func(f Fixture) bool { return !slices.Contains(classes, f.Class) })
 }
 
-// ByConfig groups fixtures by the testbed that they need, in the order in which the
-// configs are met first.
+// ByConfig groups fixtures by the testbed that they need, in order of first occurrence.
 func ByConfig(fixtures []Fixture) [][]Fixture {
 	var groups [][]Fixture
 	for _, f := range fixtures {
@@ -86,7 +84,7 @@ func ByConfig(fixtures []Fixture) [][]Fixture {
 	return groups
 }
 
-// Bulk returns a fixture n times, for Services with this name and a number.
+// Bulk returns a fixture n times, for numbered Services.
 func Bulk(f Fixture, name string, n int) []Fixture {
 	digits := len(fmt.Sprint(n - 1))
 	fixtures := make([]Fixture, n)

@@ -21,13 +21,13 @@ const (
 	saysGone     = "The specified LoadBalancerId does not exist."
 )
 
-// strayed renames a CLB and takes its tag off, as a person in the console does.
+// strayed renames a CLB and removes its tag, like a person in the console.
 func strayed(lb *sim.LoadBalancer) { lb.Name = "frontend"; delete(lb.Tags, nameTag) }
 
 func strayedNetwork(_ *sim.State, n *sim.NLB) { n.Name = "frontend"; delete(n.Tags, nameTag) }
 
-// LostTag is a Service whose load balancer was renamed and lost the name tag in
-// the console. The controller meets it when it syncs backends.
+// LostTag is a Service whose load balancer was renamed and lost the name tag in the console. The controller fails when
+// it syncs backends.
 func LostTag() Fixture {
 	return Fixture{
 		Name: "tag-lost", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true,
@@ -38,8 +38,7 @@ func LostTag() Fixture {
 	}
 }
 
-// LostTagFullSync is LostTag, met when somebody changes the Service: a full sync
-// says it in other words.
+// LostTagFullSync is LostTag at a change of the Service: a full sync reports it in other words.
 func LostTagFullSync() Fixture {
 	f := LostTag()
 	f.Name, f.Says = "tag-lost-change", saysNotFound
@@ -48,7 +47,7 @@ func LostTagFullSync() Fixture {
 	return f
 }
 
-// retagged puts the tag back on the CLB.
+// retagged restores the CLB's tag.
 func retagged(ctx context.Context, tb *Testbed, service string) error {
 	svc := tb.watch.service(service)
 	if svc == nil {
@@ -57,9 +56,8 @@ func retagged(ctx context.Context, tb *Testbed, service string) error {
 	return balancer(func(lb *sim.LoadBalancer) { lb.Tags[nameTag] = ownName(svc) })(ctx, tb, service)
 }
 
-// Gone is a Service whose load balancer was deleted by hand. A controller that
-// made the load balancer itself would ask for it again with the client token of
-// then, so a fresh one meets it.
+// Gone is a Service whose load balancer was deleted by hand. The controller that created it would create it again with
+// the same client token, so a restarted one fails.
 func Gone() Fixture {
 	return Fixture{
 		Name: "balancer-gone", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true, restarts: true,
@@ -77,7 +75,7 @@ func Gone() Fixture {
 	}
 }
 
-// NamesNone is a Service that names a load balancer which does not exist.
+// NamesNone is a Service that names a missing load balancer.
 func NamesNone() Fixture {
 	return Fixture{
 		Name: "balancer-none", Class: missing, Says: saysGone, Ends: event.Asked,
@@ -87,7 +85,7 @@ func NamesNone() Fixture {
 	}
 }
 
-// Unbound is a Service that used a person's load balancer and no longer says so.
+// Unbound is a Service that used a person's load balancer and no longer names it.
 func Unbound() Fixture {
 	return Fixture{
 		Name: "balancer-unnamed", Class: missing, Says: saysNotFound, Ends: event.Synced, Heals: true,

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// TestNeeded holds the policy of the simulated controller to what releases are said to need.
+// TestNeeded compares the simulated controller's RAM policy with the known needs of releases.
 func TestNeeded(t *testing.T) {
 	t.Parallel()
 	var services []corev1.Service

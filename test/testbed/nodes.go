@@ -14,35 +14,32 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// controllerName is the controller's: of its DaemonSet, of its add-on, and of
-// its caller in the cloud.
+// controllerName is the name of the controller's DaemonSet, of its add-on, and of its caller in the cloud.
 const controllerName = "cloud-controller-manager"
 
-// testbedLabel keeps the nodes of testbeds on one cluster apart.
+// testbedLabel selects a testbed's nodes in a shared cluster.
 const testbedLabel = "lbremedy.io/testbed"
 
-// NodesOf returns the label selector of the nodes of the testbed in a namespace.
+// NodesOf returns the label selector of the testbed's nodes in a namespace.
 func NodesOf(namespace string) string { return testbedLabel + "=" + namespace }
 
-// nodes is how many workers a testbed begins with.
 const nodes = 2
 
-// A kind of node tells why it is no backend, or why it is none like the others.
+// A kind of node differs from workers, usually in a way that excludes it as a backend.
 type kind string
 
 const (
 	ordinary    kind = "worker"
-	master      kind = "master"   // it has the label and the taint of masters
-	excluded    kind = "excluded" // a label keeps it out of load balancers
+	master      kind = "master"   // with the label and the taint of masters
+	excluded    kind = "excluded" // a label excludes it from load balancers
 	leaving     kind = "leaving"  // the autoscaler is about to delete it
-	broken      kind = "broken"   // it is not ready
-	cordoned    kind = "cordoned" // it takes no new Pods
-	unnamed     kind = "unnamed"  // its provider ID is none of the cloud's
+	broken      kind = "broken"   // not ready
+	cordoned    kind = "cordoned" // unschedulable
+	unnamed     kind = "unnamed"  // its provider ID is not of the cloud
 	masterLabel      = "node-role.kubernetes.io/master"
 )
 
-// build makes what is in the cluster before any Service: namespace, nodes, the
-// controller's DaemonSet.
+// build creates the objects before any Service: namespace, nodes, and the controller's DaemonSet.
 func (tb *Testbed) build(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tb.Namespace}}
 	if _, err := tb.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -59,8 +56,8 @@ func (tb *Testbed) build(ctx context.Context) error {
 	return tb.daemonSet(ctx)
 }
 
-// clear takes what is of no namespace of the testbed's off a cluster that outlives
-// it. What can't be deleted stays: the cluster is a sandbox.
+// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the
+// cluster is a sandbox.
 func (tb *Testbed) clear(ctx context.Context) {
 	tb.mu.Lock()
 	joined := slices.Clone(tb.joined)
@@ -73,8 +70,7 @@ func (tb *Testbed) clear(ctx context.Context) {
 
 func (tb *Testbed) workerNode(i int) string { return fmt.Sprintf("%s-worker-%d", tb.Namespace, i+1) }
 
-// node returns the name of the node of a kind, which joins the cluster if it is
-// not there yet.
+// node returns the name of the node of a kind, and adds it to the cluster if necessary.
 func (tb *Testbed) node(ctx context.Context, k kind) (string, error) {
 	tb.joining.Lock()
 	defer tb.joining.Unlock()
@@ -93,7 +89,6 @@ func (tb *Testbed) node(ctx context.Context, k kind) (string, error) {
 	return name, tb.join(ctx, name, instance, k)
 }
 
-// join makes a node of the cluster of an instance.
 func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{testbedLabel: tb.Namespace, corev1.LabelHostname: name}},
@@ -130,8 +125,7 @@ func (tb *Testbed) join(ctx context.Context, name, instance string, k kind) erro
 		return nil
 	}
 	if err == nil {
-		// The API server taints what joins until a controller of the control plane,
-		// which is not here, sees that it is ready.
+		// The API server taints new nodes until a controller, which does not run here, sees that they are ready.
 		made.Spec.Taints = node.Spec.Taints
 		_, err = api.Update(ctx, made, metav1.UpdateOptions{})
 	}
@@ -147,7 +141,7 @@ func unready() []corev1.NodeCondition {
 	}
 }
 
-// grown is done once a number of workers more have joined the cluster.
+// grown adds this many workers.
 func grown(more int) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		tb.joining.Lock()
@@ -171,7 +165,7 @@ func grown(more int) operation {
 	}
 }
 
-// outage makes the workers not ready; with over, they are ready again.
+// outage makes the workers not ready, or with over ready again.
 func outage(over bool) operation {
 	conditions := unready()
 	if over {
@@ -191,8 +185,8 @@ func outage(over bool) operation {
 	}
 }
 
-// daemonSet makes the controller's DaemonSet, or gives it the present version.
-// No Pod runs: what runs is the simulated controller.
+// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated
+// controller runs instead.
 func (tb *Testbed) daemonSet(ctx context.Context) error {
 	app := map[string]string{"app": controllerName}
 	data, err := encode(&appsv1.DaemonSet{
@@ -211,7 +205,7 @@ func (tb *Testbed) daemonSet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Several testbeds of one cluster make the same one, and delete it.
+	// Testbeds that share a cluster create the same one, and delete it.
 	opts := metav1.PatchOptions{FieldManager: "testbed", Force: new(true)}
 	if _, err := tb.kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Patch(ctx, controllerName, types.ApplyPatchType, data, opts); err != nil {
 		return fmt.Errorf("make the controller's DaemonSet: %w", err)
@@ -219,7 +213,6 @@ func (tb *Testbed) daemonSet(ctx context.Context) error {
 	return nil
 }
 
-// joins is done once a node of the kind is one of the cluster's.
 func joins(k kind) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		_, err := tb.node(ctx, k)
@@ -227,7 +220,6 @@ func joins(k kind) operation {
 	}
 }
 
-// leaves is done once the node of the kind is none of the cluster's any more.
 func leaves(k kind) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		err := tb.kube.CoreV1().Nodes().Delete(ctx, tb.Namespace+"-"+string(k), metav1.DeleteOptions{})

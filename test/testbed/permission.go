@@ -12,7 +12,7 @@ const (
 	saysNetworkDenied = "Authentication is failed for NoPermission."
 )
 
-// allowed gives the controller's role back what it has lost.
+// allowed restores the lost permissions of the controller's role.
 func allowed() operation {
 	return account(func(st *sim.State) {
 		p := st.Policies[rolePolicy]
@@ -22,8 +22,8 @@ func allowed() operation {
 	})
 }
 
-// NoListener is a new Service for which the controller may not make the
-// listener, since its role's policy was set back to an older document.
+// NoListener is a new Service whose listener the controller may not create, because its role's policy was reset to an
+// older document.
 func NoListener() Fixture {
 	return Fixture{
 		Name: "denied-listener", Class: permission, Says: saysDenied, Ends: event.Fixed, Heals: true,
@@ -33,8 +33,8 @@ func NoListener() Fixture {
 	}
 }
 
-// NoTagging is a synced Service whose load balancer lost the tag and kept its
-// name: the controller would put the tag back, and may not.
+// NoTagging is a synced Service whose load balancer lost the tag and kept its name: the controller would restore the
+// tag, but may not.
 func NoTagging() Fixture {
 	return Fixture{
 		Name: "denied-tag", Class: permission, Says: saysDenied, Ends: event.Fixed, Heals: true,
@@ -50,7 +50,7 @@ func permissionFixtures() []Fixture {
 	fixtures := []Fixture{
 		NoListener(), NoTagging(),
 		{
-			// Whoever extends the policy lets the addresses change, which is of high risk.
+			// Extending the policy also makes the controller change the addresses, which is of high risk.
 			Config: Config{Own: "older policy, and a change that waits"},
 			Name:   "denied-type-nlb", Class: permission, Says: saysNetworkDenied, Ends: event.Asked,
 			Story:   "Its NLB is to have private addresses, and the controller's RAM role has lost the right to change that.",

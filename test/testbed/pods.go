@@ -16,26 +16,24 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// podBlock is where the addresses of Terway's Pods are from. Those of Flannel
-// are outside of any VPC.
+// podBlock is the address block of Terway's Pods. Flannel's addresses are outside of any VPC.
 const podBlock = "10.64.0.0/16"
 
-// pods are those that stand behind a Service. The zero value is none.
+// pods are the Pods of a Service. The zero value has no Pods.
 type pods struct {
 	n      int
-	on     kind // of node; empty: the workers in turn
-	real   bool // there are Pods in the cluster; else only endpoints speak of them, as nobody looks further
-	idle   bool // they are not ready
-	astray bool // with Terway: they have no network interface
+	on     kind // kind of node; empty: the workers in turn
+	real   bool // there are Pods in the cluster, not only endpoints, which are usually enough
+	idle   bool // not ready
+	astray bool // with Terway: without a network interface
 }
 
-// A pod is one of them.
 type pod struct {
 	name, ip, node string
 	idle           bool
 }
 
-// addPods puts Pods behind a Service, besides those that are there.
+// addPods adds Pods to a Service.
 func (tb *Testbed) addPods(ctx context.Context, service string, ps pods) error {
 	var more []pod
 	tb.mu.Lock()
@@ -85,12 +83,10 @@ func (tb *Testbed) addPods(ctx context.Context, service string, ps pods) error {
 	return tb.endpoints(ctx, service)
 }
 
-// starts is done once Pods more stand behind the Service.
 func starts(ps pods) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error { return tb.addPods(ctx, service, ps) }
 }
 
-// turnsReady makes all Pods of the Service ready.
 func turnsReady(ctx context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	for i := range tb.pods[service] {
@@ -106,7 +102,7 @@ func turnsReady(ctx context.Context, tb *Testbed, service string) error {
 	return tb.endpoints(ctx, service)
 }
 
-// given is done once the Pods of the Service have network interfaces.
+// given gives the Service's Pods network interfaces.
 func given(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	all := slices.Clone(tb.pods[service])
@@ -120,7 +116,6 @@ func given(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// endpoints says in the cluster which Pods stand behind a Service.
 func (tb *Testbed) endpoints(ctx context.Context, service string) error {
 	tb.mu.Lock()
 	slice := tb.slice(service, tb.pods[service])
@@ -155,7 +150,7 @@ func (tb *Testbed) slice(service string, pods []pod) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// replicaSet makes what the Pods of a Service belong to.
+// replicaSet creates the ReplicaSet of a Service's Pods.
 func (tb *Testbed) replicaSet(ctx context.Context, service string, n int) error {
 	app := map[string]string{"app": service}
 	set := &appsv1.ReplicaSet{
@@ -181,7 +176,7 @@ func (tb *Testbed) podSpec(node string) corev1.PodSpec {
 	}
 }
 
-// start makes a Pod that runs. One that is idle runs and is not ready.
+// start creates a running Pod, which is not ready if idle.
 func (tb *Testbed) start(ctx context.Context, service string, p pod) error {
 	set, err := tb.kube.AppsV1().ReplicaSets(tb.Namespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
@@ -223,8 +218,7 @@ func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	return nil
 }
 
-// replace does what ReplicaSet, scheduler and kubelet do for a Pod that is gone: one
-// like it runs on a worker.
+// replace starts a copy of a deleted Pod on a worker, like ReplicaSet, scheduler and kubelet.
 func (tb *Testbed) replace(ctx context.Context, gone *corev1.Pod) error {
 	service := gone.Labels["app"]
 	tb.mu.Lock()

@@ -13,13 +13,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// policyName is the name of the ConfigMap with the policy of a testbed, in its namespace.
+// policyName is the ConfigMap with the testbed's policy, in its namespace.
 const policyName = "lbremedy-policy"
 
-// ReadsPolicy is the right to read the policy of a testbed, as the chart gives it to the engine.
+// ReadsPolicy is the right to read a testbed's policy, as the chart grants it to the engine.
 var ReadsPolicy = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{policyName}, Verbs: []string{"get"}}
 
-// Allow puts a policy in force, as an operator does who edits the ConfigMap.
+// Allow puts a policy in force, like an operator who edits the ConfigMap.
 func (tb *Testbed) Allow(ctx context.Context, text string) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: policyName}, Data: map[string]string{policyfile.Key: text}}
 	maps := tb.Cluster.Client().CoreV1().ConfigMaps(tb.Namespace)
@@ -30,10 +30,11 @@ func (tb *Testbed) Allow(ctx context.Context, text string) error {
 	return err
 }
 
-// PolicyFlag is the value of the flag --policy that names it.
+// PolicyFlag returns the value of the flag --policy for that ConfigMap.
 func (tb *Testbed) PolicyFlag() string { return "configmap:" + tb.Namespace + "/" + policyName }
 
-// Policy returns what reads the policy that Allow put in force in a testbed whose Services are in a namespace. c must have the right ReadsPolicy.
+// Policy returns a reader of the policy that Allow put in force in the testbed of a namespace. c needs the right
+// ReadsPolicy.
 func Policy(c *kube.Cluster, namespace string, parse policyfile.Parser) func(context.Context) (remedy.Policy, error) {
 	source := policyfile.FromConfigMap(c, namespace, policyName, parse)
 	return func(ctx context.Context) (remedy.Policy, error) {

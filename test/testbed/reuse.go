@@ -23,8 +23,7 @@ const (
 	saysInUse = "there are vips associating with this vServer group."
 )
 
-// takesOver makes the Service name the load balancer of another Service, or its
-// own.
+// takesOver makes the Service name its own load balancer or that of another Service.
 func takesOver(of func(service string) string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(of(service))
@@ -37,12 +36,11 @@ func takesOver(of func(service string) string) operation {
 
 func itself(service string) string { return service }
 
-// neighbourly puts a CLB into the other VPC.
+// neighbourly moves a CLB to the other VPC.
 func neighbourly(lb *sim.LoadBalancer) {
 	lb.AddressType, lb.VPC, lb.VSwitch = "intranet", otherVPC, otherVSW
 }
 
-// sixth gives a CLB an IPv6 address.
 func sixth(lb *sim.LoadBalancer) { lb.IPVersion = "ipv6" }
 
 // pointed makes a person's listener forward to the group of the Service.
@@ -50,7 +48,7 @@ func pointed(lb *sim.LoadBalancer) {
 	lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, VGroup: lb.VGroups[0].ID, Status: "running"})
 }
 
-// pointedNetwork is pointed, of an NLB.
+// pointedNetwork is pointed for an NLB.
 func pointedNetwork(ctx context.Context, tb *Testbed, service string) error {
 	return networkBalancer(func(st *sim.State, n *sim.NLB) {
 		for id, g := range st.ServerGroups {
@@ -61,7 +59,7 @@ func pointedNetwork(ctx context.Context, tb *Testbed, service string) error {
 	})(ctx, tb, service)
 }
 
-// ungrouped deletes the groups that the Service's NLB would forward to.
+// ungrouped deletes the groups that the Service's NLB would use.
 func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	own := ownName(tb.watch.service(service))
 	tb.Cloud.Edit(func(st *sim.State) {
@@ -70,8 +68,8 @@ func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// closed takes the listeners off a CLB.
-// abandoned makes a CLB by hand, with the listener and the empty group that a Service left on it which is no more.
+// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed removes a CLB's
+// listeners.
 func abandoned(ctx context.Context, tb *Testbed, service string) error {
 	trace := fmt.Sprintf("k8s/80/%s-of-old/%s/%s", service, tb.Namespace, tb.ID)
 	return lent(func(lb *sim.LoadBalancer) {
@@ -150,7 +148,7 @@ func reuseFixtures() []Fixture {
 			repair:  rebound("nlb", ""),
 		},
 		{
-			// Since v2.12 the controller compares the IP version also of a load balancer that stays when the Service goes.
+			// Since v2.12 the controller also compares the IP version of a load balancer that outlives the Service.
 			Name: "fixed-family-deleted", Class: "attribute-immutable", Ends: event.Asked,
 			Says:    "can not change LoadBalancer AddressIPVersion once created",
 			Story:   "It is deleted, and uses an IPv6 load balancer of its owner's.",
@@ -172,7 +170,7 @@ func reuseFixtures() []Fixture {
 				lentNetworkAs("-here"),
 				created(network, bare, borrows),
 			),
-			// The group that it got in the other VPC would be found again.
+			// The controller would find the group that was created in the other VPC.
 			repair: inOrder(ungrouped, rebound("nlb", "-here")),
 		},
 		{

@@ -24,12 +24,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// operator is the name of the person who works on a testbed.
 const operator = "operator"
 
-// Env returns what a class, or "up" for all of them in one program, runs on: the
-// testbed's cluster as its ServiceAccount, and its cloud as a caller, with the generated
-// rights, those to read the policy that Allow put in force, and no others.
+// Env returns the environment of a class, or of "up" for all classes in one program: the cluster as its ServiceAccount
+// and the cloud as its caller, with only the generated rights and those to read the policy that Allow put in force.
 func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse policyfile.Parser) (*engine.Env, error) {
 	if err := identity.Admit(ctx, tb.Cluster); err != nil {
 		return nil, err
@@ -51,8 +49,8 @@ func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse
 	return env, nil
 }
 
-// Person returns what a person works with who takes back what these remedies do: with
-// the rights of all of them, and with what undo writes.
+// Person returns the environment of a person who undoes fixes of these remedies: all of their rights, and those that
+// undo needs.
 func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy, parse policyfile.Parser) (*engine.Env, error) {
 	rights, err := identity.Of("up")
 	if err != nil {
@@ -99,12 +97,12 @@ func (tb *Testbed) env(st *stream.Stream, config *rest.Config, rights identity.R
 	}, nil
 }
 
-// workers returns the calls that the ServiceAccounts of Env have made to the cloud.
+// workers returns the cloud calls of Env's ServiceAccounts.
 func (tb *Testbed) workers() []sim.Call {
 	return slices.DeleteFunc(tb.Cloud.Calls(), func(c sim.Call) bool { return !strings.HasPrefix(c.Caller, identity.Name("")) })
 }
 
-// WorkerCalls returns how often those of Env have called the action on the cloud.
+// WorkerCalls returns the number of an action's calls by Env's ServiceAccounts.
 func (tb *Testbed) WorkerCalls(action string) int {
 	n := 0
 	for _, c := range tb.workers() {
@@ -115,8 +113,7 @@ func (tb *Testbed) WorkerCalls(action string) int {
 	return n
 }
 
-// WorkerWrites returns the calls that changed something in the cloud which
-// those of Env have made, as product and action.
+// WorkerWrites returns the cloud writes of Env's ServiceAccounts, as product and action.
 func (tb *Testbed) WorkerWrites() []string {
 	var writes []string
 	for _, c := range tb.workers() {
@@ -128,8 +125,7 @@ func (tb *Testbed) WorkerWrites() []string {
 	return writes
 }
 
-// Exporter returns an exporter of the testbed's cluster that may do what the
-// exporter declares and nothing else.
+// Exporter returns an exporter of the testbed's cluster with only the rights that it declares.
 func (tb *Testbed) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Exporter, error) {
 	rights, err := identity.Of("exporter")
 	if err != nil {
@@ -146,8 +142,7 @@ func (tb *Testbed) Exporter(ctx context.Context, st *stream.Stream) (*exporter.E
 	return exporter.New(exporter.Config{Cluster: tb.ID, Kube: reader, Stream: st, Classifier: event.NewClassifier(table.Table())})
 }
 
-// Environ returns the environment of a program that is to work on the testbed with
-// all rights, such as the operator's.
+// Environ returns the environment of a program with all rights on the testbed, such as the operator's.
 func (tb *Testbed) Environ(nats, token string) []string {
 	key := tb.Cloud.Client(operator, "*")
 	return []string{

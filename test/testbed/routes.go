@@ -10,13 +10,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// allPods is the block of which each node of a testbed with routes has a part.
+// allPods is the address block that a testbed with routes divides among its nodes.
 const allPods = "172.20.0.0/16"
 
 const saysRouteDenied = "You are not authorized to do this action. You should be authorized by RAM."
 
-// NoRoute is a node that joins and gets no route, since the controller's role has lost the right to create one. Releases before v2.11.2
-// create each route by itself, and say of the node that they could not. They try again after five minutes, so the clock is fast.
+// NoRoute is a new node without a route, because the controller's role has lost the right to create one. Releases
+// before v2.11.2 create each route separately and report it for the node. They retry after five minutes, so the clock
+// is fast.
 func NoRoute() Fixture {
 	return Fixture{
 		Name: "denied-route", Class: permission, Kind: event.KindNode, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -27,8 +28,8 @@ func NoRoute() Fixture {
 	}
 }
 
-// NoRoutes is a cluster in which a node joins and gets no route, since the controller's role lacks what v2.11.2 and later releases need:
-// they create routes together, and a call that is refused is a failure of all of them and of no single node.
+// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that v2.11.2 and
+// later need: they create routes in one call, whose failure concerns all routes rather than a node.
 func NoRoutes() Fixture {
 	return Fixture{
 		Name: "denied-routes", Class: permission, Kind: event.KindCluster, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -39,7 +40,7 @@ func NoRoutes() Fixture {
 	}
 }
 
-// loses takes actions from the controller's role by an older document of its policy.
+// loses removes actions from the controller's role by an older document of its policy.
 func loses(actions ...string) operation {
 	return account(func(st *sim.State) {
 		p := st.Policies[rolePolicy]
@@ -52,18 +53,18 @@ func loses(actions ...string) operation {
 	})
 }
 
-// routesMade is done once all nodes have their routes.
+// routesMade waits until all nodes have routes.
 func routesMade(ctx context.Context, tb *Testbed, _ string) error {
 	return tb.Until(ctx, func() bool { return tb.routed(event.Service{}) })
 }
 
-// nodeJoins is done once the fixture's node is one of the cluster's.
+// nodeJoins adds the fixture's node to the cluster.
 func nodeJoins(ctx context.Context, tb *Testbed, name string) error {
 	_, err := tb.node(ctx, kind(name))
 	return err
 }
 
-// About returns what the fixture is about, without its UID.
+// About returns the fixture's object, without UID.
 func (tb *Testbed) About(f Fixture) event.Service {
 	switch f.Kind {
 	case event.KindNode:
@@ -74,7 +75,7 @@ func (tb *Testbed) About(f Fixture) event.Service {
 	return event.Service{Namespace: tb.Namespace, Name: f.Service}
 }
 
-// keyOf returns under which name the watch keeps the failures of what a fixture is about.
+// keyOf returns the key of a fixture's failures in the watch.
 func (tb *Testbed) keyOf(service string) string {
 	tb.mu.Lock()
 	kind := tb.kinds[service]
@@ -85,7 +86,7 @@ func (tb *Testbed) keyOf(service string) string {
 	return tb.About(Fixture{Service: service, Kind: kind}).String()
 }
 
-// routed reports whether the node has its route and the condition that says so, or whether all nodes have a route.
+// routed reports whether the node has its route and condition, or whether all nodes have.
 func (tb *Testbed) routed(about event.Service) bool {
 	nodes := tb.watch.allNodes()
 	if about.Kind == event.KindNode {
@@ -100,7 +101,7 @@ func (tb *Testbed) routed(about event.Service) bool {
 	return !lacks
 }
 
-// leadsTo reports whether a route leads to the Pods of a node, and its condition says so.
+// leadsTo reports whether a route to a node's Pods exists, and its condition says so.
 func leadsTo(st *sim.State, n *corev1.Node) bool {
 	made := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse

@@ -25,10 +25,9 @@ const (
 	udp = corev1.ProtocolUDP
 )
 
-// An operation is something that is done in a testbed about one of its Services.
+// An operation changes a testbed for one of its Services.
 type operation func(ctx context.Context, tb *Testbed, service string) error
 
-// inOrder does one operation after the other.
 func inOrder(all ...operation) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		for _, do := range all {
@@ -40,13 +39,12 @@ func inOrder(all ...operation) operation {
 	}
 }
 
-// A draft is a Service that is about to be created, with its Pods.
+// A draft is a Service before its creation, with its Pods.
 type draft struct {
 	svc  *corev1.Service
 	pods pods
 }
 
-// An option changes a draft.
 type option func(*draft)
 
 // created creates a LoadBalancer Service with one port and one ready Pod.
@@ -66,7 +64,7 @@ func created(options ...option) operation {
 		for _, change := range options {
 			change(d)
 		}
-		// So that the controller finds them when it meets the Service.
+		// The controller then finds them together with the Service.
 		if err := tb.addPods(ctx, service, d.pods); err != nil {
 			return err
 		}
@@ -77,7 +75,7 @@ func created(options ...option) operation {
 	}
 }
 
-// with sets annotations: short names and values.
+// with sets annotations, from pairs of short names and values.
 func with(pairs ...string) option {
 	return func(d *draft) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -86,10 +84,10 @@ func with(pairs ...string) option {
 	}
 }
 
-// podBackends asks for the Pods as backends, whatever the network is.
+// podBackends makes Pods the backends, whatever the network.
 func podBackends(d *draft) { d.svc.Annotations[backendType] = "eni" }
 
-// network asks for an NLB, in a vSwitch with room unless the Service says where.
+// network requests an NLB, in a vSwitch with room unless the Service says otherwise.
 func network(d *draft) {
 	d.svc.Spec.LoadBalancerClass = new(classNLB)
 	if d.svc.Annotations[prefix+"zone-maps"] == "" && d.svc.Annotations[prefix+"id"] == "" {
@@ -97,22 +95,20 @@ func network(d *draft) {
 	}
 }
 
-// borrows names the load balancer that lent or lentNetwork has made.
+// borrows names the load balancer created by lent or lentNetwork.
 func borrows(d *draft) { d.svc.Annotations[prefix+"id"] = lentID(d.svc.Name, d.svc) }
 
-// bare takes the zones off an NLB Service.
+// bare removes the zones of an NLB Service.
 func bare(d *draft) { delete(d.svc.Annotations, prefix+"zone-maps") }
 
-// datagrams makes the port one of UDP.
 func datagrams(d *draft) { d.svc.Spec.Ports[0].Protocol = udp }
 
-// named names the Pods' port instead of its number.
+// named refers to the Pods' port by name.
 func named(d *draft) { d.svc.Spec.Ports[0].TargetPort = intstr.FromString(portName) }
 
-// local sends traffic to Pods of the node that it comes to, and no further.
+// local sends traffic only to Pods on the receiving node.
 func local(d *draft) { d.svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
 
-// ports is the number of ports that the Service has.
 func ports(n int) option {
 	return func(d *draft) {
 		first := d.svc.Spec.Ports[0]
@@ -125,11 +121,9 @@ func ports(n int) option {
 	}
 }
 
-// withPods says which Pods stand behind the Service.
 func withPods(ps pods) option { return func(d *draft) { d.pods = ps } }
 
-// annotated changes annotations: short names and values, where an empty one
-// takes the annotation away.
+// annotated changes annotations, from pairs of short names and values; an empty value removes one.
 func annotated(pairs ...string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		change := map[string]any{}
@@ -143,8 +137,7 @@ func annotated(pairs ...string) operation {
 	}
 }
 
-// touched changes the Service in a way that means nothing to anybody but wakes
-// the controller for a full sync.
+// touched changes the Service without meaning, only to trigger a full sync.
 func touched(ctx context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	tb.touches++
@@ -153,8 +146,7 @@ func touched(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{"example.com/revision": fmt.Sprint(n)})
 }
 
-// forgetful takes the address out of the Service's status, so that the controller
-// makes a load balancer again.
+// forgetful removes the address from the Service's status, which makes the controller create a load balancer again.
 func forgetful(ctx context.Context, tb *Testbed, service string) error {
 	data, err := encode(map[string]any{"status": map[string]any{"loadBalancer": nil}})
 	if err != nil {
@@ -166,12 +158,11 @@ func forgetful(ctx context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// ownName returns the name by which the controller knows a Service's load balancer.
+// ownName returns the controller's name for a Service's load balancer.
 func ownName(svc *corev1.Service) string {
 	return "a" + strings.ReplaceAll(string(svc.UID), "-", "")[:31]
 }
 
-// annotate changes annotations of a Service; nil removes one.
 func (tb *Testbed) annotate(ctx context.Context, service string, annotations map[string]any) error {
 	return tb.patch(ctx, service, map[string]any{"metadata": map[string]any{"annotations": maps.Clone(annotations)}})
 }
@@ -187,17 +178,17 @@ func (tb *Testbed) patch(ctx context.Context, service string, change any) error 
 	return nil
 }
 
-// retargeted sends the Service's traffic to another port of the Pods.
+// retargeted changes the Pods' port of the Service.
 func retargeted(ctx context.Context, tb *Testbed, service string) error {
 	return tb.patch(ctx, service, map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 80, "targetPort": 8081}}}})
 }
 
-// numbered gives the Pods' port by its number.
+// numbered refers to the Pods' port by number.
 func numbered(ctx context.Context, tb *Testbed, service string) error {
 	return tb.patch(ctx, service, map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 80, "targetPort": 8080}}}})
 }
 
-// deleted deletes the Service. It is there until the controller lets it go.
+// deleted deletes the Service, which exists until the controller removes its finalizer.
 func deleted(ctx context.Context, tb *Testbed, service string) error {
 	if err := tb.kube.CoreV1().Services(tb.Namespace).Delete(ctx, service, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete the Service: %w", err)
@@ -205,7 +196,7 @@ func deleted(ctx context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// account changes what there is once in the cloud, behind everybody's back.
+// account changes the account's state outside the API.
 func account(change func(*sim.State)) operation {
 	return func(_ context.Context, tb *Testbed, _ string) error {
 		tb.Cloud.Edit(change)
@@ -213,13 +204,12 @@ func account(change func(*sim.State)) operation {
 	}
 }
 
-// refused makes the cloud refuse an action of CLB, which only this Service of the
-// testbed needs; with an empty text in the usual words of the code.
+// refused makes the cloud reject an action of CLB that only this Service needs; an empty text is the code's usual one.
 func refused(action, code, text string) operation {
 	return failing(sim.Fault{Product: "slb", Action: action, Code: code, Message: text})
 }
 
-// failing lays a fault on the cloud until accepted.
+// failing adds a fault to the cloud until accepted.
 func failing(fault sim.Fault) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		lift := tb.Cloud.Fault(fault)
@@ -230,7 +220,7 @@ func failing(fault sim.Fault) operation {
 	}
 }
 
-// accepted ends what refused or failing began.
+// accepted removes the fault of refused or failing.
 func accepted(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -238,7 +228,6 @@ func accepted(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// balancer changes the Service's CLB.
 func balancer(change func(*sim.LoadBalancer)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(service)
@@ -259,7 +248,6 @@ func balancer(change func(*sim.LoadBalancer)) operation {
 	}
 }
 
-// networkBalancer changes the Service's NLB.
 func networkBalancer(change func(*sim.State, *sim.NLB)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(service)
@@ -280,8 +268,7 @@ func networkBalancer(change func(*sim.State, *sim.NLB)) operation {
 	}
 }
 
-// balancer returns the ID of the load balancer of a Service that was synced, or
-// of the one that it borrows.
+// balancer returns the ID of a synced Service's load balancer, or of the one that it borrows.
 func (tb *Testbed) balancer(service string) (string, error) {
 	svc := tb.watch.service(service)
 	if svc == nil {
@@ -305,7 +292,7 @@ func (tb *Testbed) balancer(service string) (string, error) {
 	return id, nil
 }
 
-// lentID is the ID of the load balancer that a person made for a Service.
+// lentID returns the ID of a person's load balancer for a Service.
 func lentID(service string, svc *corev1.Service) string {
 	if svc.Spec.LoadBalancerClass != nil {
 		return "nlb-of-" + service
@@ -313,10 +300,10 @@ func lentID(service string, svc *corev1.Service) string {
 	return "lb-of-" + service
 }
 
-// lent makes a CLB by hand, as the Service's owner wants it.
+// lent creates a CLB by hand for the Service's owner.
 func lent(change ...func(*sim.LoadBalancer)) operation { return lentAs("", change...) }
 
-// lentAs is lent, of a further one.
+// lentAs is lent for another CLB.
 func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		lb := &sim.LoadBalancer{Name: service + " by hand" + suffix, Spec: "slb.s1.small", ChargeType: "PayBySpec"}
@@ -328,7 +315,7 @@ func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
 	}
 }
 
-// lentNetwork makes an NLB by hand.
+// lentNetwork creates an NLB by hand.
 func lentNetwork(change ...func(*sim.NLB)) operation { return lentNetworkAs("", change...) }
 
 func lentNetworkAs(suffix string, change ...func(*sim.NLB)) operation {
@@ -342,14 +329,14 @@ func lentNetworkAs(suffix string, change ...func(*sim.NLB)) operation {
 	}
 }
 
-// rebound makes the Service name the further load balancer that was lent.
+// rebound makes the Service name the other load balancer that was lent.
 func rebound(kind, suffix string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		return tb.annotate(ctx, service, map[string]any{prefix + "id": kind + "-of-" + service + suffix})
 	}
 }
 
-// companion does something about another Service, and waits until it is synced.
+// companion applies an operation to another Service, and waits until that is synced.
 func companion(do operation) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		name := companionOf(service)
@@ -365,15 +352,14 @@ func companionOf(service string) string { return service + "-elsewhere" }
 
 const backendType = "service.beta.kubernetes.io/backend-type"
 
-// nodeBackends asks for nodes as backends, whatever the network is.
+// nodeBackends makes nodes the backends, whatever the network.
 func nodeBackends(d *draft) { d.svc.Annotations[backendType] = "ecs" }
 
-// byPods makes the Pods the backends.
 func byPods(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{backendType: "eni"})
 }
 
-// byNodes takes the wish for other backends than usual away.
+// byNodes removes the annotation that selects the backends.
 func byNodes(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{backendType: nil})
 }

@@ -1,20 +1,14 @@
-// Package testbed brings a real cluster and a simulated cloud into the states in
-// which load-balancer syncs really fail.
+// Package testbed puts a real cluster and a simulated cloud into the states in which syncs of load balancers really
+// fail. Demonstration, end-to-end tests and benchmarks share it.
 //
-// A Testbed is a cluster with nodes, an account in which a dedicated ACK cluster
-// lives, and the controller between them under the RAM role of the masters. A
-// Fixture is a Service in it with one way to fail: what there was before (Prepare),
-// what then goes wrong (Inject), and often what a person does about it (Repair).
-// Nothing writes an event but the controller, no fault is injected where a state
-// of the cloud brings the failure about, and nothing waits for time to pass:
-// every step ends when the cluster shows what it was to bring about.
+// A [Testbed] is a cluster with nodes, an account with a dedicated ACK cluster, and the controller under the masters'
+// RAM role. A [Fixture] is a Service with one way to fail: its previous state (Prepare), the fault (Inject), and often
+// a person's repair (Repair). Only the controller writes Events. Failures come from states of the cloud, and from
+// injected faults only if no state causes them. No step waits for time to pass: it ends when the cluster shows its
+// effect.
 //
-// Fixtures that a few operations make up lie with their class, in
-// testdata/fixtures.yaml of its folder; file.go has the operations. Those that need
-// more are here, in Go.
-//
-// Demonstration, end-to-end tests and benchmarks share it, so that they show,
-// test and measure the same failures.
+// Fixtures that consist of a few operations are data in their class's testdata/fixtures.yaml; file.go has the
+// operations. The others are Go code here. Begin with [Start] and [All].
 package testbed
 
 import (
@@ -39,72 +33,71 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Config is what a fixture needs its testbed to be. Fixtures of one config share a
-// testbed; [ByConfig] groups them.
+// A Config is the testbed that a fixture needs. Fixtures with the same config share one; [ByConfig] groups them.
 type Config struct {
 	Version  string  `json:"version"`  // of the controller; empty: v2.12.1
-	Upgrade  string  `json:"upgrade"`  // version of a controller that replaces the first in Inject; empty: the same
-	Terway   bool    `json:"terway"`   // the Pods have addresses of the VPC, and are the backends
-	NoPublic bool    `json:"noPublic"` // the controller refuses to make load balancers with public addresses
-	Routes   bool    `json:"routes"`   // each node has a block of Pods, and the controller keeps a route to it. It needs a cluster of its own
+	Upgrade  string  `json:"upgrade"`  // version that replaces the controller in Inject; empty: the same
+	Terway   bool    `json:"terway"`   // Pods have addresses of the VPC, and are the backends
+	NoPublic bool    `json:"noPublic"` // the controller refuses public load balancers
+	Routes   bool    `json:"routes"`   // each node has a block of Pods and a route; needs a cluster of its own
 	Speed    float64 `json:"speed"`    // of the controller's clock; zero: 1
-	Own      string  `json:"own"`      // what the fixtures do to all that is in the testbed, which keeps others away; empty: nothing
+	Own      string  `json:"own"`      // a fixture's change of shared state, which excludes other fixtures; empty: none
 }
 
-// DefaultVersion is the release of the controller in a testbed that names none.
+// DefaultVersion is the default release of the controller.
 const DefaultVersion = "v2.12.1"
 
-// Options say what a testbed is like. The zero value is one with a cluster of its own.
+// Options configure a testbed. The zero value starts a cluster of its own.
 type Options struct {
 	Config
-	Cluster   *cluster.Cluster // nil: one is started, and ended by Close
-	Log       io.Writer        // progress of a first build of the cluster; nil: standard error
-	Namespace string           // of the Services; empty: shop. It is made where it is missing
-	ID        string           // of the cluster on Alibaba Cloud; empty: ClusterID
+	Cluster   *cluster.Cluster // nil: start one, and end it in Close
+	Log       io.Writer        // progress of a cluster's first build; nil: standard error
+	Namespace string           // of the Services; empty: shop. Created if missing
+	ID        string           // ACK ID of the cluster; empty: ClusterID
 	Room      int              // free addresses of the vSwitch with room; zero: 250
-	RAMDelay  time.Duration    // how long RAM takes to act on a new policy version; zero: at once
-	Size      Size             // of what else is in the world; the zero value is nothing
+	RAMDelay  time.Duration    // delay of new policy versions in RAM; zero: none
+	Size      Size             // other objects in the world; default none
 
-	BackoffBase, BackoffMax time.Duration // of the controller; zero: its real ones, 5 s and 300 s
-	Workers                 int           // of the controller; zero: its real number, 3
+	BackoffBase, BackoffMax time.Duration // of the controller; zero: the real 5 s and 300 s
+	Workers                 int           // of the controller; zero: the real 3
 }
 
-// A Testbed is where fixtures fail. Its methods may be called concurrently.
+// A Testbed injects failures. Its methods may be called concurrently.
 type Testbed struct {
 	Cluster   *cluster.Cluster
 	Cloud     *sim.Cloud
 	Namespace string
-	ID        string // of the cluster on Alibaba Cloud
+	ID        string // ACK ID of the cluster
 
 	opts      Options
 	kube      *kubernetes.Client
 	vswitches []string // of the controller's configuration
 	key       sim.Credentials
-	close     []func() // in reverse order
+	close     []func() // called in reverse order
 	watch     *watch
 	joining   sync.Mutex // held while a node joins
 
 	mu        sync.Mutex
 	version   string
-	stop      func()      // ends the controller; nil: it does not run
-	stall     func(error) // ends the controller for a reason
+	stop      func()      // stops the controller; nil: it does not run
+	stall     func(error) // ends the controller with a cause
 	was       map[string]string
-	says      map[string]string // what Services are to fail with
-	faults    map[string]func() // end what the cloud refuses because of a Service
-	kinds     map[string]string // of what fixtures are about that are about no Service
+	says      map[string]string // expected texts of Services' failures
+	faults    map[string]func() // remove a Service's faults from the cloud
+	kinds     map[string]string // of fixtures that are not about a Service
 	pods      map[string][]pod
-	addresses int      // that Pods were given so far
-	touches   int      // of Services so far
+	addresses int      // assigned to Pods so far
+	touches   int      // so far
 	joined    []string // nodes
 }
 
-// Start sets a testbed up, with the controller running. It ends with Close.
+// Start starts a testbed with a running controller. Close ends it.
 func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	o.Namespace = cmp.Or(o.Namespace, "shop")
 	o.ID = cmp.Or(o.ID, ClusterID)
 	o.Version = cmp.Or(o.Version, DefaultVersion)
 	if bin, version := controller.Real(); bin != "" {
-		o.Version, o.Upgrade = version, "" // it is of one release
+		o.Version, o.Upgrade = version, "" // it has one release
 	}
 	o.Room = cmp.Or(o.Room, 250)
 	if err := o.Size.check(o); err != nil {
@@ -122,8 +115,7 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 		}
 	}()
 	if tb.Cluster == nil {
-		// The end of ctx ends the start. After that, Close ends the cluster, when
-		// nothing uses it any more.
+		// The end of ctx only interrupts the start. Later, Close ends the cluster after its users.
 		starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		tb.close = append(tb.close, cancel)
 		started := context.AfterFunc(ctx, cancel)
@@ -145,7 +137,7 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 			tb.vswitches = append(tb.vswitches, st.VSwitches[id].Zone+":"+id)
 		}
 		for _, c := range st.Callers {
-			tb.key = c.Credentials() // the controller is the only one so far
+			tb.key = c.Credentials() // the only caller so far
 		}
 	})
 	if err := tb.build(ctx); err != nil {
@@ -163,7 +155,7 @@ func Start(ctx context.Context, o Options) (_ *Testbed, err error) {
 	return tb, nil
 }
 
-// Close ends the controller and what Start has started.
+// Close ends the controller and everything that Start has started.
 func (tb *Testbed) Close() {
 	for _, f := range slices.Backward(tb.close) {
 		f()
@@ -178,8 +170,8 @@ func (tb *Testbed) Version() string {
 	return tb.version
 }
 
-// Upgrade replaces the controller by one of another version, as an upgrade of
-// the add-on does. It forgets what the old one remembered, and syncs every Service.
+// Upgrade replaces the controller by another version, like an upgrade of the add-on. The new one has no memory of the
+// old one, and syncs every Service.
 func (tb *Testbed) Upgrade(ctx context.Context, version string) error {
 	tb.stopController()
 	defer tb.startController(ctx)
@@ -194,15 +186,14 @@ func (tb *Testbed) setVersion(ctx context.Context, version string) error {
 	return tb.daemonSet(ctx)
 }
 
-// Halt ends the controller until Resume, and waits for what it has asked the cloud to
-// do. What it is in the middle of stays as it is.
+// Halt stops the controller until Resume, and waits for its running calls to the cloud. Syncs in progress are left
+// unfinished.
 func (tb *Testbed) Halt(ctx context.Context) error {
 	tb.stopController()
 	return tb.Cloud.Idle(ctx)
 }
 
-// Resume starts a controller in the place of the one that Halt has ended. It has
-// forgotten what that one did, and syncs every Service.
+// Resume starts the controller after Halt. It has no memory, and syncs every Service.
 func (tb *Testbed) Resume(ctx context.Context) { tb.startController(ctx) }
 
 func (tb *Testbed) startController(ctx context.Context) {
@@ -212,7 +203,7 @@ func (tb *Testbed) startController(ctx context.Context) {
 		Kube: tb.Cluster.Config, Cloud: tb.Cloud.Addr(), Region: region, ClusterID: tb.ID, VPC: vpc, VSwitches: tb.vswitches, Version: tb.version,
 		BackoffBase: tb.opts.BackoffBase, BackoffMax: tb.opts.BackoffMax, Workers: tb.opts.Workers, Speed: tb.opts.Speed,
 		NoPublic: tb.opts.NoPublic, Namespace: tb.Namespace, Nodes: NodesOf(tb.Namespace),
-		Pick: func(int) int { return 0 }, // the full one, as chance has it
+		Pick: func(int) int { return 0 }, // the full one: a possible random choice
 		Log:  slog.New(tally{tb.watch}),
 	}
 	if tb.opts.Terway {
@@ -237,8 +228,8 @@ func (tb *Testbed) startController(ctx context.Context) {
 	tb.stop, tb.stall = func() { cancel(nil); <-ended }, cancel
 }
 
-// Guard ends a controller that has called no API and written no Event for so long: it does not work. What waits for it
-// then fails with the end of its log. Guard returns when ctx ends.
+// Guard ends a controller that has called no API and written no Event for this long. Waiting calls then fail with the
+// end of its log. Guard returns when ctx ends.
 func (tb *Testbed) Guard(ctx context.Context, quiet time.Duration) {
 	tick := time.NewTicker(quiet / 20)
 	defer tick.Stop()
@@ -260,7 +251,7 @@ func (tb *Testbed) Guard(ctx context.Context, quiet time.Duration) {
 	}
 }
 
-// signs counts the controller's signs of life.
+// signs counts the controller's calls and Events.
 func (tb *Testbed) signs() int {
 	calls := len(tb.Cloud.CallsOf(controllerName))
 	tb.watch.mu.Lock()
@@ -277,8 +268,8 @@ func (tb *Testbed) stopController() {
 	tb.stop = nil
 }
 
-// Prepare makes what a fixture needs before its failure, such as a Service that is
-// synced. Fixtures that need nothing are prepared at once.
+// Prepare creates the state before a fixture's failure, such as a synced Service. Fixtures without preparation are
+// ready at once.
 func (tb *Testbed) Prepare(ctx context.Context, fixtures ...Fixture) error {
 	return tb.each(fixtures, func(f Fixture) error {
 		if f.prepare == nil {
@@ -301,11 +292,8 @@ func (tb *Testbed) Prepare(ctx context.Context, fixtures ...Fixture) error {
 	})
 }
 
-// Inject causes the failures and returns when the controller has reported each, in
-// the text that the fixture names.
-//
-// Where one of them comes to light only with a controller that has forgotten
-// what it did before, the controller is replaced by a fresh one.
+// Inject causes the failures and waits until the controller has reported each with the fixture's text. It replaces the
+// controller if a fixture fails only with a restarted one.
 func (tb *Testbed) Inject(ctx context.Context, fixtures ...Fixture) error {
 	tb.mu.Lock()
 	for _, f := range fixtures {
@@ -316,7 +304,7 @@ func (tb *Testbed) Inject(ctx context.Context, fixtures ...Fixture) error {
 	}
 	tb.mu.Unlock()
 	if slices.ContainsFunc(fixtures, func(f Fixture) bool { return f.restarts }) {
-		// The controller can't hold on to what happens while it is away.
+		// A stopped controller cannot react to the changes.
 		tb.stopController()
 		err := tb.inject(ctx, fixtures)
 		if err == nil && tb.opts.Upgrade != "" {
@@ -355,13 +343,11 @@ func (tb *Testbed) Fail(ctx context.Context, fixtures ...Fixture) error {
 	return tb.Inject(ctx, fixtures...)
 }
 
-// Repair does what a person would do about each fixture that says what that is, and
-// returns when the Services work. The others stay as they are.
+// Repair performs the fixtures' repairs by a person, and waits until the Services work. It skips fixtures without one.
 func (tb *Testbed) Repair(ctx context.Context, fixtures ...Fixture) error {
 	fixtures = slices.DeleteFunc(slices.Clone(fixtures), func(f Fixture) bool { return f.repair == nil })
 	return tb.each(fixtures, func(f Fixture) error {
-		// The controller would find out by itself, some time within five minutes.
-		// One that was to go may be gone before.
+		// The controller would notice by itself within five minutes. A Service being deleted may already be gone.
 		repair := inOrder(f.repair, touched)
 		if f.Kind != "" {
 			repair = f.repair
@@ -376,13 +362,12 @@ func (tb *Testbed) Repair(ctx context.Context, fixtures ...Fixture) error {
 	})
 }
 
-// each does something for all fixtures at once.
 func (tb *Testbed) each(fixtures []Fixture, do func(Fixture) error) error {
 	if i := slices.IndexFunc(fixtures, func(f Fixture) bool { return f.Service == "" }); i >= 0 {
 		return fmt.Errorf("the fixture %s names no Service", fixtures[i].Name)
 	}
 	errs := make([]error, len(fixtures))
-	limit := make(chan struct{}, 16) // the API server's room
+	limit := make(chan struct{}, 16) // capacity of the API server
 	var wait sync.WaitGroup
 	for i, f := range fixtures {
 		limit <- struct{}{}
@@ -395,15 +380,14 @@ func (tb *Testbed) each(fixtures []Fixture, do func(Fixture) error) error {
 	return errors.Join(errs...)
 }
 
-// Failed returns when the controller's first event about a Service was seen that
-// says what its fixture does, on this process's clock, and its message; the zero
-// time if there was none.
+// Failed returns the time, on this process's clock, of the controller's first Event with the fixture's text about a
+// Service, and its message; the zero time if none was seen.
 func (tb *Testbed) Failed(service string) (time.Time, string) {
 	f, _ := tb.failure(service)
 	return f.at, f.Message
 }
 
-// Event returns the event of Failed, and whether there was one.
+// Event returns the Event of Failed, and whether one was seen.
 func (tb *Testbed) Event(service string) (event.Input, bool) {
 	f, ok := tb.failure(service)
 	return f.Input, ok
@@ -416,11 +400,10 @@ func (tb *Testbed) failure(service string) (failure, bool) {
 	return tb.watch.failure(tb.keyOf(service), says)
 }
 
-// Healed reports whether a Service works: it is synced to the letter of the
-// cloud, has a backend behind each port, and by a sync that came after what
-// Prepare left. A full sync leaves another hash label. One of backends alone, such as the
-// controller's retry after a Pod has started, does not. One that was to go works when it has gone.
-// A node is healed when it has its route, and the cluster when all nodes have theirs.
+// Healed reports whether a Service works: the cloud matches it, each port has a backend, and a sync has come after the
+// state of Prepare. A full sync changes the hash label; a sync of only backends, such as a retry after a Pod has
+// started, does not. A Service to be deleted is healed when it is gone, a node when it has its route, and the cluster
+// when all nodes have theirs.
 func (tb *Testbed) Healed(service string) bool {
 	svc := tb.watch.service(service)
 	tb.mu.Lock()
@@ -436,8 +419,8 @@ func (tb *Testbed) Healed(service string) bool {
 	return tb.Works(service) && (svc.Labels[hashLabel] != was || tb.syncedBackends(svc))
 }
 
-// syncedBackends reports whether the controller has synced a Service's backends since it failed: it said so, and has read
-// each group of backends in between. Its word alone proves nothing.
+// syncedBackends reports whether the controller has synced a Service's backends since a failure: it reported success,
+// and also read each group of backends, since its report proves nothing.
 func (tb *Testbed) syncedBackends(svc *corev1.Service) bool {
 	since, ok := tb.watch.recovered(svc.Name)
 	if !ok {
@@ -459,7 +442,7 @@ func (tb *Testbed) syncedBackends(svc *corev1.Service) bool {
 	return len(unread) == 0
 }
 
-// Works reports whether a Service was synced, by whichever sync, and has a backend behind each port.
+// Works reports whether a Service was synced in any way and each port has a backend.
 func (tb *Testbed) Works(service string) bool {
 	svc := tb.watch.service(service)
 	if svc == nil || svc.DeletionTimestamp != nil || !marked(svc) {
@@ -473,8 +456,8 @@ func (tb *Testbed) Works(service string) bool {
 	return works
 }
 
-// balancersOf returns the load balancer that has the address in a Service's
-// status, of either kind, unless the Service's label says that it is another one.
+// balancersOf returns the load balancer, of either kind, with the address in a Service's status, unless the Service's
+// label names another one.
 func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NLB) {
 	said, ingress := svc.Labels[balancerLabel], svc.Status.LoadBalancer.Ingress
 	if len(ingress) == 0 {
@@ -494,7 +477,7 @@ func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NL
 	return nil, nil
 }
 
-// filled returns the IDs of the groups of the Service on its load balancer, of either kind, that have a backend.
+// filled returns the IDs of the Service's groups with a backend on its load balancer, of either kind.
 func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster string) []string {
 	var ids []string
 	if lb != nil {
@@ -513,16 +496,16 @@ func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster st
 	return ids
 }
 
-// serves reports whether a load balancer of either kind forwards each port of a cluster's Service to a backend.
+// serves reports whether a load balancer of either kind forwards each port of a Service to a backend.
 func serves(st *sim.State, lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service, cluster string) bool {
 	if lb == nil && n == nil || len(filled(st, lb, svc, cluster)) < groupsOf(svc) {
 		return false
 	}
-	return svc.Annotations[prefix+"id"] != "" || listens(lb, n, svc) // listeners of a person's load balancer are the person's
+	return svc.Annotations[prefix+"id"] != "" || listens(lb, n, svc) // listeners of a person's load balancer belong to the person
 }
 
-// Listens reports whether each port of a Service has a running listener: without, no traffic flows. One that has gone
-// needs none.
+// Listens reports whether each port of a Service has a running listener, which traffic needs. A deleted Service needs
+// none.
 func (tb *Testbed) Listens(service string) bool {
 	svc := tb.watch.service(service)
 	if svc == nil {
@@ -533,7 +516,7 @@ func (tb *Testbed) Listens(service string) bool {
 	return does
 }
 
-// listens reports whether the load balancer of either kind has a running listener for each port of the Service.
+// listens reports whether the load balancer, of either kind, has a running listener for each port.
 func listens(lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service) bool {
 	return !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
 		runs := lb != nil && slices.ContainsFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == int(p.Port) && l.Status == "running" }) ||
@@ -542,8 +525,7 @@ func listens(lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service) bool {
 	})
 }
 
-// groupsOf returns how many groups of backends a Service has: one for each port
-// of its nodes or Pods.
+// groupsOf returns a Service's number of backend groups: one for each port of nodes or Pods.
 func groupsOf(svc *corev1.Service) int {
 	behind := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
@@ -552,10 +534,9 @@ func groupsOf(svc *corev1.Service) int {
 	return len(behind)
 }
 
-// Until waits until ok, which is asked again after each change of a Service or
-// an Event of the testbed, and whenever wake is called. It fails when ctx ends, or
-// the controller does.
+// Until waits until ok returns true. It calls ok after each change of a Service or Event of the testbed, and after
+// Wake. It fails when ctx or the controller ends.
 func (tb *Testbed) Until(ctx context.Context, ok func() bool) error { return tb.watch.until(ctx, ok) }
 
-// Wake makes Until ask again.
+// Wake makes Until call ok again.
 func (tb *Testbed) Wake() { tb.watch.wake() }

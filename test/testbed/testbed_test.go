@@ -21,12 +21,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// patience is far more than a testbed takes, even on a machine with other things to do.
+// patience is far longer than a testbed takes, even on a busy machine.
 const patience = 5 * time.Minute
 
-// TestFixtures injects every failure, several to a testbed, and looks whether the
-// controller's own event is of the fixture's class, whether the Service fails
-// then, and whether that ends when its cause is taken away.
+// TestFixtures injects every failure, several in a testbed, and checks that the controller's Event is of the fixture's
+// class, that the Service fails, and that repairing the cause ends the failure.
 func TestFixtures(t *testing.T) {
 	c := cluster.Join(t)
 	bin, version := controller.Real()
@@ -50,7 +49,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// TestOthers does the same for failures of nodes and of the cluster.
+// TestOthers does the same for nodes and the cluster.
 func TestOthers(t *testing.T) {
 	for _, f := range slices.DeleteFunc(Others(), func(f Fixture) bool { return !f.Supported() }) {
 		t.Run(f.Name, func(t *testing.T) {
@@ -102,8 +101,8 @@ func failAndRepair(t *testing.T, c *cluster.Cluster, classes *event.Classifier, 
 	t.Logf("%v", time.Since(began))
 }
 
-// TestRetry has the controller's own retry sync backends alone, when the tag is back: the Service is healed, and its hash label
-// is that of before. An Event that somebody writes in the controller's name heals none.
+// TestRetry restores the tag and lets the controller's retry sync only backends: the Service is healed with an
+// unchanged hash label. A forged Event in the controller's name heals nothing.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -152,8 +151,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestEviction shows that a Pod which is evicted from a master runs again on a
-// worker, as a ReplicaSet and a scheduler see to it.
+// TestEviction checks that a Pod evicted from a master is restarted on a worker, as by a ReplicaSet and a scheduler.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -178,8 +176,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestOtherFailure looks whether an error tells what the controller says, where
-// that is not what the fixture expects.
+// TestOtherFailure checks that an error contains the controller's message if that differs from the fixture's.
 func TestOtherFailure(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -207,8 +204,7 @@ func TestOtherFailure(t *testing.T) {
 	}
 }
 
-// TestComplete holds the fixtures to the list of classes, and each to what a fixture
-// has to say of itself.
+// TestComplete compares the fixtures with the list of classes, and checks their fields.
 func TestComplete(t *testing.T) {
 	has, names := map[string]bool{}, map[string]bool{}
 	for _, f := range append(All(), Others()...) {
@@ -222,7 +218,7 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	for _, r := range functions.All {
-		if !has[r.Class] && r.Answers("") { // failures of nodes and of the cluster are scenarios, and Others
+		if !has[r.Class] && r.Answers("") { // failures of nodes and of the cluster have scenarios, and Others
 			t.Errorf("no fixture shows %s: write testdata/fixtures.yaml in its folder", r.Class)
 		}
 		delete(has, r.Class)
@@ -232,7 +228,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestFiles looks at what a file of fixtures may not hold.
+// TestFiles checks that invalid files of fixtures are rejected.
 func TestFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"class: busy\nfixtures:\n- {name: a, inject: [{create: {}}]}\n": "",

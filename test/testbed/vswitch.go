@@ -15,10 +15,10 @@ const (
 
 const saysFull = "The specified VSwitch has no available ip."
 
-// lateStage is one with Terway and a controller since v2.13.0.
+// lateConfig is a testbed with Terway and a controller since v2.13.0.
 var lateConfig = Config{Version: "v2.14.0", Terway: true}
 
-// FullVSwitch is a Service that asks for an address in a vSwitch without any.
+// FullVSwitch is a Service that requests an address in a full vSwitch.
 func FullVSwitch(vswitch string) Fixture {
 	return Fixture{
 		Name: "vswitch-full", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
@@ -28,8 +28,8 @@ func FullVSwitch(vswitch string) Fixture {
 	}
 }
 
-// AnyVSwitch is a Service that leaves the choice of a vSwitch to the controller,
-// which takes a full one. From v2.13.0 on the controller then takes another by itself.
+// AnyVSwitch is a Service for which the controller chooses a full vSwitch. Since v2.13.0 the controller then tries
+// another one.
 func AnyVSwitch() Fixture {
 	return Fixture{
 		Name: "vswitch-any", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
@@ -40,8 +40,7 @@ func AnyVSwitch() Fixture {
 	}
 }
 
-// FixedAddress is a Service that asks for one address of a full vSwitch: no
-// other vSwitch has it.
+// FixedAddress is a Service that requests a particular address of a full vSwitch, which other vSwitches cannot have.
 func FixedAddress() Fixture {
 	return Fixture{
 		Name: "vswitch-address", Class: full, Says: saysFull, Ends: event.Asked,

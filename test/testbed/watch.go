@@ -17,51 +17,49 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// What the controller leaves on a Service after a successful sync.
+// Labels of a Service after a successful sync.
 const (
 	hashLabel     = "service.beta.kubernetes.io/hash"
 	balancerLabel = "service.k8s.alibaba/loadbalancer-id"
 )
 
-// A watch is a view of a testbed's Services and of the controller's events. It
-// tells the testbed of Pods that go.
+// A watch follows a testbed's Services and the controller's Events, and notifies the testbed of deleted Pods.
 type watch struct {
 	end     func()
-	cluster event.Service // failures of it
+	cluster event.Service // failures of the cluster
 
 	mu       sync.Mutex
 	seen     sync.Cond
 	services map[string]*corev1.Service
 	nodes    map[string]*corev1.Node // of a testbed with routes
-	failures map[string][]failure    // of each Service, in the order in which they were seen; of a node and the cluster, by Testbed.keyOf
+	failures map[string][]failure    // of each Service in order of arrival; of nodes and the cluster by Testbed.keyOf
 	last     map[string]last         // of each Service
-	events   int                     // that were seen so far
-	tally    int                     // syncs of the controller that have succeeded
-	changes  int                     // so far, so that none is missed
+	events   int                     // number of Events so far
+	tally    int                     // successful syncs of the controller
+	changes  int                     // number of changes so far, to miss none
 	err      error                   // of the controller
 }
 
-// A failure is the first sight of an event that says that a sync failed, or left
-// backends out.
+// A failure is the first observation of an Event about a failed sync or missing backends.
 type failure struct {
 	event.Input
 	at time.Time
 }
 
-// A last is how the last sync of a Service ended that the controller reported.
+// A last is the result of a Service's last reported sync.
 type last struct {
 	succeeded bool      // it reported a success
 	failed    time.Time // not before the last failure, on this process's clock
 }
 
-// reasons are those of such events, in all releases of the controller.
+// reasons are the reasons of these Events in all releases of the controller.
 var reasons = []string{
 	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
 	"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
 	"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus", "FailedRemoveFinalizer", "FailedRemoveHash",
 }
 
-// newWatch returns a watch that has seen what is there.
+// newWatch returns a watch that has seen all existing objects.
 func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 	w := &watch{services: map[string]*corev1.Service{}, nodes: map[string]*corev1.Node{}, failures: map[string][]failure{}, last: map[string]last{}}
 	w.seen.L, w.cluster = &w.mu, event.Thing(tb.ID, event.KindCluster, tb.ID)
@@ -145,7 +143,7 @@ func (w *watch) note(o any) {
 	w.changed()
 }
 
-// ended returns a moment that was not before an Event. Kubernetes stores its time in whole seconds.
+// ended returns a time that is not before an Event, whose time Kubernetes stores in whole seconds.
 func ended(e *corev1.Event) time.Time {
 	now := time.Now()
 	if next := e.LastTimestamp.Add(time.Second); !e.LastTimestamp.IsZero() && next.Before(now) {
@@ -166,7 +164,7 @@ func (w *watch) forget(o any) {
 	w.changed()
 }
 
-// changed wakes those who wait. The lock is held.
+// changed wakes waiting callers. It needs the lock.
 func (w *watch) changed() {
 	w.changes++
 	w.seen.Broadcast()
@@ -178,7 +176,7 @@ func (w *watch) wake() {
 	w.changed()
 }
 
-// fail ends all waiting: the controller has ended by itself.
+// fail makes all waiting calls fail: the controller has ended by itself.
 func (w *watch) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +184,7 @@ func (w *watch) fail(err error) {
 	w.changed()
 }
 
-// until waits until ok, which runs without a lock and may use the watch.
+// until waits until ok returns true; ok runs without the lock.
 func (w *watch) until(ctx context.Context, ok func() bool) error {
 	defer context.AfterFunc(ctx, w.wake)()
 	for {
@@ -211,7 +209,7 @@ func (w *watch) until(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// synced waits until a Service has the marks of a successful sync, and returns it.
+// synced waits for the marks of a successful sync, and returns the Service.
 func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error) {
 	var svc *corev1.Service
 	err := w.until(ctx, func() bool {
@@ -224,28 +222,26 @@ func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error
 	return svc, nil
 }
 
-// marked reports whether a Service carries the marks that a successful sync
-// leaves in all releases; the ID of the load balancer came with v2.4.0.
+// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists
+// since v2.4.0.
 func marked(svc *corev1.Service) bool {
 	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }
 
-// service returns a Service as it was seen last, nil if it is not there.
+// service returns the last seen state of a Service, or nil.
 func (w *watch) service(name string) *corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.services[name]
 }
 
-// allNodes returns the nodes as they were seen last.
 func (w *watch) allNodes() []*corev1.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Values(w.nodes))
 }
 
-// failure returns the first failure of a Service that says this, or else its
-// first, and whether there is one.
+// failure returns a Service's first failure with this text, or else its first one, and whether there is one.
 func (w *watch) failure(name, text string) (failure, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,7 +252,7 @@ func (w *watch) failure(name, text string) (failure, bool) {
 	return all[max(0, slices.IndexFunc(all, saying(text)))], true
 }
 
-// hasFailed reports whether a failure of the Service says this.
+// hasFailed reports whether a failure of the Service has this text.
 func (w *watch) hasFailed(name, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,8 +263,8 @@ func saying(text string) func(failure) bool {
 	return func(f failure) bool { return strings.Contains(f.Message, text) }
 }
 
-// recovered reports whether the controller's last word about a Service is of a sync that succeeded after one that failed, and a
-// moment between the two.
+// recovered reports whether the controller's last Event about a Service reports success after a failure, and a time
+// between the two.
 func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -276,7 +272,7 @@ func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	return l.failed, l.succeeded && !l.failed.IsZero()
 }
 
-// said returns what the controller said of a Service instead, for errors.
+// said returns the controller's messages about a Service, for errors.
 func (w *watch) said(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// ClusterID is the ID of a testbed's ACK cluster, where Options name no other.
+// ClusterID is the default ID of a testbed's ACK cluster.
 const ClusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 
-// The vSwitches of the cluster, by zone. Two have no free address.
+// The cluster's vSwitches, by zone. Two are full.
 const (
 	FullVSwitchH  = "vsw-h-full"
 	SmallVSwitchH = "vsw-h-small" // 11 free addresses, of which a policy keeps 8 by default
@@ -25,7 +25,7 @@ const (
 	region     = "cn-hangzhou"
 	zoneH      = region + "-h"
 	zoneI      = region + "-i"
-	soldZone   = region + "-k" // nothing can be made there
+	soldZone   = region + "-k" // sold out
 	masterRole = "KubernetesMasterRole-testbed"
 	rolePolicy = "k8sMasterRolePolicy-Ccm-testbed"
 
@@ -37,12 +37,12 @@ const (
 	validCert   = "cert-shop"
 	expiredCert = "cert-shop-of-last-year"
 
-	wholeVersion = "v2" // of the policy: what the controller needed so far
-	poorVersion  = "v1" // of the policy: an older document, without lost
+	wholeVersion = "v2" // current version of the policy
+	poorVersion  = "v1" // older version of the policy, without lost
 )
 
-// needed is what controllers up to v2.12.1 need for CLB, NLB, Flannel and Terway, but for
-// v1.9.3, and what v2.13.0 reads of vSwitches: the masters' role of the cluster allows it.
+// needed are the actions that controllers up to v2.12.1, except v1.9.3, need for CLB, NLB, Flannel and Terway, and
+// those by which v2.13.0 reads vSwitches. The role of the cluster's masters allows them.
 var needed = strings.Fields(`
 	slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer
 	slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:ModifyLoadBalancerInstanceChargeType slb:SetLoadBalancerName
@@ -67,19 +67,19 @@ var needed = strings.Fields(`
 	vpc:CreateRouteEntry vpc:DeleteRouteEntry vpc:CreateRouteEntries vpc:DeleteRouteEntries
 `)
 
-// lost is what the older document of the policy does not allow. Each is missed
-// by one kind of fixture, so that the others go on beside it.
+// lost are the actions that the policy's older document lacks. Each affects one kind of fixture, and others keep
+// working.
 var lost = []string{"slb:CreateLoadBalancerUDPListener", "slb:TagResources", "nlb:UpdateLoadBalancerAddressTypeConfig"}
 
-// newInUse is what controllers since v2.12.1 need and earlier ones did not.
+// newInUse is an action that controllers need since v2.12.1.
 const newInUse = "nlb:ListAsynJobs"
 
-// without returns the actions that are needed, but for these.
+// without returns the needed actions except these.
 func without(actions ...string) []string {
 	return slices.DeleteFunc(slices.Clone(needed), func(a string) bool { return slices.Contains(actions, a) })
 }
 
-// world is the account before anything goes wrong.
+// world returns the account before any failure.
 func world(o Options) *sim.World {
 	w := &sim.World{
 		Region: region,
@@ -112,7 +112,7 @@ func world(o Options) *sim.World {
 			{Name: quotaListeners, Total: 50, Max: 100, Adjustable: true},
 			{Name: quotaBackends, Total: 200, Max: 400, Adjustable: true},
 			{Name: quotaAttached, Total: 10_000},
-			{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 10_000}, // those of 120 histories of test/fault used up the ordinary 60
+			{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 10_000}, // 120 histories of test/fault exceed the usual 60
 			{Product: "nlb", Name: quotaNetworkServers, Total: 400, Max: 1000, Adjustable: true},
 			{Product: "nlb", Name: quotaNetworkListeners, Total: 50, Max: 100, Adjustable: true},
 		},
@@ -128,7 +128,7 @@ func world(o Options) *sim.World {
 	return w
 }
 
-// The quotas of the account.
+// Names of the account's quotas.
 const (
 	quotaBalancers        = "slb_quota_instances_num"
 	quotaListeners        = "slb_quota_listeners_num"
@@ -155,13 +155,12 @@ func document(actions []string) string {
 		Statement []statement
 	}{"1", []statement{{"Allow", actions, []string{"*"}}}})
 	if err != nil {
-		panic("testbed: a policy document does not encode: " + err.Error()) // strings only
+		panic("testbed: a policy document does not encode: " + err.Error()) // strings can always be encoded
 	}
 	return string(data)
 }
 
-// impoverish makes the older document the policy's default, as somebody does who
-// sets a policy back.
+// impoverish makes the older document the policy's default, like a person who resets a policy.
 func impoverish(st *sim.State) {
 	p := st.Policies[rolePolicy]
 	for i := range p.Versions {
@@ -169,7 +168,6 @@ func impoverish(st *sim.State) {
 	}
 }
 
-// limit sets a quota of the account.
 func limit(st *sim.State, name string, total int) {
 	for i := range st.Quotas {
 		if st.Quotas[i].Name == name {

@@ -1,5 +1,4 @@
-// Empty serves nothing but 200 on the port that PORT names. It is what the start
-// of a function program is compared with.
+// Empty is an HTTP server that answers 200 on the port in PORT, as the baseline for the start of function programs.
 package main
 
 import (

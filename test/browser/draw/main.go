@@ -1,7 +1,7 @@
-// Draw takes the pictures of the console and of cards in chats: "make capture" runs it.
+// Draw takes the pictures of the console and of chat cards for "make capture".
 //
-// With a folder it writes the console's pictures into that, with -every those of each page, as wide as a computer and a phone, in
-// each language. With a page of HTML and a file it writes a picture of the page.
+// With a folder it writes the console's pictures there; -every takes each page on a computer and a phone, in each
+// language. With an HTML page and a file it writes a picture of the page.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/browser"
 )
 
-// A picture is a page as it is looked at, all of it if the look has no height.
+// A picture is a page with a look. Without a height, it is the whole page.
 type picture struct {
 	name, path string
 	look       browser.Look
@@ -34,7 +34,6 @@ var (
 		chromedp.Click(chromedp.CSS(".incident button[value=approve]")), chromedp.WaitVisible(chromedp.CSS("#sure")))
 )
 
-// wide is the screen of a computer.
 const wide = 1280
 
 var pictures = []picture{
@@ -46,7 +45,7 @@ var pictures = []picture{
 	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 760}, before: answer},
 }
 
-// pages are those of the console, and a case that is fixed, one that asks, and plans to approve.
+// pages are the console's pages, a fixed case, one that asks, and plans to approve.
 var pages = []picture{
 	{name: "now", path: "/"}, {name: "questions", path: "/questions", before: opened}, {name: "cases", path: "/cases"},
 	{name: "case-fixed", path: "/cases?q=cart", before: ofCase}, {name: "case-asks", path: "/cases?q=dns", before: ofCase},
@@ -93,7 +92,7 @@ func main() {
 	}
 }
 
-// legible returns an error where Chinese would be drawn as boxes.
+// legible returns an error if Chinese characters would be drawn as boxes.
 func legible(tab context.Context) error {
 	differ, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => {
 		const ink = (text) => {
@@ -138,7 +137,7 @@ func draw(ctx context.Context, folder string, pictures []picture) error {
 	return nil
 }
 
-// take returns a picture of what a tab shows after some actions: all of it if the look has no height.
+// take returns a picture of a tab after some actions; without a height, of the whole page.
 func take(tab context.Context, look browser.Look, actions ...chromedp.Action[chromedp.Void]) ([]byte, error) {
 	whole := look.Height == 0
 	look.Height = max(look.Height, 100)

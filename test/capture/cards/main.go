@@ -1,11 +1,10 @@
-// Cards draws what a group sees of a ticket as pages of HTML: "make capture" makes pictures of them.
+// Cards draws the tickets in a group chat as HTML pages, of which "make capture" takes pictures.
 //
-// No renderer of DingTalk's or Feishu's cards runs outside their apps. So the texts of a night's
-// transcript are sent by lbremedy's own code to a server of this program, and what arrives there is
-// drawn: Feishu's by its published schema, DingTalk's as a template would that shows the variables
-// as shared/chat's page says. The apps may look different.
+// DingTalk's and Feishu's cards are rendered only in their apps. lbremedy's own code therefore sends a night's
+// transcript to a server in this program, which draws what arrives: Feishu's cards by its published schema, DingTalk's
+// like a template with the variables on shared/chat's page. The apps may look different.
 //
-// It is called with the folder into which it writes card-feishu.html, card-feishu-zh.html and card-dingtalk.html.
+// Its argument is the folder for card-feishu.html, card-feishu-zh.html and card-dingtalk.html.
 package main
 
 import (
@@ -30,10 +29,9 @@ import (
 //go:embed card.html
 var page string
 
-// buttons are those of a card, in their order.
 var buttons = []chat.Button{chat.Approve, chat.Reject, chat.Mute}
 
-// A card is the body of Feishu's, as far as it is drawn; DingTalk's gives the same.
+// A card is the used part of Feishu's body; DingTalk's is converted to it.
 type card struct {
 	Header struct {
 		Template string
@@ -45,7 +43,7 @@ type card struct {
 type text struct{ Content string }
 
 type element struct {
-	Content string // Markdown; empty: it has none
+	Content string // Markdown; empty: none
 	Actions []action
 }
 
@@ -67,7 +65,7 @@ func main() {
 	}
 }
 
-// draw draws the first card of a night, and the last of those that are over.
+// draw draws the first card of a night, and the last of the closed ones.
 func draw(name string, app func(chat.Config) chat.App, folder string) error {
 	night, err := os.ReadFile("shared/ticket/testdata/night-" + name + ".txt")
 	if err != nil {
@@ -95,7 +93,7 @@ func draw(name string, app func(chat.Config) chat.App, folder string) error {
 
 var heading = regexp.MustCompile(`(?m)^(?:--- message .* ---|=== .* ===|\(.*\))$`)
 
-// told returns the cards of a transcript, as they were sent and changed.
+// told returns the cards of a transcript, as sent and changed.
 func told(night string) []chat.Card {
 	var all []chat.Card
 	at := heading.FindAllStringIndex(night, -1)
@@ -135,7 +133,7 @@ func sent(app func(chat.Config) chat.App, c chat.Card) (got card, err error) {
 			Content  string
 			CardData struct{ CardParamMap map[string]string }
 		}
-		// The login has neither; what can't be read is not drawn.
+		// The login has no content; invalid content is not drawn.
 		if _ = json.NewDecoder(r.Body).Decode(&body); body.Content != "" {
 			_ = json.Unmarshal([]byte(body.Content), &got)
 		} else if p := body.CardData.CardParamMap; p != nil {
@@ -159,7 +157,7 @@ func sent(app func(chat.Config) chat.App, c chat.Card) (got card, err error) {
 
 var item = regexp.MustCompile(`(?m)^(?:-|(\d+)\.) (.*)$`)
 
-// markdown returns what tickets use of Markdown: paragraphs and lists.
+// markdown converts the used parts of Markdown: paragraphs and lists.
 func markdown(text string) template.HTML {
 	var b strings.Builder
 	for _, block := range strings.Split(text, "\n\n") {

@@ -1,4 +1,4 @@
-// Package classes lets Services fail in every way of every class against the whole of lbremedy.
+// Package classes injects every failure of every class into a cluster that the whole of lbremedy watches.
 package classes
 
 import (
@@ -35,9 +35,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// listed are the fixtures whose load balancer somebody has changed, and what their records
-// say of it: part of the record of what the sync will change, and whether that takes
-// traffic down.
+// listed are the fixtures whose load balancer somebody has changed. Their record says what else the sync will change,
+// and whether that interrupts traffic.
 var listed = map[string]struct {
 	what string
 	down bool
@@ -47,31 +46,29 @@ var listed = map[string]struct {
 	"drifted-lost-settings": {"listener tcp:80", false}, "drifted-lost-nlb-settings": {"listener TCPSSL:80", false},
 }
 
-// noWayBack are the fixtures whose fix can't be taken back, which their plans say
-// themselves: what there was before does not exist any more.
+// noWayBack are the fixtures whose plan says that its fix cannot be undone: the previous state no longer exists.
 var noWayBack = []string{"balancer-gone", "deletion-protected", "deletion-protected-nlb"}
 
-// inTheWay are the fixtures whose fix can't be taken back any more after the sync, since what the
-// controller then made stands in its place.
+// inTheWay are the fixtures whose fix cannot be undone after the sync: an object that the controller then made is in
+// the way.
 var inTheWay = []string{"listener-left"}
 
-// ruledOut are the fixtures whose fix can't be taken back any more after the sync, since the load
-// balancer that the controller then made can never be what the Service asked for before.
+// ruledOut are the fixtures whose fix cannot be undone after the sync: the load balancer that the controller then made
+// cannot have the previous settings.
 var ruledOut = []string{"zone-sold-out"}
 
-// TestClasses injects the failures of every class on a real API server, with the
-// exporter and a worker for each class that has its generated rights and no others. The
-// controller's own event starts each case. The whole state of cluster and cloud
-// is compared, in four phases:
+// TestClasses injects the failures of every class on a real API server, with the exporter and one worker for each
+// class, which has only its generated rights. The controller's own Event starts each case. Each of the four phases
+// compares the whole state of cluster and cloud:
 //
-//   - The worker answers while no controller runs. Only what the journalled steps
-//     name has changed. A class that asks has asked one question.
-//   - The controller syncs. What was fixed works again. What has changed in the cloud
-//     besides is what the journal's record said that the sync would change.
-//   - The clock is put forward. A class that waits asks in the end, in one ticket, and
-//     nothing has changed.
-//   - What was fixed is taken back. All is as it was before, but for what the
-//     controller has made in between.
+//   - The worker acts while no controller runs. Only what the journalled steps name
+//     changes. A class that asks has asked one question.
+//   - The controller syncs. Fixed Services work. Other changes in the cloud are those that
+//     the journal's record predicted.
+//   - The clock is advanced. A class that waits asks in the end, in one ticket, and
+//     nothing changes.
+//   - The fixes are undone. The state is as before, except for what the controller made
+//     in between.
 func TestClasses(t *testing.T) {
 	rules := demonstration(t)
 	var fixtures []testbed.Fixture
@@ -87,18 +84,17 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// allowed are fixtures whose plans are of a higher risk than the policy of the demonstration allows, and how they end
-// where it is allowed.
+// allowed are fixtures whose plans have a higher risk than the policy of the demonstration allows, with their results
+// under a policy that allows it.
 var allowed = map[string]event.Result{
 	"cert-expired": event.Fixed, "balancer-two": event.Fixed, "balancer-two-nlb": event.Fixed, "eni-lent": event.Synced, "listener-left": event.Fixed,
 	"deletion-protected": event.Fixed, "deletion-protected-nlb": event.Fixed, "nodes-cordoned": event.Fixed,
 }
 
-// patience is more than what a class waits for before it plans.
+// patience is longer than any class waits before it plans.
 const patience = 3 * time.Minute
 
-// TestAllowed injects these failures once more, with a policy that allows their plans: they
-// are fixed, and what was done is taken back.
+// TestAllowed injects these failures under a policy that allows their plans: they are fixed and undone.
 func TestAllowed(t *testing.T) {
 	var file map[string]any
 	if err := yaml.Unmarshal(demonstration(t), &file); err != nil {
@@ -136,7 +132,7 @@ func demonstration(t *testing.T) []byte {
 	return text
 }
 
-// runClasses lets the fixtures fail on one testbed. The engine's clock is ahead by so much.
+// runClasses injects the fixtures' failures on one testbed. ahead is how far the engine's clock is advanced.
 func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead time.Duration) {
 	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -208,7 +204,7 @@ func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead ti
 	}
 	syncs := statediff.ByNodes(synced, written.World, healed.World)
 	for _, f := range fixtures {
-		// The failure goes on, with a controller that is new: the question is the same.
+		// The failure continues under a new controller, with the same question.
 		if asked := r.asked(f); len(slices.Compact(slices.Sorted(slices.Values(asked)))) > 1 {
 			t.Errorf("%s (%s) has asked different questions: %q", f.Name, f.Class, asked)
 		}
@@ -217,7 +213,7 @@ func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead ti
 			syncs = append(syncs, statediff.ByDeletion(t, written, rec)...)
 			continue
 		}
-		// This reason is that of a sync that succeeds.
+		// A successful sync has this reason.
 		if in, _ := tb.Event(f.Service); f.Heals || in.Reason == "UnAvailableLoadBalancer" {
 			syncs = append(syncs, statediff.ByController(written, healed, r.ended(f).Service)...)
 		}
@@ -249,7 +245,7 @@ func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead ti
 	}
 }
 
-// same fails the test for what differs, of which it shows some.
+// same reports differences, at most a few of them, as a failure of the test.
 func same(t *testing.T, what string, diff []string) {
 	t.Helper()
 	const shown = 40
@@ -258,21 +254,21 @@ func same(t *testing.T, what string, diff []string) {
 	}
 }
 
-// A rig is lbremedy on a testbed, and what its journal has said so far.
+// A rig is lbremedy on a testbed, with what its journal has recorded so far.
 type rig struct {
 	testbed *testbed.Testbed
 	stream  *stream.Stream
-	hosts   map[string]*host.Host // of each class, with its own rights
-	ahead   atomic.Int64          // how far the engine's clock is put forward
+	hosts   map[string]*host.Host // by class, with its own rights
+	ahead   atomic.Int64          // how far the engine's clock is advanced
 
 	mu      sync.Mutex
-	settled map[string]event.Record // the last of each Service and class
-	steps   map[string]event.Record // the last of each that tells of a step that was applied
-	asks    map[string][]string     // findings of questions, without their figures
-	opened  map[string]int          // by ticket: how often somebody was told that there is one
+	settled map[string]event.Record // last record of each Service and class
+	steps   map[string]event.Record // last record with an applied step
+	asks    map[string][]string     // findings of questions, without their numbers
+	opened  map[string]int          // notifications that it was opened, by ticket
 }
 
-// newRig sets lbremedy up on the testbed. Nothing of it runs yet.
+// newRig sets up lbremedy on the testbed and starts nothing.
 func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte) *rig {
 	t.Helper()
 	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
@@ -311,10 +307,10 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte
 	return r
 }
 
-// now is the engine's clock.
+// now returns the time of the engine's clock.
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
-// start starts the exporter and a worker for each class. end ends them.
+// start starts the exporter and a worker for each class; end stops them.
 func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	t.Helper()
 	x, err := r.testbed.Exporter(ctx, r.stream)
@@ -339,7 +335,7 @@ func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	return end
 }
 
-// see takes in a record of the journal.
+// see stores a record of the journal.
 func (r *rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -361,7 +357,7 @@ func (r *rig) see(m stream.Message) error {
 	return nil
 }
 
-// told takes in what the tickets' webhook gets.
+// told stores a notification of the tickets' webhook.
 func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	var e struct {
 		Type string
@@ -379,14 +375,14 @@ func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	r.testbed.Wake()
 }
 
-// tickets waits until each of the fixtures that ask is in one open ticket, which was opened
-// once, and none of the others is.
+// tickets waits until each fixture that asks is in one open ticket, which was opened once, and no other fixture is in
+// one.
 func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, asks func(testbed.Fixture) bool) {
 	t.Helper()
 	in := func(f testbed.Fixture) (open []string) {
 		all, err := ticket.Of(ctx, r.stream, f.Class, r.ended(f).Service.UID)
 		if err != nil {
-			return nil // it is asked again
+			return nil // called again after each notification
 		}
 		for _, told := range all {
 			if told.Status == ticket.Open {
@@ -395,7 +391,7 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixt
 		}
 		return open
 	}
-	// That somebody was told is noted after it, which nobody is woken for.
+	// The notification is recorded after it was sent, and that record wakes nobody.
 	waiting, end := context.WithCancel(ctx)
 	defer end()
 	go func() {
@@ -440,27 +436,24 @@ func (r *rig) ended(f testbed.Fixture) event.Record {
 	return r.settled[key(f)]
 }
 
-// written returns the last record of the fixture's failure that tells of steps which
-// were applied.
+// written returns the last record of the fixture's failure that has applied steps.
 func (r *rig) written(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.steps[key(f)]
 }
 
-// asked returns the findings of the questions that were asked about the fixture's
-// failure, without the figures in them.
+// asked returns the findings of the questions about the fixture's failure, without their numbers.
 func (r *rig) asked(f testbed.Fixture) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.asks[key(f)])
 }
 
-// figures are what a finding may say otherwise from one look to the next.
+// figures are the parts of a finding that may differ between looks.
 var figures = regexp.MustCompile(`\d+`)
 
-// until waits until ok of all fixtures, and says of which it is not if that does not
-// come about.
+// until waits until ok holds for all fixtures, and names those for which it does not.
 func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, ok func(testbed.Fixture) bool) {
 	t.Helper()
 	err := r.testbed.Until(ctx, func() bool {
@@ -478,8 +471,8 @@ func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 	t.Fatal(err)
 }
 
-// cloudWrites holds the worker's calls that wrote to the cloud to the journal: a
-// write that another one has taken back would show in no state diff.
+// cloudWrites compares the worker's writes to the cloud with the journal: a write that was reverted shows in no state
+// diff.
 func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	t.Helper()
 	steps := 0
@@ -496,8 +489,7 @@ func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	}
 }
 
-// later lets time pass for those who wait, and sees each of them ask in the end,
-// once.
+// later advances the clock for fixtures that wait, and checks that each asks once.
 func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixture) {
 	t.Helper()
 	for _, f := range fixtures {
@@ -527,8 +519,8 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 		if rec.Result != event.Asked || len(rec.Ask) == 0 {
 			t.Errorf("%s (%s) has waited long and is %s: %s", f.Name, f.Class, rec.Result, rec.Finding)
 		}
-		// The same event has its answer. Where all this took so long that it has asked before the clock was put forward, it is the same
-		// question.
+		// The same event gets the same answer. If the test took so long that the class asked before the clock was
+		// advanced, the question is still the same.
 		again := r.hosts[f.Class].Handle(ctx, e).Record
 		if again.Result != event.Asked || !again.At.Equal(rec.At) && !again.Repeats && again.Ask.String() != rec.Ask.String() {
 			t.Errorf("%s (%s) has asked %q, and then ended as %s at %v: %s", f.Name, f.Class, rec.Ask, again.Result, again.At, again.Ask)
@@ -536,16 +528,15 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 	}
 }
 
-// lasts is more than a quarter of an hour, after which what was to pass by itself
-// becomes a question.
+// lasts is longer than the quarter of an hour after which a failure that was to pass by itself becomes a question.
 const lasts = 16 * time.Minute
 
-// undo takes back what was done for a fixture, and returns what can't be.
+// undo undoes a fixture's fix, and returns steps that cannot be undone.
 func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f testbed.Fixture) []statediff.Allowance {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == f.Class })
 	rec := r.written(f)
-	// What it found made, another case has to take back.
+	// A step that found its change already made is undone by the case that made it.
 	back := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo != nil && !s.Found })
 	stuck := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo == nil && !s.Wakes })
 	if stuck != slices.Contains(noWayBack, f.Name) {
@@ -575,8 +566,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f tes
 	return nil
 }
 
-// person returns the environment of somebody who takes fixes back: what that
-// writes is not among the rights of the classes.
+// person returns the environment of a person who undoes fixes: those writes are not among the rights of the classes.
 func (r *rig) person(t *testing.T, ctx context.Context, tb *testbed.Testbed) *engine.Env {
 	t.Helper()
 	env, err := tb.Person(ctx, r.stream, functions.All, cli.ParsePolicy)

@@ -1,5 +1,5 @@
-// Package clusters runs two clusters that share one NATS: two API servers, two simulated clouds, and for each an exporter, "lbremedy up" and the
-// programs of two functions. Exporters and engines are users of NATS as infra/keys makes them.
+// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an exporter,
+// "lbremedy up" and two function programs. Exporters and engines use the NATS users that infra/keys makes.
 package clusters
 
 import (
@@ -37,15 +37,15 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is where the programs are built.
+// built is the folder of the built programs.
 var built string
 
 func TestMain(m *testing.M) {
 	shell.Tests(m, &built)
 }
 
-// The two clusters. One's ID begins with the other's, and they share a namespace and the
-// names of Services and vSwitches.
+// The two clusters. The ID of one is a prefix of the other's, and they share a namespace and the names of Services and
+// vSwitches.
 const (
 	one = "c1"
 	two = "c1-b_2"
@@ -54,10 +54,10 @@ const (
 	lost = "tag-missing"
 )
 
-// limit is how long the test may take.
+// limit is the time that the test may take.
 const limit = 12 * time.Minute
 
-// A rig is the NATS that the clusters share, and what an operator sees of it.
+// A rig is the shared NATS and the operator's view of it.
 type rig struct {
 	*testing.T
 	ctx      context.Context
@@ -70,19 +70,19 @@ type rig struct {
 	records []event.Record
 }
 
-// A place is one cluster with all that is its own.
+// A place is one cluster and everything that belongs to it.
 type place struct {
 	testbed  *testbed.Testbed
 	receiver *receiver
 	key      hand.Key // of its engine
 }
 
-// A receiver is where people of one cluster are told.
+// A receiver gets the notifications for one cluster.
 type receiver struct {
 	url  string
-	wake func() // called after it was told of something
+	wake func() // called after each notification
 	mu   sync.Mutex
-	of   []string // the clusters of what it was told of
+	of   []string // clusters of the notifications
 }
 
 func (d *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.wake()
 }
 
-// told returns the clusters that it was told of.
+// told returns the clusters of the notifications that arrived.
 func (d *receiver) told() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,8 +111,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// newRig makes the keys, starts NATS with the accounts that go with them, and sets it up
-// as the operator does.
+// newRig makes the keys, starts NATS with the accounts of these keys, and sets it up as an operator does.
 func newRig(t *testing.T) *rig {
 	first := cluster.Alone(t) // waits for other tests
 	second := first.Another(t)
@@ -183,13 +182,13 @@ func (r *rig) as(user string) *stream.Stream {
 	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(user), Grace: time.Second})
 }
 
-// environ returns the environment of a program of a cluster that is a user of NATS.
+// environ returns the environment of a cluster's program that connects as a NATS user.
 func (r *rig) environ(cluster, user string) []string {
 	return append(r.places[cluster].testbed.Environ(r.url, ""),
 		"LBREMEDY_NATS_NKEY="+r.seed(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
-// says runs the operator's program for a cluster, and wants this in what it prints.
+// says runs the operator's program for a cluster, and checks that its output contains want.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
@@ -199,7 +198,7 @@ func (r *rig) says(cluster, want string, args ...string) {
 	}
 }
 
-// policy puts rules in force in a cluster.
+// policy puts a policy in force in a cluster.
 func (r *rig) policy(cluster, rules string) {
 	r.Helper()
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
@@ -207,7 +206,7 @@ func (r *rig) policy(cluster, rules string) {
 	r.must(r.places[cluster].testbed.Allow(r.ctx, rules+tell))
 }
 
-// start starts a program, which must last until the test ends it or the returned function does.
+// start starts a program, which has to run until the test or the returned function ends it.
 func (r *rig) start(env []string, name string, args ...string) (end func()) {
 	r.Helper()
 	var said shell.Log
@@ -226,7 +225,7 @@ func (r *rig) start(env []string, name string, args ...string) (end func()) {
 	return end
 }
 
-// see takes in a record of the journal.
+// see stores a record of the journal.
 func (r *rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -241,7 +240,7 @@ func (r *rig) see(m stream.Message) error {
 	return nil
 }
 
-// of returns the records of a cluster's Service, the oldest first; without a name of all.
+// of returns the records of a cluster's Service, oldest first; of all Services if service is empty.
 func (r *rig) of(cluster, service string) []event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +249,7 @@ func (r *rig) of(cluster, service string) []event.Record {
 	})
 }
 
-// ends waits until a record of a cluster's Service is as wanted, and returns it.
+// ends waits for a record of a cluster's Service that is as wanted, and returns it.
 func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
 	var found event.Record
@@ -279,7 +278,7 @@ func (r *rig) fixed(cluster, service string) event.Record {
 	return rec
 }
 
-// fail has a Service fail in a cluster.
+// fail makes a Service of a cluster fail.
 func (r *rig) fail(cluster, class, service string) {
 	r.Helper()
 	f := testbed.LostTag().As(service)
@@ -295,7 +294,8 @@ func (r *rig) fail(cluster, class, service string) {
 // programs are the functions of both clusters, by class.
 var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
 
-// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file that names them.
+// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for
+// them.
 func (r *rig) functions(cluster string) (routes string) {
 	r.Helper()
 	text := "routes:\n"
@@ -319,8 +319,8 @@ func (r *rig) engine(cluster, routes string) (end func()) {
 		"--policy", r.places[cluster].testbed.PolicyFlag(), "--routes", routes, "--engine-key", key)
 }
 
-// Two clusters share one NATS: each is healed by its own engine and its own functions, and what holds one of them back is nothing to the
-// other.
+// TestClusters checks that two clusters on one NATS are independent: each is repaired by its own engine and functions,
+// and a limit of one does not affect the other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
@@ -334,10 +334,10 @@ func TestClusters(t *testing.T) {
 	}
 	first := r.functions(one)
 	r.engine(one, first)
-	// The routes of the second cluster lead to the functions of the first one, which do not accept its calls.
+	// The routes of the second cluster lead to the functions of the first, which reject its calls.
 	wrong := r.engine(two, first)
 
-	// Other failures in each, of Services with the same name.
+	// Different failures of Services with the same name.
 	r.fail(two, lost, "web")
 	r.fail(one, full, "web")
 	if rec := r.fixed(one, "web"); rec.Class != full {
@@ -355,7 +355,7 @@ func TestClusters(t *testing.T) {
 		t.Errorf("web in %s is of class %s", two, rec.Class)
 	}
 
-	// Budgets: a place that one cluster has taken is none of the other's.
+	// A budget's place that one cluster has taken remains free in the other.
 	r.fail(one, full, "budget")
 	r.ends(one, "budget", "held by the budget", held(event.HeldByBudget))
 	r.fail(two, full, "budget")
@@ -367,7 +367,7 @@ func TestClusters(t *testing.T) {
 	r.policy(two, careful+"classes: {tag-missing: {risk: high}}\n")
 	r.fixed(two, "budget-2")
 
-	// Whatever else holds the first cluster, the second goes on.
+	// The second cluster continues while each limit holds the first one.
 	rule := func(text string) func(event.Record) bool {
 		return func(rec event.Record) bool { return strings.Contains(rec.Rule.String(), text) }
 	}
@@ -405,7 +405,7 @@ func TestClusters(t *testing.T) {
 		r.fixed(one, tt.name)
 	}
 
-	// What one's policy allows, a person has to agree to in the other.
+	// The policy of one cluster allows a fix that needs an approval in the other.
 	r.fail(one, lost, "approval")
 	r.fail(two, lost, "approval")
 	r.fixed(two, "approval")
@@ -423,7 +423,7 @@ func TestClusters(t *testing.T) {
 		t.Errorf("the Service of %s, whose case is %s, was written to", two, alike.Case)
 	}
 
-	// Each was told of its own, nothing is dead, and nothing waits but what asks.
+	// Each receiver was notified of its own cluster only. No message is dead, and only cases that ask are waiting.
 	for id, p := range r.places {
 		r.must(p.testbed.Until(r.ctx, func() bool { return len(p.receiver.told()) > 0 }))
 		if told := p.receiver.told(); !slices.Equal(told, []string{id}) {
@@ -440,7 +440,7 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// held reports of a record whether this holds it back.
+// held returns whether a record is held for this reason.
 func held(by event.Hold) func(event.Record) bool {
 	return func(rec event.Record) bool { return rec.Held == by }
 }

@@ -1,25 +1,15 @@
-// Package doctor has the whole doctor look at a whole world: a real API server with the
-// rights that the checks declare, the simulated cloud over HTTP with the actions that
-// they declare, a controller that syncs, and a real JetStream.
+// Package doctor tests the whole doctor in one world: a real API server with the checks' rights, the simulated cloud
+// over HTTP with their actions, a controller that syncs, and a real JetStream. The world begins healthy, and nothing is
+// found. Then people's actions in the cluster and the console give each check something to find, and the doctor finds
+// exactly the table in sick_test.go. Scheduled runs, the operator's program and its fixes follow. The doctor's clock is
+// 20 minutes ahead, so the checks' waiting times have passed while the controller's Events still exist.
 //
-// There is one world. First it is healthy, and nothing is found. Then each check is given
-// something to find, by what people do to a cluster and in a console, and the doctor finds
-// exactly that: the table is in sick_test.go. Then the scheduled run goes over it, the
-// operator's program and its fixes.
+// With CCM_BIN, that controller syncs in place of the simulated one, and the table is the same, including the names of
+// load balancers, groups and listeners, but for:
 //
-// The doctor's clock is 20 minutes ahead of the cluster's: what a check waits for has
-// passed, and the controller's Events are still there.
-//
-// With CCM_BIN that controller syncs in place of the simulated one, and what it leaves is
-// held to the same table. What can't be compared then:
-//
-//   - its release is its own (CCM_VERSION), so that the RAM policy of the healthy world
-//     allows all that the release is known to call, and which actions the poorer policy
-//     lacks is not in the table, only that some are missing;
-//   - how often it writes Events is its own: where it is slower than six syncs an hour
-//     for changes of endpoints, it is the finding of draining that is missing;
-//   - a name that it gives a load balancer, a group or a listener otherwise than the
-//     simulated one would show as a finding: that is what is compared.
+//   - its release (CCM_VERSION): the healthy RAM policy allows all known calls of that release, and the
+//     table says that the poorer policy lacks actions, but not which;
+//   - the rate of its Events: below six syncs an hour for changes of endpoints, draining finds nothing.
 package doctor
 
 import (
@@ -36,7 +26,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// buried removes the heartbeats of the killed engines, as if 15 s had passed, so that other engines may take their objects.
+// buried removes the heartbeats of killed engines, as if 15 s had passed, so other engines can take over their objects.
 func (r *rig) buried() {
 	r.Helper()
 	keys, err := r.env.Stream.Keys(r.Context(), "engine.*.*")
@@ -48,9 +38,9 @@ func (r *rig) buried() {
 	}
 }
 
-// TestDoctor is the whole doctor in a world that falls ill and is repaired again.
+// TestDoctor runs the doctor in a world that is healthy, gets sick, and is repaired.
 func TestDoctor(t *testing.T) {
-	go program() // it takes as long as the world
+	go program() // takes as long as the world
 	r := newRig(t)
 	r.build()
 	receiver := r.tell()
@@ -68,7 +58,7 @@ func TestDoctor(t *testing.T) {
 	want := table(ills)
 	r.looks("a sick world", want)
 	for _, c := range checks.Checks() {
-		if c.ID != "edits" && c.ID != "guard" && !slices.Contains(checksOf(matters(want)), c.ID) { // one is about manifests, the other finds information alone
+		if c.ID != "edits" && c.ID != "guard" && !slices.Contains(checksOf(matters(want)), c.ID) { // edits is about manifests, guard finds information only
 			t.Errorf("the check %s has nothing to find", c.ID)
 		}
 	}
@@ -85,7 +75,7 @@ func TestDoctor(t *testing.T) {
 	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
 
-	// A run that can't read closes nothing and opens nothing, whatever has changed.
+	// A run that cannot read opens and closes nothing, whatever has changed.
 	lift := r.testbed.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
 	r.scheduled("a run that sees no CLB", r.env, 0, 0)
 	lift()
@@ -105,7 +95,7 @@ func TestDoctor(t *testing.T) {
 	r.scheduled("the run after", r.env, 0, len(gone))
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
-	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
+	r.ahead.Add(int64(time.Minute)) // a ticket is notified at most every ten seconds
 	receiver.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
 	receiver.hears("opened", checksOf(open))
 	r.scheduled("the same again", r.env, 0, 0)
@@ -113,8 +103,7 @@ func TestDoctor(t *testing.T) {
 	r.fixed()
 }
 
-// TestStandIn is the same two worlds with a program in the controller's place, started as
-// CCM_BIN has it: what stands for a real one is v2.14.0, too.
+// TestStandIn runs the same two worlds with a program started like CCM_BIN. It stands in for a real v2.14.0.
 func TestStandIn(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
 	t.Setenv(controller.VersionVariable, standin.Version)
@@ -129,7 +118,7 @@ func TestStandIn(t *testing.T) {
 	r.looks("a sick world", table(ills))
 }
 
-// table returns what a run of a sick world finds, sorted.
+// table returns the expected findings of a sick world, sorted.
 func table(ills []illness) []string {
 	var all []string
 	for _, ill := range ills {
@@ -139,7 +128,7 @@ func table(ills []illness) []string {
 	return all
 }
 
-// looks checks the world, and holds what is found from warnings on to what is wanted.
+// looks checks the world, and compares the findings of at least warning severity with want.
 func (r *rig) looks(what string, want []string) {
 	r.Helper()
 	result := r.run(r.env)

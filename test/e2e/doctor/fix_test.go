@@ -20,20 +20,20 @@ import (
 	"github.com/lbremedy/lbremedy/test/statediff"
 )
 
-// Policy files of those who fix.
+// Policy files for fixes.
 const (
 	fixes  = policyText + "\nmode: fix\nrisk: high\nbudgets: {class: 100, share: 100%, least: 100}\nclasses: {doctor-lb-gone: {risk: high, oneWay: true}}\n"
 	frozen = fixes + "freezes: [{name: always, days: [mon, tue, wed, thu, fri, sat, sun], from: \"00:00\", until: \"24:00\"}]\n"
 	looks  = policyText + "\nmode: observe\n"
 )
 
-// A fix is a finding that the program ends.
+// A fix is a finding that the program repairs.
 type fix struct {
 	check, service string
-	again          func(*rig)                            // breaks it again; nil: it is broken
-	also           func(lb string) []statediff.Allowance // what the controller's sync changes beside the marks of each sync
-	oneWay         bool                                  // there is no way back
-	touch          bool                                  // it only wakes the controller, so that there is nothing to take back
+	again          func(*rig)                            // breaks it again; nil: it is still broken
+	also           func(lb string) []statediff.Allowance // what the controller's sync changes, besides its usual marks
+	oneWay         bool                                  // the fix cannot be undone
+	touch          bool                                  // the fix only triggers a sync, so there is nothing to undo
 }
 
 func (r *rig) fixable() []fix {
@@ -72,11 +72,9 @@ func (r *rig) fixable() []fix {
 	}
 }
 
-// fixed has the program end a finding of each check that has a way to, while the
-// controller runs again: by plan, policy, journal and engine. The whole state of cluster
-// and cloud are compared: nothing changes but what the journalled steps name and what the
-// controller's sync brings, and undo takes the steps back. What a policy does not allow
-// is not done.
+// fixed repairs a finding of each check that has a fix, while the controller runs, through plan, policy, journal and
+// engine. It compares the whole state of cluster and cloud: only the journalled steps and the controller's sync change
+// it, and undo reverts the steps. Fixes that the policy forbids are not made.
 func (r *rig) fixed() {
 	r.Helper()
 	all := r.fixable()
@@ -86,7 +84,7 @@ func (r *rig) fixed() {
 		}
 	}
 	r.testbed.Resume(r.ctx)
-	r.until("wait for the controller", func() bool { // that everything has been its turn
+	r.until("wait for the controller", func() bool { // every Service has been synced
 		full := true
 		r.testbed.Cloud.View(func(st *sim.State) {
 			for _, lb := range st.LoadBalancers {
@@ -113,13 +111,13 @@ func (r *rig) fixed() {
 	}
 }
 
-// rested waits until the controller has called nothing for a while. One that has just started syncs every Service, and
-// a real one many of them twice, for itself and for a node: until then nothing that a sync repairs can be relied on.
+// rested waits until the controller has been idle for a while. A starting controller syncs every Service, and a real
+// one many of them twice, for the Service and for a node. Until then, a sync may still repair things.
 func (r *rig) rested() {
 	r.Helper()
 	const rest = 2 * time.Second
 	for {
-		calls := r.testbed.Cloud.CallsOf(ccm.DaemonSet) // it goes by that name in the simulated cloud
+		calls := r.testbed.Cloud.CallsOf(ccm.DaemonSet) // the controller's name in the simulated cloud
 		left := rest
 		if len(calls) > 0 {
 			left -= time.Since(calls[len(calls)-1].At)
@@ -135,7 +133,7 @@ func (r *rig) rested() {
 	}
 }
 
-// stopped has the program end nothing, since it is not told to or may not.
+// stopped checks that the program repairs nothing without the flag or the permission.
 func (r *rig) stopped(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
@@ -148,7 +146,7 @@ func (r *rig) stopped(f fix, files map[string]string) {
 	}
 }
 
-// class returns the class under which the findings of the check stand in the journal.
+// class returns the class of the check's findings in the journal.
 func (f fix) class() *remedy.Remedy {
 	return checks.Remedies()[slices.IndexFunc(checks.Checks(), func(c *doctor.Check) bool { return c.ID == f.check })]
 }
@@ -157,7 +155,7 @@ func (f fix) args(policy string, more ...string) []string {
 	return append([]string{"doctor", "--fix", f.check, namespace + "/" + f.service, "-o", "json", "--policy", policy, "--wait", "0s"}, more...)
 }
 
-// fix has the program end one finding, and takes that back.
+// fix repairs one finding with the program and undoes that.
 func (r *rig) fix(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
@@ -201,7 +199,7 @@ func (r *rig) fix(f fix, files map[string]string) {
 	}
 }
 
-// rightsOf returns what a person needs to fix the findings of a check and to undo that.
+// rightsOf returns the rights of a person who fixes the findings of a check and undoes that.
 func rightsOf(r *remedy.Remedy) []grant.Grant {
 	all := [][]grant.Grant{r.Grants(), approval.Grants}
 	for _, s := range r.Steps {

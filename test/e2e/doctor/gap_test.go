@@ -9,10 +9,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// gaps takes each permission away that the checks declare, alone for what is read in the
-// cluster and by product for the cloud, and then has half of the calls to a product fail.
-// What a check still tells is what it told with all of it, and what it tells no more is
-// unknown, with a reason.
+// gaps removes each permission of the checks, one by one in the cluster and by product in the cloud, and then makes
+// half of the calls to a product fail. Each finding is either the same as with all permissions, or unknown with a
+// reason.
 func (r *rig) gaps() {
 	r.Helper()
 	whole := lines(r.run(r.env), doctor.Info)
@@ -37,7 +36,7 @@ func (r *rig) gaps() {
 	r.lacks("with all of it again", whole, r.run(r.env), false)
 }
 
-// place returns which permissions are taken away together.
+// place returns the key by which permissions are removed together.
 func place(g grant.Grant) string {
 	if g.RAM() {
 		return g.Product()
@@ -45,7 +44,7 @@ func place(g grant.Grant) string {
 	return strings.TrimPrefix(g.Group+"/"+g.Resource, "/")
 }
 
-// lacks holds a run that could not read all to the one that could.
+// lacks compares a run that could not read everything with one that could.
 func (r *rig) lacks(what string, whole []string, result doctor.Result, unknown bool) {
 	r.Helper()
 	blind := map[string]bool{}

@@ -11,17 +11,17 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// everywhere is a Pod on each worker.
+// everywhere is one Pod on each worker.
 var everywhere = []int{1, 2, 3}
 
-// healthy are Services with nothing wrong.
+// healthy are Services without a fault.
 var healthy = []struct {
 	name    string
 	pods    []int // workers with a ready Pod of it
 	changes []change
 }{
 	{"web", everywhere, nil},
-	{"idle", nil, nil}, // it has no endpoints at all
+	{"idle", nil, nil}, // it has no endpoints
 	{"idle-local", nil, []change{local}},
 	{"one-pod", []int{1}, nil},
 	{"everywhere", everywhere, []change{local}},
@@ -43,7 +43,7 @@ var healthy = []struct {
 	{"others", everywhere, []change{with("service.beta.kubernetes.io/class", "another", "id", "lb-nowhere")}}, // another controller's
 }
 
-// manyPorts is for TCP and UDP.
+// manyPorts adds TCP and UDP ports.
 func manyPorts(svc *corev1.Service) {
 	p := svc.Spec.Ports[0]
 	p.Name, p.Port, p.Protocol = "udp", 53, corev1.ProtocolUDP
@@ -52,7 +52,7 @@ func manyPorts(svc *corev1.Service) {
 	svc.Spec.Ports = append(svc.Spec.Ports, p, more)
 }
 
-// build makes the healthy world, and returns when the controller has synced it.
+// build makes the healthy world and waits until the controller has synced it.
 func (r *rig) build() {
 	r.Helper()
 	r.policy(policyText)
@@ -92,8 +92,7 @@ func (r *rig) build() {
 	})
 }
 
-// allow has the role's policy in force allow what the controller of this testbed is known
-// to call, whatever its release.
+// allow makes the role's policy allow all known calls of this testbed's controller, whatever its release.
 func (r *rig) allow() {
 	r.Helper()
 	v, ok := ccm.ParseVersion(r.testbed.Version())
@@ -117,7 +116,6 @@ func (r *rig) allow() {
 	})
 }
 
-// lend makes a CLB by hand.
 func (r *rig) lend(id string, changes ...func(*sim.LoadBalancer)) {
 	lb := &sim.LoadBalancer{Name: id + " by hand", Spec: "slb.s1.small", ChargeType: "PayBySpec", DeleteProtection: true}
 	for _, c := range changes {
@@ -126,7 +124,6 @@ func (r *rig) lend(id string, changes ...func(*sim.LoadBalancer)) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.LoadBalancers[id] = lb })
 }
 
-// join has a third worker join the cluster.
 func (r *rig) join() {
 	r.Helper()
 	api := r.testbed.Cluster.Client().CoreV1().Nodes()
@@ -137,7 +134,7 @@ func (r *rig) join() {
 	}, metav1.CreateOptions{})
 	r.must(err)
 	r.Cleanup(func() { _ = api.Delete(r.ctx, worker(3), metav1.DeleteOptions{}) }) // the cluster is a sandbox
-	node.Spec.Taints = nil                                                         // the API server puts one on what joins, for a controller that is not here
+	node.Spec.Taints = nil                                                         // the API server taints new nodes, for a controller that does not run here
 	_, err = api.Update(r.ctx, node, metav1.UpdateOptions{})
 	r.must(err)
 }

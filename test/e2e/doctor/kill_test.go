@@ -19,14 +19,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// roundVariable makes a test binary one scheduled run.
+// roundVariable makes the test binary perform one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// rulesVariable names the file with its policy.
+// rulesVariable names the policy file of that run.
 const rulesVariable = "LBREMEDY_E2E_RULES"
 
-// onTimer is the process: it checks the cluster once, as "lbremedy up" does on a timer, on what
-// the environment names.
+// onTimer is that process: it checks the cluster once, as "lbremedy up" does on a timer, as configured by the
+// environment.
 func onTimer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -44,8 +44,8 @@ func onTimer() error {
 	return err
 }
 
-// killed has a process of its own check the cluster, and kills it as a power cut would
-// when it asks the API server for this path for the nth time, which gets no answer.
+// killed checks the cluster in a process of its own, and kills it without warning at its nth request of a path, which
+// gets no answer.
 func (r *rig) killed(path string, n int32) {
 	r.Helper()
 	self, err := os.Executable()
@@ -79,19 +79,18 @@ func (r *rig) killed(path string, n int32) {
 	}
 }
 
-// kill has runs end in the middle: while they read the cluster, and while they tell. The
-// next run finds the lock of the one that is gone until that has run out, by the clock
-// of NATS, which nobody puts forward: the test takes it away as that would. It returns the
-// cases that were told of.
+// kill interrupts runs while they read the cluster and while they notify, and returns the cases of the notifications.
+// The next run finds the dead run's lock, which expires by the clock of NATS. The test cannot advance that clock, so it
+// removes the lock.
 func (r *rig) kill() []string {
 	r.Helper()
-	before, _ := r.env.Stream.Entry(r.ctx, event.DoctorKey(testbed.ClusterID)) // there may be none
+	before, _ := r.env.Stream.Entry(r.ctx, event.DoctorKey(testbed.ClusterID)) // nil if missing
 	r.killed("/api/v1/nodes", 1)
 	r.unlocked()
 	if told := r.told(); len(told) > 0 {
 		r.Errorf("a run that was killed while it read has told of %q", told)
 	}
-	r.killed("/api/v1/namespaces/"+namespace, 8) // one is asked for each case of a Service
+	r.killed("/api/v1/namespaces/"+namespace, 8) // read once for each case of a Service
 	r.unlocked()
 	told := r.told()
 	if len(told) == 0 {
@@ -103,8 +102,7 @@ func (r *rig) kill() []string {
 	return told
 }
 
-// unlocked waits for nobody: it holds the next run to being refused, and then takes the
-// lock away.
+// unlocked checks that the next run is refused, and then removes the lock.
 func (r *rig) unlocked() {
 	r.Helper()
 	if _, err := (&doctor.ScheduledRun{Env: r.env.Env, Cloud: r.env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
@@ -113,14 +111,14 @@ func (r *rig) unlocked() {
 	r.must(r.env.Stream.Delete(r.ctx, control.ClaimKey("doctor."+testbed.ClusterID)))
 }
 
-// scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a
-// Service's namespace, which may say that nobody is to be asked.
+// scheduledGrants returns the rights of a scheduled run: those of the checks, and to read the namespace's labels, which
+// can say that nobody is to be asked.
 func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 
-// environ returns the environment of a program that works on the testbed by a kubeconfig,
-// and in the cloud with the RAM actions of grants.
+// environ returns the environment of a program that uses the testbed through a kubeconfig, and the cloud with the RAM
+// actions of grants.
 func (r *rig) environ(kubeconfig, name string, grants []grant.Grant) []string {
 	key := r.testbed.Cloud.Client(name, grant.Actions(grants)...)
 	return []string{

@@ -18,36 +18,35 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is where the operator's program is built, once.
+// built is the folder of the operator's program.
 var built string
 
-// program builds the operator's program and returns its file.
+// program builds the operator's program once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
 
-// Exit codes of doctor, as its help states them, and of what stops a fix.
+// Exit codes of doctor, as its help states them, and of refused fixes.
 const (
 	codeFine     = 0
-	codeOpen     = 3 // a fix that was not made, or not yet
+	codeOpen     = 3 // a fix was not made, or not yet
 	codeWarning  = 4
 	codeCritical = 5
 	codeUnknown  = 6
 )
 
-// A doctor is the operator's program in the hands of a person with certain rights.
+// An operator runs the program with certain rights.
 type operator struct {
 	*rig
 	env []string
 }
 
-// person returns the program for somebody who has these rights.
 func (r *rig) person(name string, grants []grant.Grant) operator {
 	r.Helper()
 	return operator{r, r.environ(r.proxy(name, grants, nil), name, grants)}
 }
 
-// says runs the program, wants this exit code, and returns what it prints.
+// says runs the program, checks the exit code, and returns the output.
 func (d operator) says(code int, args ...string) (out, errs string) {
 	d.Helper()
 	file, err := program()
@@ -64,7 +63,6 @@ func (d operator) says(code int, args ...string) (out, errs string) {
 	return stdout.String(), stderr.String()
 }
 
-// finds runs doctor and returns its result.
 func (d operator) finds(code int, args ...string) doctor.Result {
 	d.Helper()
 	out, errs := d.says(code, append([]string{"doctor", "-o", "json"}, args...)...)
@@ -75,7 +73,7 @@ func (d operator) finds(code int, args ...string) doctor.Result {
 	return result
 }
 
-// examined has the program look at the sick world, with the checks' own rights.
+// examined checks the sick world with the program and the checks' own rights.
 func (r *rig) examined(want []string) {
 	r.Helper()
 	d := r.person(caller, scheduledGrants())

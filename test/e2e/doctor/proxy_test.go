@@ -19,11 +19,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// proxy returns a kubeconfig that leads to the cluster with the rights of grants, for a
-// process of its own. Such a process has a clock that can't be put forward, so that the
-// proxy puts the cluster's back: all times that the API server states are earlier by as
-// much as the doctor's clock is ahead. before, if it is not nil, sees each request and
-// may hold it up.
+// proxy returns a kubeconfig for a separate process, with the rights of grants. That process's clock cannot be
+// advanced, so the proxy shifts the API server's times back by as much as the doctor's clock is ahead. before, if not
+// nil, is called with each request and may delay it.
 func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request)) (kubeconfig string) {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, user, rules(grants))
@@ -35,7 +33,7 @@ func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(to)
-			p.Out.Header.Del("Accept-Encoding") // the transport unpacks what it has asked for itself
+			p.Out.Header.Del("Accept-Encoding") // the transport then requests and unpacks gzip itself
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			resp.Body = aged(resp.Body, time.Duration(r.ahead.Load()))
@@ -62,8 +60,7 @@ func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request
 
 var instant = regexp.MustCompile(`"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 
-// aged returns a body in whose JSON all times are earlier. Answers are one line, and
-// what is watched one line for each event.
+// aged returns a body whose JSON times are shifted back. A body is one line, or in a watch one line for each event.
 func aged(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	out, in := io.Pipe()
 	go func() {
@@ -83,7 +80,7 @@ func aged(body io.ReadCloser, by time.Duration) io.ReadCloser {
 				return []byte(at.Add(-by).UTC().Format(`"` + form + `"`))
 			})
 			if _, failed := in.Write(line); failed != nil {
-				return // nobody reads on
+				return // the reader has gone
 			}
 			if err != nil {
 				in.CloseWithError(err) // io.EOF at the end
@@ -94,7 +91,7 @@ func aged(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	return &agedBody{out, body}
 }
 
-// An agedBody ends what it is read from, too.
+// An agedBody also closes the body that it reads.
 type agedBody struct {
 	*io.PipeReader
 	from io.Closer

@@ -55,32 +55,30 @@ func TestMain(m *testing.M) {
 const (
 	prefix    = ccm.Prefix
 	namespace = "shop"
-	caller    = "lbremedy-doctor" // by that name the simulated cloud knows the doctor's calls
+	caller    = "lbremedy-doctor" // the doctor's name in the simulated cloud
 	apiServer = "lb-api"
 	token     = "doctor"
 	room      = 4000 // free addresses of a vSwitch that has 4,092
 
-	// limit is how long one test may take.
+	// limit is the time that one test may take.
 	limit = 8 * time.Minute
-	// later is how far the doctor's clock is put forward: beyond all that the checks
-	// wait for, and within the hour that Events are kept.
+	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that
+	// Events are kept.
 	later = 20 * time.Minute
 )
 
-// A rig is a testbed with a doctor of it, which has the rights that the checks declare
-// and no others.
+// A rig is a testbed with a doctor that has only the rights that the checks declare.
 type rig struct {
 	*testing.T
 	ctx     context.Context
 	testbed *testbed.Testbed
 	env     *host.Connection
 	nats    string       // URL of JetStream
-	ahead   atomic.Int64 // how far the doctor's clock is put forward
-	pods    int          // addresses of Pods that were given
-	rules   string       // the file with the policy
+	ahead   atomic.Int64 // how far the doctor's clock is ahead
+	pods    int          // number of assigned Pod addresses
+	rules   string       // path of the policy file
 }
 
-// newRig sets up the testbed in a cluster of its own.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	c := cluster.Alone(t)
@@ -111,7 +109,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// as returns what the doctor runs on that has these rights.
+// as returns the connections of a doctor with these rights.
 func (r *rig) as(name string, grants []grant.Grant) *host.Connection {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, name, rules(grants))
@@ -131,7 +129,6 @@ func (r *rig) as(name string, grants []grant.Grant) *host.Connection {
 	}
 }
 
-// rules returns the RBAC rules of grants.
 func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, g := range grants {
@@ -142,7 +139,6 @@ func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 	return all
 }
 
-// now is the doctor's clock.
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 func (r *rig) must(err error) {
@@ -152,7 +148,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// run has the doctor look at the whole cluster.
 func (r *rig) run(env *host.Connection) doctor.Result {
 	r.Helper()
 	_, result, err := doctor.Run(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: r.now(), Policy: env.Policy,
@@ -161,8 +156,8 @@ func (r *rig) run(env *host.Connection) doctor.Result {
 	return result
 }
 
-// lines returns findings from a severity on, one line each: severity, check, what it is
-// about, and key. Load balancers are called by their Services.
+// lines returns the findings of at least a severity as lines of severity, check, object and key. A load balancer has
+// the name of its Service.
 func lines(result doctor.Result, least doctor.Severity) []string {
 	var all []string
 	for _, f := range result.AtLeast(least).Findings {
@@ -176,7 +171,7 @@ func lines(result doctor.Result, least doctor.Severity) []string {
 	return all
 }
 
-// unknowns returns what could not be told, one line each.
+// unknowns returns the findings that are unknown, one line each.
 func unknowns(result doctor.Result) []string {
 	var all []string
 	for _, u := range result.Unknown {
@@ -185,10 +180,10 @@ func unknowns(result doctor.Result) []string {
 	return all
 }
 
-// A change is something about a Service that is about to be created.
+// A change modifies a Service before it is created.
 type change func(*corev1.Service)
 
-// with sets annotations: short names, or whole ones, and values.
+// with sets annotations, from pairs of short or full names and values.
 func with(pairs ...string) change {
 	return func(svc *corev1.Service) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -204,7 +199,6 @@ func long(name string) string {
 	return prefix + name
 }
 
-// nlb asks for an NLB.
 func nlb(svc *corev1.Service) {
 	svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
 	if svc.Annotations[prefix+"id"] == "" {
@@ -212,22 +206,20 @@ func nlb(svc *corev1.Service) {
 	}
 }
 
-// ranged limits the clients.
 func ranged(svc *corev1.Service) {
 	svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "198.51.100.7/32"}
 }
 
-// local is for Pods of the node alone.
+// local sends traffic only to Pods on the same node.
 func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// port is the port in place of 80.
 func port(n int32) change {
 	return func(svc *corev1.Service) { svc.Spec.Ports[0].Port = n }
 }
 
-// onNode is for a Service without a load balancer, with this port of the nodes.
+// onNode makes a Service of type NodePort with this node port.
 func onNode(n int32) change {
 	return func(svc *corev1.Service) {
 		svc.Spec.Type, svc.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, n
@@ -235,7 +227,7 @@ func onNode(n int32) change {
 	}
 }
 
-// create makes a Service, with ready Pods on these workers, of which the first is 1.
+// create creates a Service with ready Pods on these workers, counted from 1.
 func (r *rig) create(name string, workers []int, changes ...change) {
 	r.Helper()
 	svc := &corev1.Service{
@@ -255,7 +247,7 @@ func (r *rig) create(name string, workers []int, changes ...change) {
 	r.must(err)
 }
 
-// staff says that ready Pods on these workers stand behind a Service.
+// staff sets the endpoints of a Service to ready Pods on these workers.
 func (r *rig) staff(service string, workers []int) {
 	r.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -286,7 +278,6 @@ func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 
 func worker(n int) string { return fmt.Sprintf("%s-worker-%d", namespace, n) }
 
-// patch changes an object as kubectl does.
 func (r *rig) patch(service, text string, subresources ...string) {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{},
@@ -294,7 +285,7 @@ func (r *rig) patch(service, text string, subresources ...string) {
 	r.must(err)
 }
 
-// annotate sets an annotation, or takes it away with an empty value.
+// annotate sets an annotation, or removes it if the value is empty.
 func (r *rig) annotate(service, name, value string) {
 	r.Helper()
 	said := "null"
@@ -304,7 +295,6 @@ func (r *rig) annotate(service, name, value string) {
 	r.patch(service, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, long(name), said))
 }
 
-// service returns a Service as it is now.
 func (r *rig) service(name string) *corev1.Service {
 	r.Helper()
 	svc, err := r.testbed.Cluster.Client().CoreV1().Services(namespace).Get(r.ctx, name, metav1.GetOptions{})
@@ -312,7 +302,7 @@ func (r *rig) service(name string) *corev1.Service {
 	return svc
 }
 
-// until waits until ok, which is asked after each change of a Service or an Event.
+// until waits until ok returns true, and calls it after each change of a Service or an Event.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	if err := r.testbed.Until(r.ctx, ok); err != nil {
@@ -320,7 +310,7 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
-// synced waits until the controller has synced Services in full.
+// synced waits for a full sync of these Services.
 func (r *rig) synced(services ...string) {
 	r.Helper()
 	for _, name := range services {
@@ -331,7 +321,7 @@ func (r *rig) synced(services ...string) {
 	}
 }
 
-// failed waits until the controller has said that a sync of the Service failed.
+// failed waits for an Event of a failed sync of the Service.
 func (r *rig) failed(service string) {
 	r.Helper()
 	r.until("wait for "+service+" to fail", func() bool { return r.counted(service, "SyncLoadBalancerFailed") > 0 })
@@ -350,8 +340,8 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
-// aged adds an Event like the controller's of a reason about a Service, which stands for
-// what it has written of that in two hours. Its own Events it may still be writing.
+// aged adds an Event like the controller's of this reason, as if written for two hours. It does not change the
+// controller's own Events, which the controller may still be writing.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
 	events := r.testbed.Cluster.Client().CoreV1().Events(namespace)
@@ -367,14 +357,14 @@ func (r *rig) aged(service, reason string) {
 	r.must(err)
 }
 
-// balancer changes the CLB of a Service behind the controller's back.
+// balancer changes the CLB of a Service without the controller.
 func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { change(st.LoadBalancers[id]) })
 }
 
-// balancerOf returns the ID of the load balancer of a Service that was synced.
+// balancerOf returns the ID of a synced Service's load balancer.
 func (r *rig) balancerOf(service string) string {
 	r.Helper()
 	id := r.service(service).Labels[ccm.BalancerLabel]
@@ -384,7 +374,6 @@ func (r *rig) balancerOf(service string) string {
 	return id
 }
 
-// json encodes a value.
 func (r *rig) json(v any) []byte {
 	r.Helper()
 	data, err := json.Marshal(v)
@@ -392,13 +381,11 @@ func (r *rig) json(v any) []byte {
 	return data
 }
 
-// policy puts a policy file in force.
 func (r *rig) policy(text string) {
 	r.Helper()
 	r.must(os.WriteFile(r.rules, []byte(text), 0o600))
 }
 
-// reads returns what reads the policy in a file.
 func reads(file string) func(context.Context) (remedy.Policy, error) {
 	source := policyfile.FromFile(file, cli.ParsePolicy)
 	return func(ctx context.Context) (remedy.Policy, error) {

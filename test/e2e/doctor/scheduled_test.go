@@ -23,8 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// scheduled runs the doctor as "lbremedy up" does on a timer, and holds what it did to how
-// many cases it was to open and to close.
+// scheduled runs the doctor as "lbremedy up" does on a timer, and checks how many cases it opens and closes.
 func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	r.Helper()
 	result, err := (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx)
@@ -39,13 +38,13 @@ func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	}
 }
 
-// matter returns what a line of the table is a case of: check and what it is about.
+// matter returns the case of a line of the table: check and object.
 func matter(line string) string {
 	words := strings.Fields(line)
 	return words[1] + " " + words[2]
 }
 
-// matters returns the cases that lines are of, each once, sorted.
+// matters returns the distinct cases of lines, sorted.
 func matters(lines []string) []string {
 	var all []string
 	for _, line := range lines {
@@ -55,7 +54,7 @@ func matters(lines []string) []string {
 	return slices.Compact(all)
 }
 
-// checksOf returns the checks that cases are of, each once, sorted.
+// checksOf returns the distinct checks of cases, sorted.
 func checksOf(matters []string) []string {
 	var all []string
 	for _, m := range matters {
@@ -66,7 +65,7 @@ func checksOf(matters []string) []string {
 	return slices.Compact(all)
 }
 
-// journal returns the cases of checks whose newest record has this result, sorted.
+// journal returns the cases whose newest record has this result, sorted.
 func (r *rig) journal(result event.Result) []string {
 	r.Helper()
 	var all []string
@@ -81,7 +80,7 @@ func (r *rig) journal(result event.Result) []string {
 	return all
 }
 
-// told returns the cases of all records, sorted: one that was told twice is there twice.
+// told returns the cases of all notifications, sorted; a case that was notified twice is there twice.
 func (r *rig) told() []string {
 	r.Helper()
 	var all []string
@@ -99,12 +98,11 @@ func (r *rig) told() []string {
 // caseSubjects are the subjects of the cluster's cases.
 const caseSubjects = "lbremedy.case." + testbed.ClusterID + ".>"
 
-// nameOf returns the case of a check by check and what it is about.
+// nameOf returns the name of a record's case: check and object.
 func nameOf(rec event.Record) string {
 	return strings.TrimPrefix(rec.Class, doctor.ClassPrefix) + " " + rec.Service.Name
 }
 
-// same fails the test where what is there is not what is wanted.
 func (r *rig) same(what string, want, got []string) {
 	r.Helper()
 	if d := cmp.Diff(want, got); d != "" {
@@ -112,15 +110,15 @@ func (r *rig) same(what string, want, got []string) {
 	}
 }
 
-// A receiver is what a webhook posts to, which counts notifications by kind and check.
+// A receiver is the target of a webhook, and counts notifications by kind and check.
 type receiver struct {
 	r *rig
 
 	mu   sync.Mutex
-	came map[string]int // "opened drift" and so on
+	came map[string]int // by kind and check, such as "opened drift"
 }
 
-// tell starts what tells people of the cases in the journal.
+// tell starts a notifier for the cases in the journal.
 func (r *rig) tell() *receiver {
 	r.Helper()
 	d := &receiver{r: r, came: map[string]int{}}
@@ -156,7 +154,7 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.r.testbed.Wake()
 }
 
-// hears waits until the receiver has been told so of these checks, and holds it to once each.
+// hears waits until the receiver has got this kind of notification for these checks, exactly once each.
 func (d *receiver) hears(kind string, checks []string) {
 	d.r.Helper()
 	told := func() []string {

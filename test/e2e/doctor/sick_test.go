@@ -19,34 +19,32 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// policyText is what the operator wants of the sick world.
+// policyText is the operator's policy in the sick world.
 const policyText = `doctor: {protect: [shop], localPorts: 30000-30050}`
 
-// An illness is something wrong in the world, and what the doctor is to find of it.
+// An illness is a fault in the world, and the findings that the doctor has to report.
 type illness struct {
-	service string // that is made for it; empty: none
+	service string // created for it; empty: none
 	pods    []int
 	changes []change
-	waits   string     // "sync" or "failure": for what of the controller; empty: nothing
-	live    func(*rig) // what goes wrong while the controller runs
-	quiet   func(*rig) // what goes wrong while it does not
-	finds   []string   // one line each: severity, check, what it is about, key
-	repair  func(*rig) // what a person does about it without the controller; nil: it stays
+	waits   string     // "sync" or "failure": what of the controller to wait for; empty: nothing
+	live    func(*rig) // breaks something while the controller runs
+	quiet   func(*rig) // breaks something while the controller is stopped
+	finds   []string   // one line each: severity, check, object, key
+	repair  func(*rig) // a person's repair without the controller; nil: the fault stays
 }
 
-// sick is a world in which each check has something to find, and nothing of it is
-// hidden: what breaks one thing is found as one thing, unless two checks are about it.
-// What every check finds could be made here; what a few of them find besides can't:
+// sick returns a world in which each check has something to find. One fault is one finding, unless two checks cover it.
+// Every check finds something here, but a few findings cannot be produced:
 //
-//   - no-events, of a release that writes none, and all that depends on older releases:
-//     the testbed has one controller, of one release. Its scenarios show these.
-//   - room, of quotas: with few Services a quota is near its end only if it is tiny.
-//   - scale, of 64,000 endpoints: it would take a minute. The benchmark of the doctor has
-//     them.
-//   - silent, of swallowed Events: the filter opens after 25 syncs, which take longer
-//     than all of this.
-//   - lb-gone, of the ingress: its Service is in kube-system, and the testbed's controller
-//     keeps to its own namespace.
+//   - no-events for a release that writes none, and everything that depends on older
+//     releases: the testbed has one release. Scenarios of the check cover these.
+//   - room for quotas: with few Services, only a tiny quota is nearly used up.
+//   - scale for 64,000 endpoints: it would take a minute. The doctor's benchmark has them.
+//   - silent for swallowed Events: the filter opens after 25 syncs, which take longer than
+//     the whole test.
+//   - lb-gone for the ingress: its Service is in kube-system, and the testbed's controller
+//     handles only its own namespace.
 func (r *rig) sick() []illness {
 	return []illness{
 		{
@@ -117,7 +115,7 @@ func (r *rig) sick() []illness {
 				r.until("wait for the last sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+7 })
 			},
 			quiet: func(r *rig) { r.aged("busy", "EnsuredLoadBalancer") },
-			finds: []string{"warning draining busy", "warning event-writers " + testbed.ClusterID + " writers"}, // the Event is the test's
+			finds: []string{"warning draining busy", "warning event-writers " + testbed.ClusterID + " writers"}, // the test wrote the Event
 		},
 		{
 			service: "resized", pods: everywhere, waits: "sync", changes: []change{with("charge-type", "paybybandwidth", "bandwidth", "20")},
@@ -174,7 +172,7 @@ func (r *rig) sick() []illness {
 		},
 		{
 			quiet: func(r *rig) { r.testbed.Cloud.DropLoadBalancer(apiServer) },
-			finds: []string{"warning lb-gone " + testbed.ClusterID + " api-server"}, // it answers all the same
+			finds: []string{"warning lb-gone " + testbed.ClusterID + " api-server"}, // it still answers
 		},
 		{
 			service: "no-listener", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-no-listener")},
@@ -299,8 +297,7 @@ func (r *rig) sick() []illness {
 	}
 }
 
-// inject makes the healthy world sick. The controller has ended when it returns: what it
-// would repair stays as it is.
+// inject makes the healthy world sick. It stops the controller, which would repair some faults.
 func (r *rig) inject(all []illness) {
 	r.Helper()
 	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type", "lb-of-retyped"} {
@@ -334,8 +331,8 @@ func (r *rig) inject(all []illness) {
 	}
 }
 
-// cordon lets the third worker take no new Pods, and waits until the controller has
-// taken it from all Services but the one that says nothing of it.
+// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one
+// without the annotation.
 func (r *rig) cordon() {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),
@@ -361,10 +358,10 @@ func (r *rig) cordon() {
 	})
 }
 
-// keepsCordoned leaves cordoned nodes behind the Service.
+// keepsCordoned keeps cordoned nodes as backends of the Service.
 func keepsCordoned(svc *corev1.Service) { delete(svc.Annotations, prefix+"remove-unscheduled-backend") }
 
-// adopt makes the listener of a reused CLB by hand.
+// adopt replaces the listener of a reused CLB by one made by hand.
 func (r *rig) adopt(service string) {
 	r.Helper()
 	r.balancer(service, func(lb *sim.LoadBalancer) {
@@ -372,7 +369,7 @@ func (r *rig) adopt(service string) {
 	})
 }
 
-// policyVersion puts a version of the role's policy in force: v1 is the poorer one.
+// policyVersion makes a version of the role's policy the default: v1 is the poorer one.
 func (r *rig) policyVersion(id string) {
 	r.testbed.Cloud.Edit(func(st *sim.State) {
 		for _, name := range slices.Sorted(maps.Keys(st.Policies)) {
@@ -384,26 +381,25 @@ func (r *rig) policyVersion(id string) {
 	})
 }
 
-// open takes the NLB of a Service out of its security groups.
 func (r *rig) open(service string) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].SecurityGroups = nil })
 }
 
-// protectedInACK turns ACK's own deletion protection of an object on.
+// protectedInACK enables ACK's own deletion protection of an object.
 func (r *rig) protectedInACK(name string) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.Cluster.Protected = append(st.Cluster.Protected, name) })
 }
 
-// protect sets the deletion protection of a Service's NLB behind the controller's back.
+// protect sets the deletion protection of a Service's NLB without the controller.
 func (r *rig) protect(service string, on bool) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].DeletionProtection = on })
 }
 
-// byHand is an EndpointSlice of a Service with an endpoint that names no node.
+// byHand returns an EndpointSlice with an endpoint that names no node.
 func byHand(service string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
@@ -414,7 +410,7 @@ func byHand(service string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// measured stores a case whose fix has measured how long the controller takes.
+// measured stores a case whose fix measured how long the controller takes.
 func (r *rig) measured(took time.Duration) {
 	r.Helper()
 	const class = "busy"

@@ -1,5 +1,5 @@
-// Package night is a night of somebody on call: what the operator's program shows in each situation, with how many words
-// come before the first command, and what becomes of each command that it prints when it is run as printed.
+// Package night plays a night of an on-call engineer: the operator's program's screens in each situation, the number of
+// words before the first command, and the effect of each printed command when it is run as printed.
 package night
 
 import (
@@ -25,26 +25,25 @@ import (
 
 var update = flag.Bool("update", false, "write the screens of testdata anew")
 
-// columns is how wide the screens of the night are.
 const columns = 80
 
-// A walk is what somebody on call types, one screen a call.
+// A walk is a sequence of commands, one screen each.
 type walk struct {
 	*rig.Rig
 	n     int
-	plain *strings.Replacer // what differs from run to run
+	plain *strings.Replacer // replaces what differs between runs
 }
 
-// TestNight walks the night of somebody on call through the operator's program: what failed, a
-// slip of the finger in a pause, an undo on which another case depends, a policy that gets looser.
-// Each screen but lists, which nothing cuts in a pipe, fits 80 columns and is compared with a file of testdata/night.
+// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case depends on, and a
+// looser policy. Each screen, except lists (which a pipe does not cut), fits 80 columns and is compared with a file of
+// testdata/night.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	lacking := testbed.NoListener()
 	r := rig.New(t, lacking.Config, rig.Bold)
 	lack := []testbed.Fixture{lacking.As("dns-a"), lacking.As("dns-b")}
 	r.Must(r.Testbed.Fail(r.Ctx, append(lack, testbed.FullVSwitch(testbed.FullVSwitchH).As("carts"), testbed.Unheard().As("stats"))...))
-	// Or it finds out about a fix before the worker asks it to.
+	// Otherwise it may discover the fix before the worker requests a sync.
 	r.Must(r.Testbed.Halt(r.Ctx))
 	r.Start()
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(lack)) == len(lack) }))
@@ -52,7 +51,7 @@ func TestNight(t *testing.T) {
 	a, b := r.Ends("dns-a", event.Fixed), r.Ends("dns-b", event.Fixed)
 	cart, asked := r.Ends("carts", event.Fixed), r.Ends("stats", event.Asked)
 	pairs := ofRun(r)
-	if a.Steps[0].Found || a.Steps[0].Undo == nil { // the other one was first
+	if a.Steps[0].Found || a.Steps[0].Undo == nil { // the other case was first
 		a, b = b, a
 		pairs = append(pairs, "dns-a", "dns-b", "dns-b", "dns-a")
 	}
@@ -89,7 +88,7 @@ func TestNight(t *testing.T) {
 	}
 }
 
-// ofRun returns pairs of what differs from run to run, and what stands for it.
+// ofRun returns pairs of values that differ between runs and their replacements.
 func ofRun(r *rig.Rig) []string {
 	r.Helper()
 	host, err := os.Hostname()
@@ -102,7 +101,7 @@ func ofRun(r *rig.Rig) []string {
 	}
 }
 
-// screen calls the program, and compares what it prints with the file of this step.
+// screen runs the program and compares its output with the file of this step.
 func (w *walk) screen(args ...string) {
 	w.Helper()
 	w.n++
@@ -112,7 +111,7 @@ func (w *walk) screen(args ...string) {
 	compare(w, filepath.Join("testdata", "night", fmt.Sprintf("%02d_%s.txt", w.n, args[0])), text)
 }
 
-// fits reports lines that are too wide. Lists are whole in a pipe, a command can be pasted as it is, and no word is cut.
+// fits reports lines that are too wide. Lists, commands to paste and single words may be.
 func fits(t testing.TB, got rig.Said, args ...string) {
 	t.Helper()
 	if slices.Contains(args, "ls") || slices.Contains(args, "doctor") {
@@ -127,10 +126,10 @@ func fits(t testing.TB, got rig.Said, args ...string) {
 	}
 }
 
-// shown returns a call and what it has printed, without what differs from run to run.
+// shown returns a command and its output, without what differs between runs.
 func shown(plain *strings.Replacer, got rig.Said, args ...string) string {
 	out := same(plain, got.Out)
-	if args[0] == "ls" { // cases that need no person are ordered by their last change
+	if args[0] == "ls" { // cases that need nobody are sorted by their last change
 		if head, rows, ok := strings.Cut(out, "\n"); ok {
 			out = head + "\n" + strings.Join(slices.Sorted(strings.Lines(rows)), "")
 		}
@@ -138,7 +137,6 @@ func shown(plain *strings.Replacer, got rig.Said, args ...string) string {
 	return same(plain, "$ lbremedy "+strings.Join(args, " ")+"\n") + out + same(plain, got.Err) + fmt.Sprintf("[exit code %d]\n", got.Code)
 }
 
-// compare compares a text with a file of testdata.
 func compare(t testing.TB, file, text string) {
 	t.Helper()
 	if *update {
@@ -156,7 +154,7 @@ func compare(t testing.TB, file, text string) {
 	}
 }
 
-// varying is what no two runs have in common, and what stands for it.
+// varying are parts that differ between runs, with their replacements.
 var varying = []struct {
 	is *regexp.Regexp
 	as string
@@ -176,12 +174,12 @@ var varying = []struct {
 	{regexp.MustCompile(`\bv\d+\.\d+\.\d+-\S+`), "VERSION"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
 	{regexp.MustCompile(`\nTimings  .*`), ""},
-	{regexp.MustCompile(`\nSeen  .*`), ""}, // how often the controller has tried again
+	{regexp.MustCompile(`\nSeen  .*`), ""}, // how often the controller has retried
 	{regexp.MustCompile(`  SEEN\b`), ""},
 	{regexp.MustCompile(`(  AGE)  \d+\b`), "$1"},
 }
 
-// broken is where a text goes on in the next line, elsewhere in each run.
+// broken finds where a text wraps, which differs between runs.
 var broken = regexp.MustCompile(`\n {11,}`)
 
 func same(plain *strings.Replacer, text string) string {

@@ -19,18 +19,18 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A situation is one of a night in which somebody on call looks, and runs each command that the screens print, as they print it.
+// A situation is one in which an on-call engineer looks at the screens and runs each command as printed.
 type situation struct {
 	policy  string
 	on      testbed.Config
 	prepare func(r *rig.Rig) string // returns the case to look at; empty: none
-	looks   []string                // what is typed; CASE is the case
-	prints  []string                // commands that must be among those printed, by how they begin
-	after   func(r *rig.Rig)        // what must hold when all have run; nil: nothing has changed
-	moves   bool                    // the cases go on meanwhile: what is shown is compared with no file
+	looks   []string                // typed commands; CASE is the case
+	prints  []string                // beginnings of commands that must be among those printed
+	after   func(r *rig.Rig)        // checks the state when all commands have run; nil: nothing has changed
+	moves   bool                    // the cases change meanwhile, so screens are not compared with files
 }
 
-// failsWith returns a preparation: a failure ends with a result, and something is done then.
+// failsWith returns a preparation: a failure reaches a result, and then is called.
 func failsWith(f testbed.Fixture, result event.Result, then func(*rig.Rig, event.Record)) func(*rig.Rig) string {
 	return func(r *rig.Rig) string {
 		r.Start()
@@ -43,7 +43,7 @@ func failsWith(f testbed.Fixture, result event.Result, then func(*rig.Rig, event
 	}
 }
 
-// heldBy returns a preparation: something that has been brought about holds the fix of a Service back.
+// heldBy returns a preparation in which something holds back the fix of a Service.
 func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 	return func(r *rig.Rig) string {
 		r.Start()
@@ -53,7 +53,7 @@ func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 	}
 }
 
-// asks returns a situation in which a person must do something about a fixture, and looks at the case.
+// asks returns a situation in which a fixture's failure needs a person, who looks at the case.
 func asks(fixture string, after func(*rig.Rig), prints ...string) situation {
 	all := testbed.All()
 	f := all[slices.IndexFunc(all, func(f testbed.Fixture) bool { return f.Name == fixture })]
@@ -64,7 +64,6 @@ func asks(fixture string, after func(*rig.Rig), prints ...string) situation {
 
 func heals(r *rig.Rig) { r.Ends("web", event.Fixed) }
 
-// situations are those of a night.
 var situations = map[string]situation{
 	"a plan asks": {
 		policy: rig.Careful, prepare: failsWith(testbed.LostTag(), event.Asked, nil),
@@ -173,8 +172,8 @@ var situations = map[string]situation{
 	},
 }
 
-// edited is a preparation in which a person annotates a Service in the second after it was created, at the earliest, and its sync
-// then fails. That lbremedy asks, and who changed what, is said by the Event on the Service, too.
+// edited is a preparation in which a person annotates a Service at least a second after its creation, and its sync then
+// fails. The Event on the Service also states the question and the person's change.
 func edited(r *rig.Rig) string {
 	r.Start()
 	r.Tell()
@@ -213,14 +212,14 @@ func edited(r *rig.Rig) string {
 	return rec.Case
 }
 
-// works waits until the Service works, since a person has run the commands.
+// works waits until the Service works after a person has run the commands.
 func works(r *rig.Rig) {
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return r.Testbed.Healed("web") }))
 }
 
-// TestSituations looks in each situation, compares what is shown with a file of testdata/situations, and runs each command that is
-// printed as it is printed. None of them is a mistake: an exit code of lbremedy above 2 tells what was found. At most 60 words of
-// a case come before the first command, if it has one.
+// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed
+// command as printed. No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words
+// precede the first command of a case.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {
@@ -279,8 +278,8 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// turn returns when a command is run, among those of one situation: first what only looks, and last what deletes, since other
-// commands name it.
+// turn returns the order of a command in its situation: reads first and deletions last, since other commands use what
+// they delete.
 func turn(text string) int {
 	switch {
 	case strings.HasPrefix(text, "lbremedy plan "):
@@ -291,7 +290,7 @@ func turn(text string) int {
 	return 1
 }
 
-// commandsOf returns the commands that a call has printed, and how many words come before the first one.
+// commandsOf returns the commands of an output, and the number of words before the first one.
 func commandsOf(got rig.Said) (before int, commands []string) {
 	for line := range strings.Lines(got.Out + "\n" + got.Err) {
 		for _, p := range say.Pieces(strings.TrimSpace(line)) {
@@ -306,18 +305,18 @@ func commandsOf(got rig.Said) (before int, commands []string) {
 	return before, commands
 }
 
-// run runs a command as it is printed. One of kubectl succeeds, and the Service is then as the command says.
+// run runs a command as printed. A kubectl command has to succeed and to have changed the Service.
 func run(r *rig.Rig, dir, text string) {
 	r.Helper()
 	program, _, _ := strings.Cut(text, " ")
 	if program != "lbremedy" && program != "kubectl" {
-		return // aliyun and others are not here
+		return // aliyun and others are not installed here
 	}
 	got := r.Paste(dir, text)
 	r.Logf("%s $ %s\n%s%s", time.Now().Format(time.TimeOnly), text, got.Out, got.Err)
 	bad := got.Code == command.CodeFailed || got.Code == command.CodeWrong
 	if program == "kubectl" {
-		// grep ends with 1 if it finds nothing, as in the log of a controller that is no Pod.
+		// grep exits with 1 if it finds nothing, as in the log of a controller that is not a Pod.
 		bad = got.Code != 0 && !strings.Contains(text, " | grep ") || strings.HasPrefix(strings.ToLower(got.Err), "error")
 	}
 	if bad {
@@ -331,7 +330,7 @@ func run(r *rig.Rig, dir, text string) {
 	}
 }
 
-// annotates finds which annotation a command of kubectl sets or takes away.
+// annotates finds the annotation that a kubectl command sets or removes.
 var annotates = regexp.MustCompile(`^kubectl -n \S+ annotate service web ([a-z./-]*[a-z])(-|=\S*)(?: --overwrite)?$`)
 
 func TestMain(m *testing.M) { rig.Tests(m) }

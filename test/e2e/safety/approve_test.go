@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Plans of medium and high risk ask. Two people agree at once, and each write is made
-// once; the journal says whose word it was.
+// TestApprove checks that plans of medium and high risk ask. When two people approve at once, each write is made once,
+// and the journal names the person whose approval counted.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -69,8 +69,8 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// An approval is for one plan, and for a time: what has changed or taken too long until
-// it could be applied asks anew, and nothing is written.
+// TestApproveTooLate checks that an approval is for one plan and a limited time: if something changes or it expires
+// before the plan is applied, the class asks again and nothing is written.
 func TestApproveTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -111,7 +111,7 @@ func TestApproveTooLate(t *testing.T) {
 	}
 }
 
-// rewrite changes the RAM policy as somebody does who takes a right away that was not in the way.
+// rewrite removes a right from the RAM policy that is unrelated to the failure.
 func rewrite(st *sim.State) {
 	for _, p := range st.Policies {
 		for i := range p.Versions {

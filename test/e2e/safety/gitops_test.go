@@ -16,10 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// What a GitOps tool keeps is not written to, since it would be put back: a person is
-// given the patch to commit. The tools write as they really do, so that the API server
-// itself notes whose each field is. A field that
-// another program set on an object of the tool does not belong to the tool.
+// TestGitOps checks that lbremedy does not write to fields that a GitOps tool keeps, because the tool would revert it,
+// and gives a person the patch to commit. The tools write as real ones do, so the API server itself records the owners
+// of fields. A field that another program set on the tool's object does not belong to the tool.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	const asks, fixes = event.Asked, event.Fixed
@@ -35,7 +34,7 @@ func TestGitOps(t *testing.T) {
 		drift               bool // the namespace has the label that allows it
 		write               write
 		result              event.Result
-		manager             string // who owns it, as the rule says
+		manager             string // owner that the rule names
 	}{
 		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks,
 			manager: "argocd-controller"},
@@ -58,7 +57,8 @@ func TestGitOps(t *testing.T) {
 			manager: "argocd-controller",
 		},
 		"helm-allowed": {drift: true, write: update("helm"), result: fixes},
-		// The chart does not set the field: another program has, or nobody. A person's edit asks by itself (TestRecentEdit).
+		// Another program, or nobody, has set the field, not the chart. A person's edit asks by itself
+		// (TestRecentEdit).
 		"helm-installed": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
 			write: func(r *rig.Rig, svc *corev1.Service) {
@@ -89,8 +89,8 @@ func TestGitOps(t *testing.T) {
 			}
 			tt.write(r, svc)
 			before := r.VSwitch("web")
-			r.Start() // once the Service is as it is to be
-			// The controller takes no full vSwitch that nobody names.
+			r.Start() // after the Service has its final form
+			// The controller does not choose a full vSwitch by itself.
 			if before == "" && controller.Since(r.Testbed.Version(), "v2.13.0") {
 				r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service("web").Status.LoadBalancer.Ingress) > 0 }))
 				if all := r.Records("web"); len(all) > 0 {
@@ -115,7 +115,7 @@ func TestGitOps(t *testing.T) {
 			if rec.Rule.String() != tt.manager+" owns what the plan would write and would revert it." {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
-			// The patch is what a person commits: applied, it ends the failure.
+			// When a person applies the patch, the failure ends.
 			_, patch, ok := strings.Cut(rec.Ask.String(), "Commit this patch to the source of the Service: ")
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
@@ -131,7 +131,7 @@ func TestGitOps(t *testing.T) {
 // A write creates a Service as a tool does.
 type write func(*rig.Rig, *corev1.Service)
 
-// applyAs applies a Service on the server's side.
+// applyAs creates a Service by server-side apply.
 func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
@@ -142,7 +142,7 @@ func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Must(err)
 }
 
-// updateAs creates a Service as a tool does that keeps no list of its fields.
+// updateAs creates a Service as a tool does that does not apply.
 func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	of := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace)
@@ -150,7 +150,7 @@ func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Must(err)
 }
 
-// lastApplied creates a Service as kubectl apply does on its own side.
+// lastApplied creates a Service by client-side kubectl apply.
 func lastApplied(r *rig.Rig, svc *corev1.Service) {
 	r.Helper()
 	data, err := json.Marshal(svc)

@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// In a freeze a plan waits, and is applied when it is over.
+// TestFreeze checks that a plan waits during a freeze and is applied afterwards.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
@@ -52,8 +52,8 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// More Services fail than the budget has places: as many are written as it has, the
-// others wait, and go on when the window is over. None is lost.
+// TestBudget checks that when more Services fail than the budget has places, the others wait, continue after the
+// window, and are all fixed.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const services, places = 5, 2
@@ -102,7 +102,7 @@ func TestBudget(t *testing.T) {
 		if most == services {
 			return
 		}
-		// The places end after ten minutes.
+		// The places expire after ten minutes.
 		taken, err := control.Spent(r.Ctx, r.Stream, testbed.ClusterID)
 		r.Must(err)
 		if len(taken[rig.Full]) != places {
@@ -112,14 +112,13 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Three fixes that do not work within ten minutes stop their class, until a person
-// closes the breaker. What waits, goes away or is another class's by then counts for nothing.
+// TestBreaker checks that three fixes that do not work within ten minutes stop their class until a person closes the
+// breaker. Services that wait, are deleted or fail for another class do not count.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {class: 100, least: 100}\n").Start()
-	r.Must(r.Testbed.Halt(r.Ctx)) // nothing that is written works
-	// fails has a Service fail, with its plan written, and lets minutes pass before anybody
-	// looks whether it worked.
+	r.Must(r.Testbed.Halt(r.Ctx)) // no write takes effect
+	// fails makes a Service fail and its plan be applied, and lets minutes pass before the result is verified.
 	fails := func(name string, meanwhile func(*corev1.Service)) {
 		t.Helper()
 		r.Create(name, nil)
@@ -142,10 +141,10 @@ func TestBreaker(t *testing.T) {
 		r.Must(r.Testbed.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.Ctx, svc.Name, metav1.DeleteOptions{}))
 	})
 	r.Ends("gone", event.Gone)
-	// Since the write it fails for another cause: that one is gone.
+	// After the write it fails for another cause: the first one is over.
 	fails("another", func(svc *corev1.Service) {
 		r.ComplainLater(svc.Name, "Message: the listener is busy with something new")
-		// The run that watches gives the Service to that failure, so that its own end may come first: until would pass it by.
+		// The verifying run hands the Service to that failure, so its result may arrive first, and Ends would miss it.
 		r.Must(r.Testbed.Until(r.Ctx, func() bool {
 			return slices.ContainsFunc(r.Records(svc.Name), func(rec event.Record) bool { return rec.Class != rig.Full })
 		}))
@@ -175,7 +174,7 @@ func TestBreaker(t *testing.T) {
 	r.Ends("next", event.Fixed)
 }
 
-// A raised budget wakes what waits for it: that of the class, and that of the cluster.
+// TestRaisedBudget checks that raising a budget, of the class or of the cluster, wakes the cases that wait for it.
 func TestRaisedBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ spent, raised string }{

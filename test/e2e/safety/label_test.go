@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Labels on a Service and on its namespace make the policy stricter, and never looser.
+// TestLabels checks that labels on a Service and its namespace only make the policy stricter.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	label := func(key, value string) map[string]any { return map[string]any{key: value} }
@@ -58,7 +58,7 @@ func TestLabels(t *testing.T) {
 		if at := r.VSwitch(name); (at == testbed.FullVSwitchH) != (tt.result == event.Planned) {
 			t.Errorf("%s: it ended as %s, and the Service is in %s", tt.name, rec.Result, at)
 		}
-		if tt.around != nil { // labels go one by one
+		if tt.around != nil { // labels are removed one by one
 			for k := range tt.around {
 				around(r, map[string]any{k: nil})
 			}

@@ -11,16 +11,15 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// manifest is what "lbremedy doctor -f" looks at.
+// manifest is the input of "lbremedy doctor -f".
 const manifest = `apiVersion: v1
 kind: Service
 metadata: {namespace: shop, name: web}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 `
 
-// TestPages types what the pages show to an operator, in the order of the pages, in a
-// cluster with a case that was fixed and others that ask. None of it is a mistake: an exit
-// code above 2 tells what was found.
+// TestPages runs the commands that the pages show to an operator, in order, in a cluster with one fixed case and others
+// that ask. No command is a usage error; an exit code above 2 reports findings.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()

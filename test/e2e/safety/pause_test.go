@@ -19,19 +19,18 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// The kill switch stops every step that has not started within a second, whoever would
-// make it: here a worker of the test and "lbremedy up" in a process of its own. What
-// stands half done goes on after it.
+// TestPause checks that the kill switch prevents every step that has not started within a second, of a worker in this
+// process and of "lbremedy up" in its own. Plans that are half applied continue afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener()
 	r := rig.New(t, f.Config, rig.Bold)
 	fixtures := testbed.Bulk(f, "web", 4)
 	r.Must(r.Testbed.Fail(r.Ctx, fixtures...))
-	r.Must(r.Testbed.Halt(r.Ctx)) // or it would find out about the policy by itself
+	r.Must(r.Testbed.Halt(r.Ctx)) // or it would discover the policy change by itself
 	up := up(r)
 	shell.Beside(r, r.Ctx, "the worker", r.Work)
-	// Touches are two seconds apart: after the first one there are more to come.
+	// Touches are two seconds apart, so more follow the first one.
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(fixtures)) > 0 }))
 	r.Says(0, "Cluster "+testbed.ClusterID+": Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
@@ -73,7 +72,7 @@ func TestPause(t *testing.T) {
 	up.end(r)
 }
 
-// A pause that nobody can read is one, and so is a policy.
+// TestPauseUnreadable checks that an unreadable pause or policy stops all writes.
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -109,8 +108,8 @@ func TestPauseUnreadable(t *testing.T) {
 	}
 }
 
-// A plan that stood half done for more than a quarter of an hour is not gone on with: the
-// case is diagnosed afresh, and what is done already is found done.
+// TestPauseLong checks that a plan that was half applied for more than a quarter of an hour is not resumed: the case is
+// diagnosed again, and steps already made are recognized.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener().As("web")
@@ -136,7 +135,7 @@ func TestPauseLong(t *testing.T) {
 	}
 }
 
-// An upProcess is "lbremedy up" as a process of its own.
+// An upProcess is "lbremedy up" in a process of its own.
 type upProcess struct {
 	interrupt func() error
 	wait      func() error
@@ -170,7 +169,7 @@ func up(r *rig.Rig) *upProcess {
 	return u
 }
 
-// end ends it as Ctrl-C does, and wants it to end well.
+// end stops it as Ctrl-C does, and checks that it ends without an error.
 func (u *upProcess) end(r *rig.Rig) {
 	r.Helper()
 	r.Must(u.interrupt())

@@ -1,5 +1,5 @@
-// Package safety tries what limits lbremedy on a testbed with all that is real: policy, pause, freeze, budgets, breaker and
-// approval. A test that needs the end of a budget's window removes its keys.
+// Package safety tests the limits of lbremedy on a testbed of real parts: policy, pause, freeze, budgets, breaker and
+// approval. Tests that need the end of a budget's window remove its keys.
 package safety
 
 import (

@@ -17,21 +17,20 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A thousand Services fail for one cause, a RAM policy that lacks an action. They are one
-// incident: one ticket lists them all. When the policy file allows the fix, the RAM policy
-// is extended once, no more Services are written to than the budget has places, and they
-// are woken two seconds apart.
+// TestThousand makes a thousand Services fail for one cause, a missing action in a RAM policy. One incident and one
+// ticket list them all. When the policy allows the fix, the RAM policy is extended once, at most as many Services are
+// written as the budget has places, and they are touched two seconds apart.
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	const again, places = 40, 5
 	thousand := 1000
-	if testing.Short() { // with the race detector one of them takes as long as ten
+	if testing.Short() { // with the race detector, each takes ten times as long
 		thousand = 150
 	}
 	f := testbed.NoListener().As("web-0000")
 	r := rig.New(t, f.Config, rig.Careful)
 	r.Must(r.Testbed.Fail(r.Ctx, f))
-	r.Must(r.Testbed.Halt(r.Ctx)) // a thousand are too many for one controller within a test
+	r.Must(r.Testbed.Halt(r.Ctx)) // one controller takes too long for a thousand
 	failed, ok := r.Testbed.Event(f.Service)
 	if !ok {
 		t.Fatal("nobody says that it failed")
@@ -56,7 +55,7 @@ func TestThousand(t *testing.T) {
 	}
 
 	r.Policy(rig.Bold[:strings.Index(rig.Bold, "budgets:")] + "budgets: {least: 1000}\ntell:\n" + d.tells("ops"))
-	at := time.Now() // before any fix: what fails long after it fails for something else
+	at := time.Now() // before any fix: later failures have another cause
 	for i := range again {
 		r.ComplainAt(r.Service(crowded(i)), failed.Message, at)
 	}
@@ -82,10 +81,9 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// crowded is the name of a Service of the crowd.
 func crowded(i int) string { return fmt.Sprintf("web-%04d", i) }
 
-// crowd makes n Services that have failed, of whom nobody else says so.
+// crowd creates n Services with an Event of a failed sync.
 func crowd(r *rig.Rig, n int, message string) {
 	r.Helper()
 	client := r.Testbed.Cluster.Client().CoreV1()
@@ -96,7 +94,7 @@ func crowd(r *rig.Rig, n int, message string) {
 			for i := range queue {
 				svc := rig.Bare(crowded(i + 1))
 				svc.Spec.Ports[0].Protocol = corev1.ProtocolUDP
-				svc.Spec.AllocateLoadBalancerNodePorts = new(false) // there are not that many
+				svc.Spec.AllocateLoadBalancerNodePorts = new(false) // too few ports for all
 				made, err := client.Services(r.Testbed.Namespace).Create(r.Ctx, svc, metav1.CreateOptions{})
 				if err == nil {
 					_, err = client.Events(r.Testbed.Namespace).Create(r.Ctx, rig.Complaint(made, message, time.Now()), metav1.CreateOptions{})
@@ -122,7 +120,7 @@ func crowd(r *rig.Rig, n int, message string) {
 	})
 }
 
-// stand returns of how many Services the newest record is as wanted.
+// stand returns the number of Services whose newest record is as wanted.
 func stand(r *rig.Rig, wanted func(event.Record) bool) (n int) {
 	seen := map[string]bool{}
 	for _, rec := range slices.Backward(r.Journal()) {
@@ -137,7 +135,7 @@ func stand(r *rig.Rig, wanted func(event.Record) bool) (n int) {
 	return n
 }
 
-// tally says how many Services stand how, for when it is not as it should be.
+// tally returns how many Services are in each state, for failure messages.
 func tally(r *rig.Rig) map[string]int {
 	last := map[string]event.Record{}
 	for _, rec := range r.Journal() {

@@ -30,21 +30,20 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// secret is what webhooks are signed with, in base64.
+// secret signs webhooks, in base64.
 var secret = base64.StdEncoding.EncodeToString([]byte("sixteen bytes or more"))
 
-// A receiver is a webhook's receiver. It refuses what is not signed as Standard Webhooks has it.
+// A receiver receives a webhook and rejects requests without a valid Standard Webhooks signature.
 type receiver struct {
 	r     *rig.Rig
 	url   string
-	opens time.Time // by the clock of the sinks: before it nobody is there
+	opens time.Time // time of the sinks' clock before which it is down
 
 	mu   sync.Mutex
 	came []notification
 	late int // calls before it opened
 }
 
-// A notification is what a webhook gets.
 type notification struct {
 	Type string        `json:"type"`
 	Data ticket.Notice `json:"data"`
@@ -86,7 +85,7 @@ func (d *receiver) take(h http.Header, body []byte) error {
 	if err != nil {
 		return err
 	}
-	// What was on its way when the clock was put forward is older by that.
+	// A request sent before the clock was advanced is older by that step.
 	most := 5*time.Minute + d.r.Step()
 	if old := d.r.Now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > most {
 		return fmt.Errorf("the message %q is %s old", id, old)
@@ -132,7 +131,7 @@ func (d *receiver) hears(what string, wanted func(notification) bool) notificati
 	return found
 }
 
-// keys returns the tickets that it was told of.
+// keys returns the tickets of all notifications.
 func (d *receiver) keys() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,15 +144,14 @@ func (d *receiver) keys() []string {
 	return all
 }
 
-// tells is a policy file's entry for a receiver.
+// tells returns a policy file's entry for a receiver.
 func (d *receiver) tells(name string) string {
 	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, shell.File(d.r, "key", secret))
 }
 
-// A ticket is opened once, changes in place while Services join, is closed with the
-// outcome, and opens again instead of a second one: at a webhook, at Alibaba Cloud's
-// support, and as Events on the Services. A webhook that is down for an hour holds
-// nobody up and misses nothing.
+// TestTicket checks that a ticket is opened once, updated while Services join, closed with the outcome, and reopened
+// instead of duplicated: by webhook, at Alibaba Cloud's support, and as Events on the Services. A webhook that is down
+// for an hour delays nobody and misses nothing.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
@@ -166,7 +164,7 @@ func TestTicket(t *testing.T) {
 		r.Testbed.Cloud.SetFree(testbed.RoomyVSwitchI, free)
 	}
 
-	// Opened, once.
+	// Opened once.
 	room(0)
 	r.Create("one", nil)
 	first := up.hears("it is open", func(t notification) bool { return t.Type == ticket.TypeOpened })
@@ -190,7 +188,7 @@ func TestTicket(t *testing.T) {
 	r.Says(0, "cluster-"+testbed.ClusterID+"."+rig.Full, "", "tickets", "ls")
 	r.Says(0, "ops: open, "+joined.Data.Key, "", "show", r.Testbed.Namespace+"/two")
 
-	// Closed, with the outcome.
+	// Closed with the outcome.
 	room(50)
 	r.Ends("one", event.Fixed)
 	r.Ends("two", event.Fixed)
@@ -202,7 +200,7 @@ func TestTicket(t *testing.T) {
 	complain(r, "one", "LBRemedyFixed", corev1.EventTypeNormal, "")
 	support(r, func(k sim.Ticket) bool { return k.Status == "completed" })
 
-	// And open again.
+	// Reopened.
 	room(0)
 	r.Advance(time.Minute)
 	r.Create("three", nil)
@@ -234,7 +232,8 @@ func TestTicket(t *testing.T) {
 	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
-// A node without a route is one ticket: a Service whose Pods no node takes for that waits, says so, and points to the node's case.
+// TestOneCause checks that a node without a route is one ticket: a Service whose Pods have no usable node because of it
+// waits, says so, and refers to the node's case.
 func TestOneCause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoRoute().As("lonely")
@@ -269,7 +268,7 @@ func TestOneCause(t *testing.T) {
 			strings.Contains(rec.Ask.String(), "lbremedy ls --open")
 	}
 	rec := r.Until("web", "waiting for the node", points)
-	r.Advance(time.Hour) // any other Service without a backend asks within a quarter of one
+	r.Advance(time.Hour) // any other Service without a backend asks within a quarter of an hour
 	m, err := r.Stream.Last(r.Ctx, stream.Failed, event.FailedSubject(testbed.ClusterID, rec.Class, rec.Service.UID))
 	r.Must(err)
 	failure, err := event.DecodeNATS(m.Header, m.Data)
@@ -283,8 +282,8 @@ func TestOneCause(t *testing.T) {
 	}
 }
 
-// event waits until there is this Event about a Service: what "kubectl describe service"
-// shows. There is never a second one of ours.
+// complain waits for this Event about a Service, as "kubectl describe service" shows it, and checks that it has only
+// one.
 func complain(r *rig.Rig, service, reason, kind, text string) {
 	r.Helper()
 	var ours []corev1.Event
@@ -304,7 +303,7 @@ func complain(r *rig.Rig, service, reason, kind, text string) {
 	}
 }
 
-// support waits until the one ticket with Alibaba Cloud's support is as wanted.
+// support waits until the only ticket with Alibaba Cloud's support is as wanted.
 func support(r *rig.Rig, wanted func(sim.Ticket) bool) {
 	r.Helper()
 	var all []sim.Ticket

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A fix is taken back by a person, who sees before what that does; not against
-// somebody who has moved on since, and not twice.
+// TestUndo checks that a person can undo a fix after seeing the effects, but not against a later edit, and not twice.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
@@ -56,7 +55,8 @@ func TestUndo(t *testing.T) {
 	r.Says(0, "undone", "", "show", fixed.Case, "--history")
 }
 
-// What a person has undone is no attempt: a fix that works is undone as often as somebody likes, and made again on their word.
+// TestUndoLeavesAttempts checks that an undone fix does not count as an attempt: a working fix can be undone any number
+// of times, and made again when a person asks for it.
 func TestUndoLeavesAttempts(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {attempts: 2}\n").Start()

@@ -1,10 +1,6 @@
-// Draw draws the dashboard of infra/observability from samples that "make capture"
-// read: the first rows of its panels as Grafana lays them out, each panel with what
-// Prometheus' own engine answers to its queries. A panel that says nothing, or whose
-// lines are all zero, is left out, and the others of its row take its place.
-//
-// It is no Grafana: it knows the two kinds of panel that the dashboard has, and the
-// units that they use.
+// Draw draws the dashboard of infra/observability from the samples of "make capture": the first rows of its panels in
+// Grafana's layout, with query results of Prometheus' own engine. It omits panels without data or with only zeros, and
+// fills their place. It does not replace Grafana: it supports only the dashboard's two kinds of panels and their units.
 package main
 
 import (
@@ -38,9 +34,9 @@ import (
 const (
 	column, row = 46, 26 // of the grid, in points
 	gap         = 4      // between panels, in points
-	rows        = 4      // of panels that are drawn
+	rows        = 4      // number of drawn rows
 	step        = 2 * time.Second
-	interval    = "15s" // $__rate_interval: a few looks at the metrics
+	interval    = "15s" // $__rate_interval: several samples
 )
 
 func main() {
@@ -54,7 +50,7 @@ func main() {
 	}
 }
 
-// A panel is a panel of the dashboard, as far as it is drawn.
+// A panel has the drawn fields of a panel.
 type panel struct {
 	Type, Title string
 	GridPos     struct{ X, Y, W, H int }
@@ -112,7 +108,7 @@ func run(dashboard, samples, picture string) error {
 	return out.Close()
 }
 
-// arrange returns the panels that are drawn, each at its place, and the height of all.
+// arrange returns the drawn panels with their places, and the total height.
 func (s *store) arrange(all []panel) (drawn []panel, height int, err error) {
 	slices.SortStableFunc(all, func(a, b panel) int { return cmp.Or(a.GridPos.Y-b.GridPos.Y, a.GridPos.X-b.GridPos.X) })
 	for n := 0; n < rows && len(all) > 0; {
@@ -144,7 +140,7 @@ func (s *store) arrange(all []panel) (drawn []panel, height int, err error) {
 	return drawn, height, nil
 }
 
-// speaks reports whether a panel shows more than zeros. A single number says something when it is zero.
+// speaks reports whether a panel shows more than zeros. A single number is shown even if it is zero.
 func (s *store) speaks(p panel) (bool, error) {
 	for _, target := range p.Targets {
 		m, err := s.ask(target.Expr)
@@ -160,7 +156,7 @@ func (s *store) speaks(p panel) (bool, error) {
 	return false, nil
 }
 
-// A store holds the samples and the engine that answers queries on them.
+// A store has the samples and the query engine.
 type store struct {
 	db         *tsdb.DB
 	dir        string
@@ -170,7 +166,7 @@ type store struct {
 
 var line = regexp.MustCompile(`^([a-z_]+(?:\{.*\})?) (\S+) ([0-9]+)$`)
 
-// load reads samples: lines of Prometheus' text format, each with its time.
+// load reads samples: lines of Prometheus' text format with times.
 func load(file string) (_ *store, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -244,7 +240,7 @@ func (s *store) close() {
 
 var settings = strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*")
 
-// ask returns what a query answers over the whole time.
+// ask returns a query's result over the whole time.
 func (s *store) ask(expr string) (promql.Matrix, error) {
 	q, err := s.engine.NewRangeQuery(context.Background(), s.db, nil, settings.Replace(expr), s.start, s.end, step)
 	if err != nil {
@@ -275,7 +271,7 @@ func style(size vg.Length, x draw.XAlignment, y draw.YAlignment) draw.TextStyle 
 		Handler: plot.DefaultTextHandler}
 }
 
-// stat draws a panel that is one number: the last there is.
+// stat draws a panel of one number, the last value.
 func (s *store) stat(area draw.Canvas, p panel) error {
 	m, err := s.ask(p.Targets[0].Expr)
 	if err != nil {
@@ -297,7 +293,6 @@ func (s *store) stat(area draw.Canvas, p panel) error {
 	return nil
 }
 
-// value says a number in its unit.
 func value(v float64, unit string) string {
 	switch unit {
 	case "bool_yes_no":
@@ -324,13 +319,12 @@ func value(v float64, unit string) string {
 
 var variable = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
-// palette is the order of colours.
 var palette = []color.Color{
 	color.RGBA{0x37, 0x87, 0x2d, 255}, color.RGBA{0xe0, 0xb4, 0x00, 255}, color.RGBA{0x1f, 0x60, 0xc4, 255}, color.RGBA{0xc4, 0x16, 0x2a, 255},
 	color.RGBA{0x8f, 0x3b, 0xb8, 255}, color.RGBA{0xfa, 0x64, 0x00, 255}, color.RGBA{0x00, 0x8b, 0x8b, 255}, color.RGBA{0x7c, 0x2e, 0xa3, 255},
 }
 
-// most is how many names a legend has room for.
+// most is the maximum number of names in a legend.
 const most = 9
 
 // lines draws a panel of lines over time.
@@ -410,7 +404,7 @@ func (s *store) lines(area draw.Canvas, p panel) error {
 	return nil
 }
 
-// pieces cuts a series where there is nothing for a while.
+// pieces splits a series at gaps.
 func pieces(points []promql.FPoint, start time.Time) []plotter.XYs {
 	var out []plotter.XYs
 	last := int64(math.MinInt64)

@@ -57,7 +57,7 @@ func TestDraw(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := drawn.Bounds().Dy(), 12*row*96/72; got != want { // the height of two rows
+			if got, want := drawn.Bounds().Dy(), 12*row*96/72; got != want { // two rows
 				t.Errorf("the picture is %d pixels high, want %d: what says nothing is left out", got, want)
 			}
 			colours := map[any]bool{}

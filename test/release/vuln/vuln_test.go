@@ -1,4 +1,4 @@
-// Package vuln tests what "make vuln" says, with the real govulncheck and small databases.
+// Package vuln tests "make vuln" with the real govulncheck and small databases.
 package vuln
 
 import (
@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A database that cannot be asked must not look like one that knows of nothing.
+// TestVuln checks that an unreachable database does not look like one without entries.
 func TestVuln(t *testing.T) {
 	work := t.TempDir()
 	write := func(name string, content any) {
@@ -54,7 +54,7 @@ func TestVuln(t *testing.T) {
 		}},
 	})
 
-	// Of a port that was just closed it is known that nobody listens there.
+	// Nobody listens on a port that was just closed.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

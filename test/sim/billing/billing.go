@@ -1,4 +1,4 @@
-// Package billing is the money of the simulated account.
+// Package billing simulates an account's balance and the rules of what it can buy.
 package billing
 
 import (
@@ -10,22 +10,22 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// An Account says what an account may buy.
+// An Account determines what can be bought.
 type Account struct {
 	Balance           string `json:"balance,omitempty"`           // available amount, as "1,234.56"; below 100 nothing can be created
 	Currency          string `json:"currency,omitempty"`          // CNY if empty
-	Arrearage         bool   `json:"arrearage,omitempty"`         // there are unpaid bills
-	ShareInstanceHalt bool   `json:"shareInstanceHalt,omitempty"` // shared-resource CLBs are no longer sold
-	Gate              string `json:"gate,omitempty"`              // documented code that CLB refuses to sell with, such as RISK.RISK_CONTROL_REJECTION
+	Arrearage         bool   `json:"arrearage,omitempty"`         // unpaid bills
+	ShareInstanceHalt bool   `json:"shareInstanceHalt,omitempty"` // no shared-resource CLBs are sold
+	Gate              string `json:"gate,omitempty"`              // documented error code of CLB's refusal to sell, such as RISK.RISK_CONTROL_REJECTION
 }
 
-// A State is the money of an account.
+// A State is an account's billing state.
 type State struct {
 	*core.State
 	Account Account
 }
 
-// New fills in what the account does not say.
+// New returns the state, with defaults set.
 func New(base *core.State, a Account) (*State, error) {
 	s := &State{State: base, Account: a}
 	base.Add(s)
@@ -39,8 +39,7 @@ func New(base *core.State, a Account) (*State, error) {
 	return s, nil
 }
 
-// Payable refuses what costs money if the account cannot pay or is not let:
-// pay-as-you-go needs 100 CNY.
+// Payable refuses chargeable resources if the account cannot or may not pay: pay-as-you-go requires 100 CNY.
 func (s *State) Payable() *core.Failure {
 	if s.Account.Gate != "" {
 		return core.Documented(s.Account.Gate)
@@ -54,25 +53,21 @@ func (s *State) Payable() *core.Failure {
 	return nil
 }
 
-// amount reads an amount of money, which the billing API writes with
-// separators: "1,234.56".
+// amount parses an amount of the billing API, with separators: "1,234.56".
 func amount(s string) (float64, error) {
 	return json.Number(strings.ReplaceAll(s, ",", "")).Float64()
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on makes an action of a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the account's money. RAM has two names for the one action, of
-// which the first has three c.
+// Product is the billing product. RAM has two names for its one action, the first of which has three c.
 //
 // https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance
 func Product() *core.Product {

@@ -25,7 +25,7 @@ func (r *rig) called(action string) []map[string]string {
 	return all
 }
 
-// annotations sets annotations in one change; their names lack the prefix.
+// annotations sets annotations in one change, named without the prefix.
 func (r *rig) annotations(name string, values map[string]string) {
 	r.Helper()
 	var list []string
@@ -35,7 +35,7 @@ func (r *rig) annotations(name string, values map[string]string) {
 	r.patch(name, `{"metadata":{"annotations":{`+strings.Join(list, ",")+`}}}`)
 }
 
-// ports returns a Service with one port for each protocol of listeners.
+// ports gives a Service one port for each listener protocol.
 func ports(svc *corev1.Service) {
 	svc.Spec.Ports = nil
 	for i, protocol := range []string{"tcp", "udp", "http", "https"} {
@@ -47,9 +47,8 @@ func ports(svc *corev1.Service) {
 	}
 }
 
-// TestListenerAnnotations sends every annotation for listeners on its way: each
-// reaches the calls for the protocols that have it, when a listener is made and
-// when it is changed, and no other call.
+// TestListenerAnnotations checks that each listener annotation is sent in the calls for its protocols, on creation and
+// on change, and in no other call.
 func TestListenerAnnotations(t *testing.T) {
 	t.Parallel()
 	all := []struct {
@@ -101,7 +100,7 @@ func TestListenerAnnotations(t *testing.T) {
 	r.service("web", first, ports)
 	hash := r.synced("web", "").Labels[labelHash]
 
-	// shown is how the API writes a value.
+	// shown returns a value in the API's format.
 	shown := func(param, v string) string {
 		if param == "ProxyProtocolV2Enabled" {
 			return map[string]string{"on": "true", "off": "false"}[v]
@@ -144,8 +143,7 @@ func TestListenerAnnotations(t *testing.T) {
 	}
 }
 
-// TestListenerSwitches plays annotations that do not count before another one is
-// on, and numbers that count as not set.
+// TestListenerSwitches tests annotations that need another one to be on, and numbers that mean "not set".
 func TestListenerSwitches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ACLs: []sim.ACL{{ID: "acl-1"}}}, 1)
@@ -156,7 +154,7 @@ func TestListenerSwitches(t *testing.T) {
 		"proxy-protocol": "off"})
 	hash = r.synced("web", hash).Labels[labelHash]
 	calls := r.called("SetLoadBalancerTCPListenerAttribute")
-	if len(calls) != 0 { // the cloud shows what nobody has set as these annotations have it
+	if len(calls) != 0 { // the cloud's defaults equal these annotations
 		t.Errorf("calls %v", calls)
 	}
 	r.cloud.ResetCalls()
@@ -168,8 +166,8 @@ func TestListenerSwitches(t *testing.T) {
 	}
 }
 
-// TestDomainExtensions plays further domains of an HTTPS listener, which are
-// made, changed and removed; an annotation that is gone leaves them.
+// TestDomainExtensions tests that further domains of an HTTPS listener are created, changed and removed, and that
+// removing the annotation keeps them.
 func TestDomainExtensions(t *testing.T) {
 	world := sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}, {ID: "cert-2"}}}
 	show := func(r *rig) []string {
@@ -216,8 +214,7 @@ func TestDomainExtensions(t *testing.T) {
 	})
 }
 
-// TestBalancerAnnotations sends the annotations for a new load balancer on their
-// way, with what is taken where none exists.
+// TestBalancerAnnotations checks that annotations for a new load balancer are sent, with the defaults of missing ones.
 func TestBalancerAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -262,8 +259,7 @@ func TestBalancerAnnotations(t *testing.T) {
 	}
 }
 
-// TestLegacyPrefix plays annotations with the prefix of old: those with the
-// present one go before them.
+// TestLegacyPrefix tests annotations with the legacy prefix: the present prefix takes precedence.
 func TestLegacyPrefix(t *testing.T) {
 	t.Parallel()
 	const legacy = "service.beta.kubernetes.io/alicloud-loadbalancer-"
@@ -277,8 +273,8 @@ func TestLegacyPrefix(t *testing.T) {
 	}
 }
 
-// TestImmutable plays annotations that count at the creation alone. Each is an
-// error of its own, and several come together.
+// TestImmutable tests annotations that apply only at creation. A change of each is an error, and several errors are
+// combined.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{
@@ -310,14 +306,14 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// TestCharge plays changes of how a load balancer is paid for, and of its spec.
+// TestCharge tests changes of the charge type and the spec.
 func TestCharge(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
 		first, then   map[string]string
-		call          string            // that the change leads to, empty if none
-		params        map[string]string // of it
-		want          string            // of the event, empty if the sync succeeds
+		call          string            // expected call; empty: none
+		params        map[string]string // of that call
+		want          string            // message of the Event; empty: the sync succeeds
 	}{
 		{"spec on one that is paid by use", "v2.14.0", nil, map[string]string{"spec": "slb.s2.small"}, "", nil, ""},
 		{"spec on one that is paid by use, v2.6.0", "v2.6.0", map[string]string{"instance-charge-type": "PayByCLCU"}, map[string]string{"spec": "slb.s2.small"},
@@ -373,7 +369,7 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// TestProtocols plays ports of protocols that listeners have and have not.
+// TestProtocols tests ports with protocols that listeners support or do not support.
 func TestProtocols(t *testing.T) {
 	t.Run("TCP and UDP on one port", func(t *testing.T) {
 		t.Parallel()

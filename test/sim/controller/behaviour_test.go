@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestFirstSync looks at all that a first sync leaves behind.
+// TestFirstSync checks everything that a first sync leaves behind.
 func TestFirstSync(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -66,8 +66,7 @@ func TestFirstSync(t *testing.T) {
 	}
 }
 
-// TestWhatWakes holds the controller to changes of annotations and spec: labels
-// and status wake nobody.
+// TestWhatWakes checks that annotations and spec trigger a sync, and labels and status do not.
 func TestWhatWakes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.Workers = 1 })
@@ -78,7 +77,7 @@ func TestWhatWakes(t *testing.T) {
 
 	r.patch("web", `{"metadata":{"labels":{"a":"b"}}}`)
 	r.patch("web", `{"status":{"loadBalancer":{"ingress":null}}}`, "status")
-	// With one worker, this one has its turn after anything that came before.
+	// With one worker, this Service is synced after everything that was queued before.
 	r.service("marker", nil)
 	r.synced("marker", "")
 	for _, c := range r.cloud.CallsOf("ccm") {
@@ -101,9 +100,8 @@ func TestWhatWakes(t *testing.T) {
 	r.synced("web", now.Labels[labelHash])
 }
 
-// TestLostTag plays the loss of the tag of a load balancer with a name of its
-// own: first a sync of backends misses it, then a full one, and with the tag
-// back a touch heals.
+// TestLostTag tests the loss of the tag of a load balancer with a custom name: syncs of backends and full syncs fail,
+// and a touch succeeds once the tag is restored.
 func TestLostTag(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -125,8 +123,8 @@ func TestLostTag(t *testing.T) {
 	}
 }
 
-// TestTagPutBack plays the loss of the tag of a load balancer that is found by
-// its name: a full sync puts the tag back, unless there are ten tags already.
+// TestTagPutBack tests the loss of the tag of a load balancer that is found by name: a full sync restores it, unless
+// the load balancer has ten tags.
 func TestTagPutBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -148,9 +146,8 @@ func TestTagPutBack(t *testing.T) {
 	}
 }
 
-// TestVanished plays a load balancer that was deleted behind the controller's
-// back: it is asked for again with the same client token, and only a restart
-// forgets that.
+// TestVanished tests the deletion of a load balancer outside the controller: the controller creates it again with the
+// same client token, until a restart discards that.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -178,7 +175,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestVSwitchChoice plays a full vSwitch among several.
+// TestVSwitchChoice tests one full vSwitch among several.
 func TestVSwitchChoice(t *testing.T) {
 	world := sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}, {ID: "vsw-3"}}}
 	for _, c := range []struct {
@@ -207,7 +204,7 @@ func TestVSwitchChoice(t *testing.T) {
 	}
 }
 
-// TestMoved plays the remedy of a full vSwitch: an annotation names another one.
+// TestMoved tests the remedy of a full vSwitch: an annotation names another one.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2"}}}, 1)
@@ -219,8 +216,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestPermission plays a missing permission that is granted: the back-off would
-// last an hour, a touch ends it.
+// TestPermission tests that a touch ends the back-off after a missing permission was granted.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Revoke("ccm", "slb:CreateLoadBalancer") })
@@ -231,7 +227,7 @@ func TestPermission(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestBackoff measures the delays between retries, which double.
+// TestBackoff checks that the delays between retries double.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const base = 40 * time.Millisecond
@@ -254,8 +250,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestHalfMade plays a first sync that fails after the load balancer was made:
-// the next one goes on with it.
+// TestHalfMade tests that a sync continues with the load balancer of a first sync that failed after creating it.
 func TestHalfMade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -268,7 +263,7 @@ func TestHalfMade(t *testing.T) {
 		t.Fatalf("%d groups and %d listeners after the first sync", len(lb.VGroups), len(lb.Listeners))
 	}
 	r.saw("web", failed+"Error syncing load balancer ["+lb.ID+"]: Message: The system is busy., there are unprocessed listeners in reconcile]")
-	// Now the group is known, and the listener does not wait for it.
+	// The group is known now, so the listener does not wait for it.
 	r.touch("web", "1")
 	r.saw("web", failed+"Error syncing load balancer ["+lb.ID+"]: Message: The system is busy.")
 	if lb := r.lb(lb.ID); len(lb.Listeners) != 1 {
@@ -280,15 +275,15 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// TestEnd plays the ways in which a Service stops wanting its load balancer.
+// TestEnd tests the ways in which a Service gives up its load balancer.
 func TestEnd(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		annotations map[string]string
 		world       sim.World
 		end         func(*rig)
-		deleted     bool // the Service
-		stays       bool // the load balancer
+		deleted     bool // the Service is
+		stays       bool // the load balancer does
 	}{
 		{name: "deleted", end: func(r *rig) { r.delete("web") }, deleted: true},
 		{name: "another type", end: func(r *rig) {
@@ -335,7 +330,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestReuse plays a load balancer that the user made and the Service names.
+// TestReuse tests a user's load balancer that the Service names.
 func TestReuse(t *testing.T) {
 	for _, c := range []struct {
 		name, override string
@@ -366,7 +361,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestAddress plays what the status shows in place of the load balancer's address.
+// TestAddress tests what the status shows in place of the load balancer's address.
 func TestAddress(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -402,7 +397,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestListeners plays a Service whose ports and annotations change.
+// TestListeners tests changes of a Service's ports and annotations.
 func TestListeners(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}}}, 1)
@@ -455,8 +450,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// TestBackends plays changes of nodes and pods, which are synced without a look
-// at anything else.
+// TestBackends checks that changes of nodes and Pods sync only the backends.
 func TestBackends(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -503,7 +497,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestRestart plays a restart, after which every Service is synced.
+// TestRestart checks that a restart syncs every Service.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -523,7 +517,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestAdditionalTags plays tags that a Service lists: others are removed.
+// TestAdditionalTags checks that a Service's list of tags replaces other tags.
 func TestAdditionalTags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -537,7 +531,7 @@ func TestAdditionalTags(t *testing.T) {
 	}
 }
 
-// TestEventBudget plays many touches: 25 events for one Service, then silence.
+// TestEventBudget checks that a Service's touches produce 25 Events and then none.
 func TestEventBudget(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -556,7 +550,7 @@ func TestEventBudget(t *testing.T) {
 		return n
 	}
 	r.until("25 events", func() bool { return total() >= 25 })
-	// The events of another Service come after all of this one's.
+	// The Events of another Service arrive after all of this one's.
 	r.service("marker", nil)
 	r.ensured("marker", 1)
 	r.until("both Services' events", func() bool { return total() >= 26 })
@@ -567,8 +561,7 @@ func TestEventBudget(t *testing.T) {
 	}
 }
 
-// TestConnectionCut plays a connection that ends in the middle: the event shows
-// the address of the request with all that is in it, as in reality.
+// TestConnectionCut tests a connection that breaks: as in reality, the Event shows the whole URL of the request.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", CutBefore: true}) })
@@ -585,7 +578,7 @@ func TestConnectionCut(t *testing.T) {
 	})
 }
 
-// TestDuplicates plays a tag that was copied to a second load balancer.
+// TestDuplicates tests a tag that was copied to a second load balancer.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -603,7 +596,7 @@ func TestDuplicates(t *testing.T) {
 		"/web] find multiple loadbalances by tag, lbIds["+strings.Join(ids, ",")+"]")
 }
 
-// TestAdopt plays a group of the user's that the Service names.
+// TestAdopt tests a user's group that the Service names.
 func TestAdopt(t *testing.T) {
 	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VGroups: []sim.VGroup{
 		{ID: "rsp-1", Name: "mine", Backends: []sim.Backend{{Server: "i-9", Port: 1}}},
@@ -656,8 +649,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestBadProviderID plays a node that is no ECS instance: what is wrong with the
-// backends shows only when the listener looks for them.
+// TestBadProviderID tests a node that is not an ECS instance: its error appears only when the listener looks for its
+// group.
 func TestBadProviderID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -680,7 +673,7 @@ func TestBadProviderID(t *testing.T) {
 		id, svc.Spec.Ports[0].NodePort, r.ns, clusterID))
 }
 
-// TestAttributes plays changes of what a load balancer can be told later on.
+// TestAttributes tests changes of attributes that can change after creation.
 func TestAttributes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -707,7 +700,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestToken plays a controller with credentials that are only lent.
+// TestToken tests a controller with temporary credentials.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Callers: []sim.Caller{{Name: "lent", AccessKeyID: "STS.1", Secret: "s", Token: "t", Allow: []string{"*"}}}}, 1, func(r *rig) {
@@ -717,8 +710,8 @@ func TestToken(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestPodsSkipped plays a pod whose network interface gets lost: its backend
-// stays, and so does that of one that is gone.
+// TestPodsSkipped tests a Pod whose network interface disappears: its backend is kept, and so are those of deleted
+// Pods.
 func TestPodsSkipped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}}}}, 0)

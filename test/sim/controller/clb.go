@@ -29,28 +29,26 @@ func (b *clb) kind() kind {
 	return kind{component: "service-controller", finalizer: finalizerCLB, refusesPublic: true, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
 }
 
-// wantsCLB reports whether the Service asks for a CLB: one of another class is
-// somebody else's.
+// wantsCLB reports whether the Service requests a CLB. Services with another class belong to other controllers.
 func wantsCLB(svc *corev1.Service) bool {
 	_, tunnel := svc.Annotations[annotationTunnel]
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil &&
 		!tunnel && svc.Annotations[annotationClass] == ""
 }
 
-// A pass is one sync of one Service. What the Service said when the pass began
-// counts; a change meanwhile is for the next one.
+// A pass is one sync of a Service as it was when the pass began. Later changes are left to the next pass.
 type pass struct {
 	*controller
-	tokens  *tokens // of CLB
+	tokens  *tokens // client tokens of CLB
 	network bool    // the load balancer is an NLB
 	svc     *corev1.Service
 	events  record.EventRecorder
-	name    string // of its own load balancer, and the value of its tag
+	name    string // name and tag value of the controller's own load balancer
 	hash    string
 	changed bool              // since the last successful sync; if not, only backends are synced
-	labels  map[string]string // that the Service gets beside those of every one; the empty value removes one
+	labels  map[string]string // labels of the Service besides the usual ones; an empty value removes one
 
-	potential bool // a pod may soon wait for nothing but this controller
+	potential bool // a Pod may soon lack only its readiness gate
 }
 
 func (c *controller) begin(svc *corev1.Service, events record.EventRecorder) *pass {
@@ -74,17 +72,15 @@ func (p *pass) annotation(name string) string {
 
 func (p *pass) event(n note) { p.events.Event(p.svc, n.kind, n.reason, n.message) }
 
-// service returns the namespace and the name of the Service.
 func (p *pass) service() string { return p.svc.Namespace + "/" + p.svc.Name }
 
-// fail writes the event of a write to Kubernetes that failed.
+// fail writes the Event of a failed write to Kubernetes.
 func (p *pass) fail(reason, doing string, err error) error {
 	p.event(note{corev1.EventTypeWarning, reason, "Error " + doing + ": " + err.Error()})
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// ensure syncs the Service: finalizer, cloud, labels, status, in this order, so
-// that a failed sync leaves labels and status as they were.
+// ensure syncs finalizer, cloud, labels and status, in this order: a failed sync leaves labels and status unchanged.
 func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	if b.DryRun {
 		return b.try(ctx, svc, events)
@@ -102,9 +98,8 @@ func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.Eve
 	return p.conclude(ctx, lb.id, func() []corev1.LoadBalancerIngress { return p.ingress(ctx, lb) }, backends, "has invalid backend in vservergroups")
 }
 
-// conclude writes down that the Service is synced: in its pods, its labels and
-// its status, in this order, and then in an event. A Service that lacks backends
-// comes back without one.
+// conclude marks the Service as synced in its Pods, labels and status, in this order, and then writes an Event. If
+// backends are missing, it writes no Event and queues the Service again.
 func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.LoadBalancerIngress, backends groups, lacking string) error {
 	if err := p.open(ctx, backends); err != nil {
 		p.event(note{corev1.EventTypeWarning, reasonFailedReadiness, fmt.Sprintf(
@@ -127,8 +122,8 @@ func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.
 	return nil
 }
 
-// clean deletes the load balancer of a Service that wants none any more, or
-// takes what is the Service's off one that is not the controller's own.
+// clean deletes the load balancer of a Service that no longer wants one, or removes the Service's parts from a load
+// balancer that is not the controller's own.
 func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	if b.DryRun {
 		return b.try(ctx, svc, events)
@@ -140,9 +135,8 @@ func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// end lets apply take away what there is, and then the marks of a Service that
-// was synced, the finalizer last. An error that says that the load balancer is
-// not there is none.
+// end calls apply to delete the cloud resources, and then removes the marks of a synced Service, the finalizer last. An
+// error of a missing load balancer is ignored.
 func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (string, error)) error {
 	if slices.Contains(p.svc.Finalizers, finalizer) {
 		if id, err := apply(); err != nil && !strings.Contains(err.Error(), gone) {
@@ -163,8 +157,8 @@ func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (st
 	return nil
 }
 
-// apply makes the cloud as the Service wants it. The load balancer that it
-// returns is never nil and has an ID as soon as one is known, also with an error.
+// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is known, even
+// with an error.
 func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
 	remote := &balancer{}
 	want, err := p.wanted(ctx)
@@ -177,7 +171,7 @@ func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
 	return remote, want.groups, nil
 }
 
-// wanted returns what the Service asks for.
+// wanted returns the load balancer that the Service requests.
 func (p *pass) wanted(ctx context.Context) (*balancer, error) {
 	if deleting(p.svc) {
 		return &balancer{reused: p.annotation("id") != "", preserve: p.preserves()}, nil
@@ -190,7 +184,7 @@ func (p *pass) wanted(ctx context.Context) (*balancer, error) {
 		return nil, fmt.Errorf("build vserver groups error: %w", err)
 	}
 	if want.listeners, err = p.wantedListeners(want.reused); err != nil {
-		// So spelt in the controller.
+		// The controller has this spelling.
 		return nil, fmt.Errorf("builid lb listener error: %w", err)
 	}
 	return want, nil
@@ -241,7 +235,7 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 		tasks = append(tasks, func() error { return p.applyListeners(ctx, remote.id, plan, done) })
 	}
 	if err := together(tasks...); err != nil {
-		return err // nothing is cleaned up after an error
+		return err // no cleanup after an error
 	}
 	if !p.changed {
 		return nil
@@ -249,7 +243,7 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 	return wrap("cleanup lb error", p.cleanup(ctx, want, remote))
 }
 
-// read reads what belongs to the load balancer of the Service.
+// read reads the current state of the Service's load balancer.
 func (p *pass) read(ctx context.Context, want, remote *balancer) error {
 	tasks := []func() error{
 		func() (err error) {
@@ -270,13 +264,13 @@ func (p *pass) read(ctx context.Context, want, remote *balancer) error {
 	return together(tasks...)
 }
 
-// ownsListeners reports whether the listeners are the controller's to change.
-// Those of a load balancer that it did not make are only on request.
+// ownsListeners reports whether the controller manages the listeners. On a load balancer that it did not create, it
+// does so only on request.
 func (p *pass) ownsListeners(want *balancer) bool {
 	return !want.reused || p.annotation("force-override-listeners") == "true"
 }
 
-// notFound returns the error of a sync of backends whose load balancer is gone.
+// notFound returns the error of a sync of backends if the load balancer is missing.
 func (p *pass) notFound() error {
 	if !p.version.since("v2.3.0") {
 		return p.gone()
@@ -284,7 +278,7 @@ func (p *pass) notFound() error {
 	return fmt.Errorf("alicloud: can not find loadbalancer by tag [%s:%s]", tagOwn, p.name)
 }
 
-// gone returns the error of a Service that had a load balancer.
+// gone returns the error of a Service whose load balancer is missing.
 func (p *pass) gone() error {
 	ip := ""
 	if ingress := p.svc.Status.LoadBalancer.Ingress; len(ingress) > 0 {
@@ -294,8 +288,7 @@ func (p *pass) gone() error {
 		"this may happen when you delete the loadbalancer", ip)
 }
 
-// ingress returns the addresses for the Service's status. A host name is shown
-// in the place of EIPs, which are looked up all the same.
+// ingress returns the addresses for the Service's status. A host name replaces EIPs, which are looked up all the same.
 func (p *pass) ingress(ctx context.Context, lb *balancer) []corev1.LoadBalancerIngress {
 	ips := []corev1.LoadBalancerIngress{{IP: lb.address}}
 	if p.annotation("external-ip-type") == "eip" {
@@ -328,7 +321,7 @@ func (p *pass) eipsOf(ctx context.Context, lb string) ([]corev1.LoadBalancerIngr
 	return ips, nil
 }
 
-// wrap says what failed; nil stays nil.
+// wrap prefixes an error; nil remains nil.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -336,14 +329,13 @@ func wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// together does all tasks at the same time and returns their errors in the
-// order of the tasks: one as it is, several as "[a, b]".
+// together runs tasks in parallel and joins their errors in the order of the tasks: one unchanged, several as "[a, b]".
 func together(tasks ...func() error) error {
 	errs := make([]error, len(tasks))
 	var running sync.WaitGroup
 	for i, task := range tasks {
 		running.Go(func() {
-			// A panic ends this sync, not the controller.
+			// A panic ends the sync, not the controller.
 			defer func() {
 				if r := recover(); r != nil {
 					errs[i] = fmt.Errorf("panic: %v [recovered]", r)
@@ -356,14 +348,14 @@ func together(tasks ...func() error) error {
 	return aggregate(errs)
 }
 
-// each does n tasks, ten at a time, and returns their errors in order.
+// each runs n tasks, ten at a time, and returns their errors in order.
 func each(ctx context.Context, n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	workqueue.ParallelizeUntil(ctx, 10, n, func(i int) { errs[i] = do(i) })
 	return errs
 }
 
-// aggregate joins errors as Kubernetes does; nil ones do not count.
+// aggregate joins errors as Kubernetes does, without nil ones.
 func aggregate(errs []error) error {
 	if a := utilerrors.NewAggregate(errs); a != nil {
 		return a

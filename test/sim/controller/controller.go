@@ -1,36 +1,18 @@
-// Package controller is a simulated cloud-controller-manager: it syncs the
-// LoadBalancer Services of a real Kubernetes API server against the simulated
-// cloud, and leaves what the real one leaves: events, labels, finalizer, status.
+// Package controller is a simulated cloud-controller-manager. It syncs LoadBalancer Services of a real API server
+// against the simulated cloud, and leaves the Events, labels, finalizers and status of the real one. [Run] plays
+// v2.14.0 by default, faithful wherever it affects failures: triggers, hash, search for and reuse of a load balancer,
+// calls and their order, texts of Events, back-off. Code names the release since which behaviour differs. Facts are
+// from the public source and recorded runs of v2.14.0. Oddities are kept: an error in one port's backends appears only
+// when its listener finds no group, errors in reading a group's backends are ignored, and no error is cleaned up.
 //
-// It plays v2.14.0 unless told otherwise, to the letter where a failure can be
-// told from another by it: which changes wake it and which do not, the hash of
-// what it synced last, the order in which it looks for a load balancer, the
-// checks before one is used again, the calls that it makes and their order, how
-// an error becomes the text of an event, and its back-off. Where releases
-// differ, the code says since when. What it does not play is at the end.
+// Begin with trigger.go (what queues a Service), loop.go (its turn) and clb.go (its sync), with loadbalancer.go,
+// vgroups.go, listeners.go and message.go. sequence.go has releases before v2.12.0, first.go the first generation
+// (v1.9.3), nlb*.go NLB, route.go the routes to nodes. Another kind of load balancer is a [kind] in [Run]. [GitOps]
+// reverts changes.
 //
-// The files follow the way of a Service: trigger.go decides what wakes the
-// controller, loop.go when a Service has its turn, clb.go syncs it against a
-// CLB, with loadbalancer.go, vgroups.go and listeners.go for its parts, and
-// message.go has the words. sequence.go has the way of the releases before
-// v2.12.0, which did one thing after the other, and first.go the first
-// generation, v1.9.3. NLB has the files whose names begin with nlb. A further
-// kind of load balancer is a further [kind] in [Run].
-//
-// Facts are from the controller's public source and from recorded runs of
-// v2.14.0. Some are odd and kept: an error while the backends of one port are
-// put together is noticed only when its listener finds no group; an error while
-// the backends of a group are read goes unnoticed; after an error of any task
-// nothing is cleaned up.
-//
-// Beside the controller there is [GitOps], an actor that puts changes back.
-//
-// With [Options].Routes it keeps routes to the nodes, too (route.go).
-//
-// Not played: routes of nodes that leave; the feature gate by which a Service's annotation chooses its kind
-// of load balancer; Endpoints, which releases before v2.9.1 read where later ones
-// read EndpointSlices; the edge load balancers of v2.7 and v2.8; and the resource
-// group of the cluster for new load balancers.
+// Not simulated: routes of nodes that leave; the feature gate by which an annotation chooses the kind of load balancer;
+// Endpoints, which releases before v2.9.1 read instead of EndpointSlices; the edge load balancers of v2.7 and v2.8; the
+// cluster's resource group for new load balancers.
 package controller
 
 import (
@@ -59,47 +41,43 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// fieldManager is the name under which the controller's writes stand in
-// managedFields.
+// fieldManager is the controller's name in managedFields.
 const fieldManager = "cloud-controller-manager"
 
-// Options say which cluster and which cloud a controller connects.
-//
-// Kube, Cloud, Credentials, ClusterID and VPC are needed. VSwitches is needed
-// for intranet load balancers without a vSwitch of their own.
+// Options configure a controller. Kube, Cloud, Credentials, ClusterID and VPC are required, and VSwitches for intranet
+// load balancers without a vSwitch of their own.
 type Options struct {
-	Kube        *rest.Config // its rate limit is lifted unless it sets one
+	Kube        *rest.Config // unlimited rate unless it sets one
 	Cloud       string       // host:port of the simulated OpenAPI
 	Credentials sim.Credentials
 	Region      string   // cn-hangzhou if empty
 	ClusterID   string   // of ACK
 	VPC         string   // of the cluster
-	VSwitches   []string // each zone:vsw-id; load balancers are put into a random one
-	Version     string   // release that is played, v2.14.0 if empty
+	VSwitches   []string // as zone:vsw-id; a load balancer gets a random one
+	Version     string   // simulated release, v2.14.0 if empty
 
 	BackoffBase time.Duration // delay before the first retry; it doubles; 5 s if zero
 	BackoffMax  time.Duration // longest delay; 300 s if zero
-	Workers     int           // Services that are synced at a time; 3 if zero
-	Speed       float64       // of its clock: all that it waits for takes this much less; 1 if zero
+	Workers     int           // Services synced in parallel; 3 if zero
+	Speed       float64       // of its clock: waits are shorter by this factor; 1 if zero
 
-	Backends  string          // backend type of Services that do not say: ecs if empty, or eni
+	Backends  string          // backend type of Services without one: ecs (default) or eni
 	NoPublic  bool            // refuse load balancers with a public address
 	DualStack bool            // the feature gate that IPv6 backends need
-	Routes    string          // block of all Pods; each node with a part of it gets a route. Empty: the controller keeps no routes
-	Namespace string          // of the Services that are synced; empty: all, as the real one
-	Nodes     string          // label selector of the nodes that are seen; empty: all, as the real one
+	Routes    string          // address block of all Pods; each node with a part of it gets a route. Empty: no routes
+	Namespace string          // of the Services; empty: all, as the real one
+	Nodes     string          // label selector of the nodes; empty: all, as the real one
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
-	DryRun    bool            // look at every Service once, change nothing, report, and end
+	DryRun    bool            // check every Service once, change nothing, report, and end
 
-	// Before is called with each event before it is stored, in the order in
-	// which they were written, and holds it and those behind it up until it
-	// returns: so an event can arrive after what was done about it. Nil: none.
+	// Before, if not nil, is called with each Event before it is stored, in order, and delays it and all later ones
+	// until it returns. An Event can thus arrive after its failure was handled.
 	Before func(*corev1.Event)
 
 	Log *slog.Logger // nil: none
 }
 
-// check fills in what is left out and says what is wrong.
+// check sets defaults and validates the options.
 func (o *Options) check() (version, error) {
 	v, err := parseVersion(o.Version)
 	if err != nil {
@@ -154,12 +132,12 @@ type controller struct {
 	cloud     *openapi
 
 	services corelisters.ServiceLister
-	slices   cache.Indexer // of EndpointSlices, which name their Service in a label
+	slices   cache.Indexer // of EndpointSlices, by the Service in their label
 	nodes    corelisters.NodeLister
 	pods     corelisters.PodLister
 }
 
-// wait waits for d, by the controller's clock.
+// wait waits for d on the controller's clock.
 func (c *controller) wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(c.pause(d))
 	defer t.Stop()
@@ -171,15 +149,15 @@ func (c *controller) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause returns how long a wait of d takes with the controller's clock.
+// pause returns the real duration of d on the controller's clock.
 func (c *controller) pause(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Speed)
 }
 
-// Run plays the controller until ctx ends, and returns nil then. It returns an
-// error if the options are wrong or the cluster can not be read.
+// Run runs the controller until ctx ends, and then returns nil. It returns an error if the options are wrong or the
+// cluster cannot be read.
 //
-// When it starts, every LoadBalancer Service is synced. A dry run ends by itself.
+// At its start it syncs every LoadBalancer Service. A dry run ends by itself.
 func Run(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {
@@ -201,7 +179,7 @@ func Run(ctx context.Context, o Options) error {
 		c.vswitches = append(c.vswitches, id)
 	}
 
-	// Informers and recorders go on until everything that uses them has ended.
+	// Informers and recorders run until all of their users have ended.
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	namespaced, wide := kube.Informers(o.Namespace, ""), kube.Informers("", o.Nodes)
 	services, slices, nodes, pods := namespaced.Services(), namespaced.EndpointSlices(), wide.Nodes(), namespaced.Pods()
@@ -220,7 +198,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	loops := []*loop{}
 	broadcasters := []record.EventBroadcaster{}
-	drains := []func(context.Context){} // wait for the events of each
+	drains := []func(context.Context){} // wait until Events are stored
 	c.cloud.first = v.first()
 	kinds := []kind{newCLB(c).kind()}
 	if v.first() {
@@ -272,7 +250,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}()
 	if !cache.WaitForCacheSync(ctx.Done(), services.HasSynced, slices.HasSynced, nodes.HasSynced, pods.HasSynced) {
-		return nil // told to end before it began
+		return nil // ended before it began
 	}
 	if c.cloud.dry != nil {
 		for _, l := range loops {
@@ -283,7 +261,7 @@ func Run(ctx context.Context, o Options) error {
 				return fmt.Errorf("run simulated controller: %w", err)
 			}
 		}
-		c.cloud.dry.looked(turn{}) // there may be no Service at all
+		c.cloud.dry.looked(turn{}) // there may be no Services
 	}
 	var running sync.WaitGroup
 	for _, l := range loops {
@@ -302,8 +280,7 @@ func Run(ctx context.Context, o Options) error {
 	return c.cloud.dry.report(told, c)
 }
 
-// Start plays the controller until the test ends, or until the returned
-// function is called, which waits for the end.
+// Start runs the controller until the test ends or stop is called, which waits for the end.
 func Start(t testing.TB, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -312,9 +289,8 @@ func Start(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
-// correlation returns the real limits of the recorder, by the controller's
-// clock: ten events that differ in their text alone within ten minutes become
-// one, and a Service has 25 events and one more each five minutes.
+// correlation returns the recorder's real limits, by the controller's clock: ten Events within ten minutes that differ
+// only in their text become one, and a Service has 25 Events plus one every five minutes.
 func (c *controller) correlation() record.CorrelatorOptions {
 	return record.CorrelatorOptions{
 		QPS:                  float32(c.Speed / 300),
@@ -322,23 +298,21 @@ func (c *controller) correlation() record.CorrelatorOptions {
 	}
 }
 
-// A sink stores events. Before v2.8.0 the controller's Kubernetes library left
-// the reporting component empty.
+// A sink stores Events. Before v2.8.0 the controller's Kubernetes library left the reporting component empty.
 type sink struct {
 	record.EventSink
 	reporting bool
 	before    func(*corev1.Event)
-	last      chan struct{} // has room for one; gets one when the events so far are stored
+	last      chan struct{} // capacity one; receives when all Events so far are stored
 }
 
-// lastEvent is the object of an event that is not stored: it comes behind all
-// that were written before it.
+// lastEvent is the object of a marker Event that is not stored. It arrives after all Events that were written before.
 const lastEvent = "last-event"
 
-// drain waits until the events that were written are stored, or ctx ends.
+// drain waits until all written Events are stored, or ctx ends.
 //
-// Events are stored in the background, one after the other, and are dropped if
-// too many wait: so may the one that tells, and it is written again then.
+// Events are stored in the background, in order, and dropped if too many wait. The marker may be dropped, too, and is
+// then repeated.
 func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -354,14 +328,14 @@ func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	}
 }
 
-// isLast tells drain of its event.
+// isLast reports whether an Event is drain's marker, and signals it.
 func (s sink) isLast(e *corev1.Event) bool {
 	if e.InvolvedObject.Name != lastEvent || e.Reason != lastEvent {
 		return false
 	}
 	select {
 	case s.last <- struct{}{}:
-	default: // told before
+	default: // already signalled
 	}
 	return true
 }

@@ -25,11 +25,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// gate is the condition that pods behind the Service web can wait for.
+// gate is the condition that Pods of the Service web wait for.
 const gate corev1.PodConditionType = "service.readiness.alibabacloud.com/web"
 
-// pod creates a pod that waits for the Service web. Its containers are ready or
-// not.
+// pod creates a Pod that waits for the Service web. ready is the condition of its containers.
 func (r *rig) pod(name string, ready corev1.ConditionStatus) {
 	r.Helper()
 	pods := r.kube.CoreV1().Pods(r.ns)
@@ -46,7 +45,7 @@ func (r *rig) pod(name string, ready corev1.ConditionStatus) {
 	r.ready(pod, ready)
 }
 
-// ready says whether the containers of a pod are ready.
+// ready sets the condition of a Pod's containers.
 func (r *rig) ready(pod *corev1.Pod, ready corev1.ConditionStatus) {
 	r.Helper()
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: ready}}
@@ -71,9 +70,8 @@ func (r *rig) unready(service string) {
 	}
 }
 
-// TestReadinessGate plays a pod that waits for its place behind the load
-// balancer: first its containers are not ready, and the Service comes back
-// although it was synced; then it becomes a backend, and is told so.
+// TestReadinessGate tests a Pod with a readiness gate: while its containers are not ready, the synced Service is queued
+// again; then the Pod becomes a backend and gets the condition.
 func TestReadinessGate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}, 0, func(r *rig) { r.opts.Speed = 200 })
@@ -82,7 +80,7 @@ func TestReadinessGate(t *testing.T) {
 	r.unready("web")
 	r.service("web", nil, eni)
 	id := r.synced("web", "").Labels[labelID]
-	r.ensured("web", 3) // two of them because it came back
+	r.ensured("web", 3) // two because it was queued again
 	if n := len(r.lb(id).VGroups[0].Backends); n != 0 {
 		t.Fatalf("%d backends before the containers are ready", n)
 	}
@@ -113,15 +111,14 @@ func TestReadinessGate(t *testing.T) {
 	}
 }
 
-// TestVirtualNode plays pods on a virtual node: they are backends beside the
-// servers.
+// TestVirtualNode tests that Pods on a virtual node are backends next to servers.
 func TestVirtualNode(t *testing.T) {
 	for _, c := range []struct {
 		policy corev1.ServiceExternalTrafficPolicy
 		want   []string // server, type and weight
 	}{
 		{corev1.ServiceExternalTrafficPolicyCluster, []string{"eni-1 eni 100", "eni-2 eni 100", "i-1 ecs 100"}},
-		// The controller takes the second pod for a double of the first.
+		// The controller takes the second Pod for a duplicate of the first.
 		{corev1.ServiceExternalTrafficPolicyLocal, []string{"eni-1 eni 2"}},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {
@@ -147,8 +144,8 @@ func TestVirtualNode(t *testing.T) {
 	}
 }
 
-// TestHybridNode plays a node outside of the cloud with a pod on it: neither is a
-// backend since v2.12.1, and before it the sync fails on the node.
+// TestHybridNode tests a node outside the cloud with a Pod: neither is a backend since v2.12.1; before, the sync fails
+// on the node.
 func TestHybridNode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -191,7 +188,7 @@ func TestHybridNode(t *testing.T) {
 	}
 }
 
-// TestDefaultWeight plays the annotation of v2.14.0, which others do not know.
+// TestDefaultWeight tests an annotation that only v2.14.0 reads.
 func TestDefaultWeight(t *testing.T) {
 	for version, want := range map[string]int{"v2.14.0": 30, "v2.13.0": 100} {
 		t.Run(version, func(t *testing.T) {
@@ -206,8 +203,7 @@ func TestDefaultWeight(t *testing.T) {
 	}
 }
 
-// TestVersions plays one failure with several releases, and compares what each
-// says of it.
+// TestVersions compares the messages of one failure in several releases.
 func TestVersions(t *testing.T) {
 	const gone = "alicloud: can not find loadbalancer, but it's defined in service [IP] this may happen when you delete the loadbalancer"
 	reused := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}
@@ -215,7 +211,7 @@ func TestVersions(t *testing.T) {
 		name, version string
 		world         sim.World
 		annotations   map[string]string
-		breaks        func(*rig) // of a Service that was synced; nil: the first sync fails
+		breaks        func(*rig) // breaks a synced Service; nil: the first sync fails
 		want          string
 	}{
 		{"reused", "v2.14.0", reused, map[string]string{"id": "lb-1"}, nil,
@@ -255,15 +251,13 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// drop deletes the load balancer of the Service web behind the controller's
-// back, and touches the Service.
+// drop deletes the load balancer of the Service web without the controller, and touches the Service.
 func drop(r *rig) {
 	r.cloud.DropLoadBalancer(r.byName(ownName(r.get("web"))).ID)
 	r.touch("web", "1")
 }
 
-// TestInTurn plays a release that did one thing after the other: without its
-// backends a port has no listener, and no word of that.
+// TestInTurn tests a release that works sequentially: a port without backends has no listener and no Event.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -286,8 +280,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestExpiredCertificate plays a certificate that has expired: another one is
-// not replaced by it, but a new listener takes it.
+// TestExpiredCertificate tests an expired certificate: it does not replace another one, but a new listener uses it.
 func TestExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Certificates: []sim.Certificate{
@@ -305,8 +298,8 @@ func TestExpiredCertificate(t *testing.T) {
 	r.synced("new", "")
 }
 
-// reports takes the report of a dry run in the place of the API server: the Event is one for the whole cluster, and the exporters of other
-// tests would publish it.
+// reports captures the report of a dry run instead of storing it: the Event is about the whole cluster, and exporters
+// of other tests would publish it.
 type reports struct {
 	next http.RoundTripper
 	last *corev1.Event
@@ -333,7 +326,7 @@ func (k *reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.next.RoundTrip(r)
 }
 
-// rehearse plays a dry run to its end, and returns its report as it is to be stored.
+// rehearse runs a dry run and returns its report.
 func (r *rig) rehearse() *corev1.Event {
 	r.Helper()
 	k := &reports{}
@@ -352,7 +345,7 @@ func (r *rig) rehearse() *corev1.Event {
 	return k.last
 }
 
-// TestDryRun plays the check before an upgrade: nothing changes but a report.
+// TestDryRun tests the check before an upgrade: it only writes a report.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -364,7 +357,7 @@ func TestDryRun(t *testing.T) {
 	made := r.service("new", nil)
 	before := r.cloud.Snapshot()
 
-	r.opts.Before = func(*corev1.Event) { // events are stored more slowly than the report
+	r.opts.Before = func(*corev1.Event) { // delay Events beyond the report
 		for range 20 {
 			if _, err := r.kube.CoreV1().Services(r.ns).Get(r.Context(), "web", metav1.GetOptions{}); err != nil {
 				r.Error(err)
@@ -403,7 +396,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestLateEvent plays a failure event that arrives after the failure was healed.
+// TestLateEvent tests a failure's Event that arrives after the failure was repaired.
 func TestLateEvent(t *testing.T) {
 	t.Parallel()
 	held, free := make(chan struct{}), make(chan struct{})
@@ -435,7 +428,7 @@ func TestLateEvent(t *testing.T) {
 	r.ensured("web", 1)
 }
 
-// TestSpeed plays five minutes of back-off with a fast clock.
+// TestSpeed tests five minutes of back-off on a fast clock.
 func TestSpeed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -446,8 +439,7 @@ func TestSpeed(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestEndIsNoFailure ends a controller in the middle of a sync: that is not the
-// Service's failure, and no event says that it was.
+// TestEndIsNoFailure ends a controller during a sync and checks that no Event reports a failure.
 func TestEndIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -468,7 +460,7 @@ func TestEndIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestGitOps plays an actor that puts a change back.
+// TestGitOps tests an actor that reverts a change.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)

@@ -10,12 +10,11 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// Further domains of an HTTPS listener have certificates of their own. v2.13.0
-// was the first release that made them. Its source is not public in full: that
-// the listener is written first, and what is said of a malformed annotation, is
-// taken from the way of the other annotations.
+// Further domains of an HTTPS listener have certificates of their own, since v2.13.0. The source of that release is not
+// fully public: the order (the listener is written first) and the error of a malformed annotation are inferred from
+// other annotations.
 
-// domainsOf reads an annotation such as a.example.com:cert-1,b.example.com:cert-2.
+// domainsOf parses an annotation such as a.example.com:cert-1,b.example.com:cert-2.
 func domainsOf(annotation string) (map[string]string, error) {
 	domains := map[string]string{}
 	for v := range strings.SplitSeq(annotation, ",") {
@@ -29,11 +28,10 @@ func domainsOf(annotation string) (map[string]string, error) {
 	return domains, nil
 }
 
-// A domainExtension is a further domain that a listener has.
+// A domainExtension is a further domain of a listener.
 type domainExtension struct{ id, cert string }
 
-// changeDomains makes the further domains of a listener those that are asked
-// for. If none are, those that are there stay.
+// changeDomains makes the further domains of a listener match the request. Without a request, it keeps them.
 func (p *pass) changeDomains(ctx context.Context, lb string, l *listener) error {
 	if l.domains == nil {
 		return nil
@@ -60,8 +58,7 @@ func (p *pass) changeDomains(ctx context.Context, lb string, l *listener) error 
 	return p.extendDomains(ctx, lb, l, have)
 }
 
-// extendDomains makes the domains that are asked for and not there, and changes
-// the certificates of the others.
+// extendDomains creates missing domains and changes the certificates of others.
 func (p *pass) extendDomains(ctx context.Context, lb string, l *listener, have map[string]domainExtension) error {
 	for _, domain := range sorted(l.domains) {
 		cert := l.domains[domain]

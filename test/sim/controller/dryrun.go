@@ -16,37 +16,35 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// precheckEvent is the name of the Event in kube-system with the report of a
-// dry run, which is the check before an upgrade.
+// precheckEvent is the name of the Event in kube-system with the report of a dry run, the check before an upgrade.
 const precheckEvent = "CloudControllerManagerPrecheckResult"
 
-// A precheck is a dry run: which Services have still to be looked at, and what
-// would have been changed. It is safe for concurrent use.
+// A precheck is a dry run: the Services that are still to be checked, and the changes that would be made. It is safe
+// for concurrent use.
 type precheck struct {
-	end func() // called once nothing is left
+	end func() // called when all are checked
 
 	mu    sync.Mutex
 	left  map[turn]bool
 	items map[string]item
 	count int
-	// The same of NLB.
+	// The same for NLB.
 	networkItems map[string]item
 	networkCount int
 }
 
-// A turn is a Service that a kind has to look at.
+// A turn is the check of a Service by one kind of load balancer.
 type turn struct {
 	component string
 	service   cache.ObjectName
 }
 
-// An item is a change that would have been made. The fields have the names of
-// the real report.
+// An item is a change that would be made. The field names are those of the real report.
 type item struct {
 	Name, Id, MessageLevel, MessageCode, AffectCode, AdviseCode, Message string
 }
 
-// expect says that a kind has to look at all its Services.
+// expect adds all Services of a kind.
 func (d *precheck) expect(l *loop) error {
 	all, err := l.services.List(labels.Everything())
 	if err != nil {
@@ -62,7 +60,7 @@ func (d *precheck) expect(l *loop) error {
 	return nil
 }
 
-// looked says that a Service has had its turn.
+// looked marks a turn as done.
 func (d *precheck) looked(t turn) {
 	d.mu.Lock()
 	delete(d.left, t)
@@ -73,7 +71,7 @@ func (d *precheck) looked(t turn) {
 	}
 }
 
-// report stores what was found.
+// report stores the result.
 func (d *precheck) report(ctx context.Context, c *controller) error {
 	type check struct {
 		Name                                            string
@@ -112,8 +110,7 @@ func (d *precheck) report(ctx context.Context, c *controller) error {
 	return nil
 }
 
-// try looks at a Service without a change of it. An error has an event, and the
-// Service does not come back.
+// try checks a Service without changing it. An error is written as an Event and not retried.
 func (b *clb) try(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if lb, _, err := p.apply(about(ctx, svc)); err != nil {
@@ -126,22 +123,21 @@ func (b *clb) try(ctx context.Context, svc *corev1.Service, events record.EventR
 
 type aboutKey struct{}
 
-// about notes which Service the calls are for.
+// about records the Service that calls are for.
 func about(ctx context.Context, svc *corev1.Service) context.Context {
 	return context.WithValue(ctx, aboutKey{}, svc.Namespace+"/"+svc.Name)
 }
 
-// A hint is what a dry run says in place of a call: its code, and its text with
-// the values of these parameters.
+// A hint is the item that a dry run reports in place of a call: its code, and a text with the values of these
+// parameters.
 type hint struct {
 	code, text string
 	params     []string
-	about      string // parameter that stands behind the Service's name
+	about      string // parameter appended to the Service's name
 }
 
-// hints returns what a dry run says in place of which calls. Those that are
-// neither here nor among the silent ones are made, also two writes: a group and
-// its backends have always been added when a release needed other ones.
+// hints returns the reported hint for each call. Calls that are neither listed here nor silent are made, including two
+// writes: if a release needs another group, its dry run creates that group and its backends.
 func hints() map[string]hint {
 	const lb, port, group = "LoadBalancerId", "ListenerPort", "VServerGroupId"
 	all := map[string]hint{
@@ -179,7 +175,7 @@ func hints() map[string]hint {
 	return all
 }
 
-// instead reports whether a call is not made, and what comes of it instead.
+// instead reports whether a call is suppressed, and its error.
 func (d *precheck) instead(ctx context.Context, req requests.AcsRequest) (bool, error) {
 	action := req.GetActionName()
 	h, ok := hints()[action]

@@ -13,26 +13,25 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// A firstCLB plays the first generation of the controller, v1.9.3. That was
-// another program, written on the library of the time, with other words:
+// A firstCLB simulates the first generation of the controller, v1.9.3. It was a different program, based on the library
+// of that time, with other messages:
 //
-//   - It puts no finalizer on a Service. It learns of the deletion afterwards,
-//     and a load balancer whose Service goes while it is down is left behind.
-//   - It has a load balancer made first, then its groups, then its listeners. Of
-//     several that match it takes the first.
-//   - An attribute that can not be changed ends the sync there.
-//   - A group of pods behind a named port has the port 0, which the cloud refuses.
-//   - Before v1.9.3.339 it leaves no hash, and syncs in full each time.
+//   - It sets no finalizer. It notices a deletion afterwards, and leaves the load balancer
+//     of a Service that is deleted while it is down.
+//   - It creates the load balancer first, then groups, then listeners. Of several matches
+//     it takes the first.
+//   - An attribute that cannot be changed ends the sync.
+//   - A group of Pods behind a named port has port 0, which the cloud rejects.
+//   - Before v1.9.3.339 it stores no hash, and always syncs in full.
 //
-// In one thing it is simplified: listeners are read with one call where it made
-// one for each.
+// Simplified: one call reads all listeners, instead of one call each.
 type firstCLB struct{ *controller }
 
 func (b firstCLB) kind() kind {
 	return kind{component: "service-controller", refusesPublic: true, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
 }
 
-// hashes reports whether a synced Service is marked with a hash.
+// hashes reports whether the release stores a hash on a synced Service.
 func (v version) hashes() bool { return v.since("v1.9.3.339") }
 
 // A firstPass is one sync of one Service by the first generation.
@@ -45,7 +44,7 @@ func (b firstCLB) begin(svc *corev1.Service, events record.EventRecorder) firstP
 	return firstPass{p}
 }
 
-// say writes an event, unless the release had none for this.
+// say writes an Event, unless the release has none for this case.
 func (p firstPass) say(n note) {
 	if n != (note{}) {
 		p.event(n)
@@ -74,8 +73,8 @@ func (b firstCLB) ensure(ctx context.Context, svc *corev1.Service, events record
 	return nil
 }
 
-// clean deletes the load balancer of a Service that is gone or wants none any
-// more. From one that is the user's only the groups are taken.
+// clean deletes the load balancer of a Service that is deleted or no longer wants one. On a user's load balancer it
+// deletes only the groups.
 func (b firstCLB) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if err := p.end(ctx); err != nil {
@@ -116,7 +115,7 @@ func (p firstPass) end(ctx context.Context) error {
 	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerResponse())
 }
 
-// sync makes the cloud as the Service wants it, and returns the load balancer.
+// sync makes the cloud match the Service, and returns the load balancer.
 func (p firstPass) sync(ctx context.Context) (*balancer, error) {
 	want, err := p.wantedAttributes()
 	if err != nil {
@@ -166,8 +165,7 @@ func (p firstPass) sync(ctx context.Context) (*balancer, error) {
 	return lb, p.tidy(ctx, lb, want)
 }
 
-// find looks for the load balancer by the ID that the Service names, else by
-// tag, else by name, and returns nil if none exists.
+// find returns the load balancer by the ID that the Service names, by tag or by name, and nil if none exists.
 func (p firstPass) find(ctx context.Context) (*balancer, error) {
 	requests := []*slb.DescribeLoadBalancersRequest{slb.CreateDescribeLoadBalancersRequest(), slb.CreateDescribeLoadBalancersRequest()}
 	if id := p.annotation("id"); id != "" {
@@ -190,7 +188,7 @@ func (p firstPass) find(ctx context.Context) (*balancer, error) {
 	return nil, nil
 }
 
-// make makes a load balancer, tags it, and reads it.
+// make creates, tags and reads a load balancer.
 func (p firstPass) make(ctx context.Context, want *balancer) (*balancer, error) {
 	switch {
 	case len(p.svc.Status.LoadBalancer.Ingress) > 0:
@@ -223,8 +221,8 @@ func (p firstPass) make(ctx context.Context, want *balancer) (*balancer, error) 
 	return made, p.describe(ctx, made)
 }
 
-// change checks whether a load balancer may be used, and changes what can be
-// changed. The first thing that can not ends it.
+// change checks whether a load balancer may be used, and changes attributes. It stops at the first one that cannot be
+// changed.
 func (p firstPass) change(ctx context.Context, want, lb *balancer) error {
 	tags, err := p.tagsOf(ctx, lb.id)
 	if err != nil {
@@ -271,8 +269,7 @@ func (p firstPass) change(ctx context.Context, want, lb *balancer) error {
 	return aggregate(p.flags(ctx, want, lb))
 }
 
-// syncGroup makes a group as it should be. A new one is made with its first
-// backend.
+// syncGroup creates or updates a group. A new one is created with its first backend.
 func (p firstPass) syncGroup(ctx context.Context, lb string, g *group) error {
 	all, err := p.listGroups(ctx, lb)
 	if err != nil {
@@ -315,7 +312,7 @@ func (p firstPass) createWithOne(ctx context.Context, lb string, g *group) error
 	return nil
 }
 
-// tidy deletes the groups of the Service that no port has any more.
+// tidy deletes groups of the Service that no port uses.
 func (p firstPass) tidy(ctx context.Context, lb, want *balancer) error {
 	all, err := p.listGroups(ctx, lb.id)
 	if err != nil {

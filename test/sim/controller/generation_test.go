@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestFirstGeneration plays failures with releases of the first generation. They
-// have no finalizer, and before v1.9.3.276 an event shows the error whole.
+// TestFirstGeneration tests failures with releases of the first generation. They set no finalizer, and before
+// v1.9.3.276 an Event shows the whole error.
 func TestFirstGeneration(t *testing.T) {
 	const api = "Aliyun API Error: RequestId: ID Status Code: 400 Code: "
 	reused := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}
@@ -23,8 +23,8 @@ func TestFirstGeneration(t *testing.T) {
 		name, version string
 		world         sim.World
 		annotations   map[string]string
-		breaks        func(*rig) // of a Service that was synced; nil: the first sync fails
-		want          string     // NS stands for the namespace, ID for that of a request
+		breaks        func(*rig) // breaks a synced Service; nil: the first sync fails
+		want          string     // NS is the namespace, ID a request ID
 	}{
 		{"arrears", "v1.9.3.101", arrears, nil, nil,
 			"Warning CreatingLoadBalancerFailed Error creating load balancer (will retry): failed to ensure load balancer for service NS/web: " + api +
@@ -80,7 +80,7 @@ func TestFirstGeneration(t *testing.T) {
 	}
 }
 
-// TestSilentRelease plays v1.9.3.239, which wrote no event of a failed sync.
+// TestSilentRelease tests v1.9.3.239, which wrote no Event for a failed sync.
 func TestSilentRelease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, plays("v1.9.3.239"), func(r *rig) {
@@ -94,8 +94,8 @@ func TestSilentRelease(t *testing.T) {
 	}
 }
 
-// TestNamedPort plays a named target port with pods as backends: the first
-// generation asks for port 0, later ones look the name up.
+// TestNamedPort tests a named target port with Pods as backends: the first generation uses port 0, later ones resolve
+// the name.
 func TestNamedPort(t *testing.T) {
 	world := sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}}}
 	named := func(s *corev1.Service) {
@@ -141,8 +141,7 @@ func TestNamedPort(t *testing.T) {
 	})
 }
 
-// TestFirstLife plays the life of a Service with v1.9.3.376: it is made, changed
-// and deleted, and the load balancer goes afterwards.
+// TestFirstLife tests creation, change and deletion of a Service with v1.9.3.376. The load balancer is deleted last.
 func TestFirstLife(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, plays("v1.9.3.376"))
@@ -161,7 +160,7 @@ func TestFirstLife(t *testing.T) {
 		"DescribeVServerGroups", "CreateVServerGroup", "DescribeVServerGroupAttribute",
 		"DescribeLoadBalancerListeners", "CreateLoadBalancerTCPListener", "StartLoadBalancerListener", "DescribeVServerGroups",
 	}
-	// Endpoints that the controller hears of after the Service bring one more look at the backends, which changes nothing.
+	// Endpoints that arrive after the Service cause one more sync of backends, which changes nothing.
 	made := r.actions()
 	if more := made[min(len(want), len(made)):]; !slices.ContainsFunc(more, func(a string) bool { return !strings.HasPrefix(a, "Describe") }) {
 		made = made[:min(len(want), len(made))]
@@ -171,7 +170,7 @@ func TestFirstLife(t *testing.T) {
 	}
 	r.annotate("web", "name", "shop")
 	r.synced("web", svc.Labels[labelHash])
-	r.ensured("web", 2) // it knows the hash that it has written
+	r.ensured("web", 2) // it knows the hash that it wrote
 	r.cloud.ResetCalls()
 	r.pods("web", "10.1.2.3")
 	r.ensured("web", 3)
@@ -186,7 +185,7 @@ func TestFirstLife(t *testing.T) {
 	}
 }
 
-// TestFirstEnds plays other ends of Services of the first generation.
+// TestFirstEnds tests other ends of Services of the first generation.
 func TestFirstEnds(t *testing.T) {
 	t.Run("deletion fails", func(t *testing.T) {
 		t.Parallel()
@@ -250,8 +249,7 @@ func TestFirstEnds(t *testing.T) {
 	})
 }
 
-// TestTagActions plays releases that write and read tags with other actions, and
-// at other times.
+// TestTagActions tests releases that read and write tags with other actions or at other times.
 func TestTagActions(t *testing.T) {
 	for version, want := range map[string][]string{
 		"v2.4.0":  {"CreateLoadBalancer", "AddTags", "DescribeTags", "AddTags"},
@@ -268,13 +266,13 @@ func TestTagActions(t *testing.T) {
 				t.Error(diff)
 			}
 			first := r.actions()
-			r.cloud.LoseTag(id, "kubernetes.do.not.delete") // it is found by its name
+			r.cloud.LoseTag(id, "kubernetes.do.not.delete") // found by name
 			r.cloud.ResetCalls()
 			r.touch("web", "1")
 			r.synced("web", svc.Labels[labelHash])
 			var got []string
 			for i, a := range append(first, r.actions()...) {
-				// At its creation v2.14.0 compares the tags once more.
+				// On creation, v2.14.0 compares the tags once more.
 				if (strings.Contains(a, "Tag") || a == "CreateLoadBalancer") && (version != "v2.14.0" || i >= len(first) || a != "TagResources") {
 					got = append(got, a)
 				}
@@ -289,8 +287,8 @@ func TestTagActions(t *testing.T) {
 	}
 }
 
-// TestAttributeError plays an attribute that can not be changed, together with a
-// change of ports: before v2.6.0 that ended the sync, later ones go on.
+// TestAttributeError tests an attribute that cannot be changed together with a change of ports: before v2.6.0 the sync
+// ends there, later ones continue.
 func TestAttributeError(t *testing.T) {
 	for version, goesOn := range map[string]bool{"v2.3.0": false, "v2.4.0": false, "v2.4.4": true, "v2.5.1": false, "v2.6.0": true, "v2.14.0": true} {
 		t.Run(version, func(t *testing.T) {
@@ -306,7 +304,7 @@ func TestAttributeError(t *testing.T) {
 			if got := len(listeners) == 1 && listeners[0].Port == 81; got != goesOn {
 				t.Errorf("listeners %+v", listeners)
 			}
-			// Nothing is cleaned up after an error by those that work on all at once.
+			// Releases that work in parallel clean up nothing after an error.
 			if groups := len(r.lb(lb.ID).VGroups); version == "v2.14.0" && groups != 2 {
 				t.Errorf("%d groups, want the new and the old one", groups)
 			}
@@ -314,14 +312,13 @@ func TestAttributeError(t *testing.T) {
 	}
 }
 
-// onOtherPort returns the part of a patch that gives a Service a port and another
-// port of nodes. Other Services of the cluster have some of those, so that the
-// API server has to choose: it keeps the old one for a port of the same name.
+// onOtherPort returns the part of a patch that gives a Service a port and another node port. Other Services of the
+// cluster may have taken node ports, so the API server chooses; it keeps the old one for a port of the same name.
 func onOtherPort(port int) string {
 	return fmt.Sprintf(`{"ports":[{"name":"other","port":%d,"targetPort":8080,"protocol":"TCP"}]}`, port)
 }
 
-// TestAnnotationsOfOld holds annotations to the release that introduced them.
+// TestAnnotationsOfOld checks that an annotation works only since the release that introduced it.
 func TestAnnotationsOfOld(t *testing.T) {
 	for _, c := range []struct {
 		annotation, value, before, since string
@@ -347,8 +344,7 @@ func TestAnnotationsOfOld(t *testing.T) {
 	}
 }
 
-// TestOutsideTheVPC plays pods outside the VPC with releases that treat them
-// differently: an error, silence, an event.
+// TestOutsideTheVPC tests Pods outside the VPC with releases that react by an error, not at all, or by an Event.
 func TestOutsideTheVPC(t *testing.T) {
 	for version, want := range map[string][]string{
 		"v2.7.0": {failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: build vgroup for port 80 error: " +
@@ -378,8 +374,7 @@ func TestOutsideTheVPC(t *testing.T) {
 	}
 }
 
-// TestReportingComponent holds events to the library of their release: it left
-// the reporting component empty before v2.8.0.
+// TestReportingComponent checks that Events have no reporting component before v2.8.0, as in that release's library.
 func TestReportingComponent(t *testing.T) {
 	for version, want := range map[string]string{"v2.7.0": "", "v2.8.0": "service-controller"} {
 		t.Run(version, func(t *testing.T) {

@@ -17,24 +17,22 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// GitOps is an actor that keeps Services as manifests say: a change of what a
-// manifest has is put back as soon as it is seen. Kube and Want are needed.
+// GitOps is an actor that enforces manifests: it reverts changes of fields in a manifest as soon as it sees them. Kube
+// and Want are required.
 type GitOps struct {
 	Kube *rest.Config
 
-	// Want are the manifests, with namespace and name. Of these only
-	// annotations and spec count, and what they leave out is anybody's.
+	// Want are the manifests, with namespace and name. Only their annotations and spec count; other fields belong to
+	// others.
 	Want []*corev1.Service
 
-	// Strict removes annotations for load balancers that the manifest lacks, as
-	// an actor does that owned them once.
+	// Strict removes load balancer annotations that the manifest lacks, like an actor that once owned them.
 	Strict bool
 
 	Log *slog.Logger // nil: none
 }
 
-// Run plays the actor until ctx ends, and returns nil then. It returns an error
-// if the cluster can not be read.
+// Run enforces the manifests until ctx ends, and then returns nil. It returns an error if the cluster cannot be read.
 func (g GitOps) Run(ctx context.Context) error {
 	config := rest.CopyConfig(g.Kube)
 	config.UserAgent, config.QPS = "gitops", -1
@@ -71,7 +69,7 @@ func (g GitOps) Run(ctx context.Context) error {
 	return nil
 }
 
-// putBack writes what the manifest has and the Service has not.
+// putBack writes the manifest's fields that the Service lacks.
 func (g GitOps) putBack(ctx context.Context, kube *kubernetes.Client, manifest, svc *corev1.Service) {
 	annotations := map[string]any{}
 	for k, v := range manifest.Annotations {
@@ -104,7 +102,7 @@ func (g GitOps) putBack(ctx context.Context, kube *kubernetes.Client, manifest, 
 	}
 }
 
-// plain returns a part of a Service as JSON has it, without empty values.
+// plain returns a part of a Service as JSON, without empty values.
 func plain(part any) any {
 	b, err := json.Marshal(part)
 	if err != nil {
@@ -117,8 +115,7 @@ func plain(part any) any {
 	return withoutEmpty(v)
 }
 
-// holds reports whether all that is in part is in whole, too. Elements of lists
-// are compared by their place.
+// holds reports whether whole contains everything in part. Elements of lists are compared by index.
 func holds(whole, part any) bool {
 	switch part := part.(type) {
 	case map[string]any:

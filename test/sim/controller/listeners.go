@@ -25,20 +25,20 @@ const (
 	protocolHTTPS = "https"
 )
 
-// A listener is a port of the load balancer: as the Service wants it, where a
-// parameter that is missing is not asked for, or as the cloud has it.
+// A listener is a port of the load balancer. A wanted one has only the requested parameters, an existing one those of
+// the cloud.
 type listener struct {
 	port      int
 	protocol  string
 	group     string // name of the wanted group
 	groupID   string
-	forwardTo int // port that an http listener redirects to
+	forwardTo int // target port of the redirect of an http listener
 	status    string
-	params    map[string]string // by their names in the API, Description among them
-	domains   map[string]string // certificates of further domains; nil: not asked for
+	params    map[string]string // by their API names, including Description
+	domains   map[string]string // certificates of further domains; nil: not requested
 }
 
-// The layers that a parameter is for.
+// The layers to which a parameter applies.
 var (
 	every   = []string{protocolTCP, protocolUDP, protocolHTTP, protocolHTTPS}
 	layer4  = []string{protocolTCP, protocolUDP}
@@ -46,7 +46,7 @@ var (
 	checked = []string{protocolTCP, protocolHTTP, protocolHTTPS}
 )
 
-// listenerParams returns which annotation asks for which parameter.
+// listenerParams returns the parameters that annotations set.
 func listenerParams() []listenerParam {
 	return []listenerParam{
 		{"scheduler", "Scheduler", every, "", ""},
@@ -86,16 +86,15 @@ func listenerParams() []listenerParam {
 	}
 }
 
-// A listenerParam connects an annotation with a parameter of the API.
+// A listenerParam maps an annotation to an API parameter.
 type listenerParam struct {
 	annotation, name string
 	protocols        []string
-	number           string // what the controller calls it when it is no number; empty: any text will do
-	needs            string // parameter that must be asked to be on, or a difference does not count
+	number           string // its name in the error for a value that is not a number; empty: any text is valid
+	needs            string // a difference counts only if this parameter is requested to be on
 }
 
-// value returns what the parameter is set to, or the empty text if the number is
-// one that counts as not set.
+// value returns the parameter's value, or "" for a number that means "not set".
 func (l listenerParam) value(text string) (string, error) {
 	if l.name == "ProxyProtocolV2Enabled" {
 		return strconv.FormatBool(text == "on"), nil
@@ -168,7 +167,7 @@ func (p *pass) wantedListener(port corev1.ServicePort, reused bool) (*listener, 
 	return l, nil
 }
 
-// protocolOf reads an annotation such as https:443,http:80.
+// protocolOf parses an annotation such as https:443,http:80.
 func protocolOf(annotation string, port corev1.ServicePort) (string, error) {
 	if annotation == "" {
 		return strings.ToLower(string(port.Protocol)), nil
@@ -189,8 +188,7 @@ func protocolOf(annotation string, port corev1.ServicePort) (string, error) {
 	return strings.ToLower(string(port.Protocol)), nil
 }
 
-// forwardOf reads an annotation such as 80:443 and returns where a port is
-// redirected to, or 0.
+// forwardOf parses an annotation such as 80:443 and returns the port to which a port redirects, or 0.
 func forwardOf(annotation string, port int) (int, error) {
 	for v := range strings.SplitSeq(annotation, ",") {
 		parts := strings.Split(v, ":")
@@ -209,8 +207,7 @@ func forwardOf(annotation string, port int) (int, error) {
 	return 0, nil
 }
 
-// listenersOf returns the listeners of a load balancer with all parameters that
-// the cloud tells.
+// listenersOf returns the listeners of a load balancer with all parameters that the cloud returns.
 func (p *pass) listenersOf(ctx context.Context, lb string) ([]*listener, error) {
 	req := slb.CreateDescribeLoadBalancerListenersRequest()
 	req.LoadBalancerId, req.MaxResults = &[]string{lb}, requests.NewInteger(50)
@@ -251,7 +248,7 @@ func (p *pass) listenersOf(ctx context.Context, lb string) ([]*listener, error) 
 	}
 }
 
-// put adds a value that is a text, a number or a truth value.
+// put adds a value that is a string, a number or a boolean.
 func put(params map[string]string, name string, value json.RawMessage) {
 	var v any
 	if json.Unmarshal(value, &v) != nil {
@@ -265,17 +262,16 @@ func put(params map[string]string, name string, value json.RawMessage) {
 	}
 }
 
-// A listenerDiff is how the listeners differ from what is wanted.
+// A listenerDiff is the difference between wanted and existing listeners.
 type listenerDiff struct {
 	drops, adds []*listener
-	changes     []listenerChange // also those that may turn out to be the same
+	changes     []listenerChange // including changes that may turn out to be empty
 }
 
-// A listenerChange is a listener that is there already.
+// A listenerChange is an update of an existing listener.
 type listenerChange struct{ want, have *listener }
 
-// diffListeners compares the listeners. Those that are not this Service's are
-// left alone, unless the Service has the same port.
+// diffListeners compares the listeners. It leaves listeners of others alone, unless the Service has the same port.
 func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
 	for _, l := range want.listeners {
 		if l.groupID != "" {
@@ -303,8 +299,7 @@ func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
 	return d, nil
 }
 
-// among returns the listener with this one's port and protocol, nil if there is
-// none.
+// among returns the listener with the same port and protocol, or nil.
 func (l *listener) among(all []*listener) *listener {
 	if i := slices.IndexFunc(all, func(o *listener) bool { return o.port == l.port && o.protocol == l.protocol }); i >= 0 {
 		return all[i]
@@ -312,16 +307,15 @@ func (l *listener) among(all []*listener) *listener {
 	return nil
 }
 
-// A listenerPlan is what to do about the listeners: before and beside the work
-// on groups, after that of one group by its name, and after all of it.
+// A listenerPlan is the work on listeners: during the work on groups, after that on one group (by name), and after all
+// of it.
 type listenerPlan struct {
 	now, later []func(context.Context) error
 	waiting    map[string][]func(ctx context.Context, group string) error
 }
 
-// planListeners puts the work on listeners in order. What redirects to another
-// listener is made after that one, and goes before it; a port that changes its
-// protocol is free only once the old listener is gone.
+// planListeners orders the work on listeners. A redirecting listener is created after its target and deleted before it;
+// a port that changes its protocol is free only after its old listener is deleted.
 func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	plan := &listenerPlan{waiting: map[string][]func(context.Context, string) error{}}
 	dropped, redirected := map[int]bool{}, map[int]bool{}
@@ -361,8 +355,7 @@ func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	return plan
 }
 
-// applyListeners carries the plan out. A listener whose group was not made
-// stays undone, and that is an error of its own.
+// applyListeners executes the plan. It skips a listener whose group was not created, and returns an error for it.
 func (p *pass) applyListeners(ctx context.Context, lb string, plan *listenerPlan, done <-chan groupDone) error {
 	var mu sync.Mutex
 	var errs []error
@@ -393,7 +386,7 @@ func (p *pass) applyListeners(ctx context.Context, lb string, plan *listenerPlan
 }
 
 func (p *pass) createListener(ctx context.Context, lb string, l *listener) error {
-	if !slices.Contains(every, l.protocol) { // such as SCTP, which Kubernetes knows
+	if !slices.Contains(every, l.protocol) { // such as SCTP, which Kubernetes accepts
 		return fmt.Errorf("%s protocol is not supported", l.protocol)
 	}
 	params := map[string]string{"Scheduler": "rr"}
@@ -416,8 +409,8 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	return p.extendDomains(ctx, lb, l, nil)
 }
 
-// updateListener changes what differs, and says again what is there already. A
-// redirection can not be changed, so its listener is made again.
+// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its
+// listener is recreated.
 func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) error {
 	l, have := c.want, c.have
 	if have.status == "stopped" {
@@ -464,8 +457,7 @@ func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) 
 	return p.changeDomains(ctx, lb, l)
 }
 
-// checkCertificate refuses to put an expired certificate in the place of
-// another one. It looks at both, and at none of a new listener.
+// checkCertificate refuses to replace a certificate by an expired one. It reads both, and none for a new listener.
 func (p *pass) checkCertificate(ctx context.Context, old, now string) error {
 	was, err := p.certificate(ctx, old)
 	if err != nil {
@@ -485,7 +477,7 @@ func (p *pass) checkCertificate(ctx context.Context, old, now string) error {
 	return nil
 }
 
-// certificate returns nil if none exists with this ID.
+// certificate returns nil if the certificate does not exist.
 func (p *pass) certificate(ctx context.Context, id string) (*slb.ServerCertificate, error) {
 	req, resp := slb.CreateDescribeServerCertificatesRequest(), slb.CreateDescribeServerCertificatesResponse()
 	req.ServerCertificateId = id
@@ -498,8 +490,7 @@ func (p *pass) certificate(ctx context.Context, id string) (*slb.ServerCertifica
 	return nil, nil
 }
 
-// writeListener makes the call that creates or changes a listener of this
-// protocol: there is one action for each.
+// writeListener creates or changes a listener with its protocol's action.
 func (p *pass) writeListener(ctx context.Context, action, lb string, l *listener, params map[string]string) error {
 	req := requests.NewCommonRequest()
 	req.Method, req.Product, req.Version = requests.POST, "Slb", "2014-05-15"
@@ -526,8 +517,8 @@ func (p *pass) deleteListener(ctx context.Context, lb string, l *listener) error
 	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerListenerResponse())
 }
 
-// named returns the protocol where a call says which listener of a port is
-// meant: since v2.6.0 a port can have one for TCP and one for UDP.
+// named returns the protocol parameter that identifies a listener of a port: since v2.6.0 a port can have one for TCP
+// and one for UDP.
 func (p *pass) named(protocol string) string {
 	if !p.version.since("v2.6.0") {
 		return ""

@@ -20,12 +20,11 @@ import (
 )
 
 const (
-	tagOwn     = "kubernetes.do.not.delete"  // on load balancers that the controller made
-	tagReused  = "kubernetes.reused.by.user" // on load balancers that it was told to use
-	tagCluster = "ack.aliyun.com"            // of ACK, also on the API server's
+	tagOwn     = "kubernetes.do.not.delete"  // on load balancers that the controller created
+	tagReused  = "kubernetes.reused.by.user" // on load balancers that the Service named
+	tagCluster = "ack.aliyun.com"            // set by ACK, also on the API server's
 
-	// mostTags is the controller's own limit: on a load balancer that has as
-	// many, it does not put its tag.
+	// mostTags is the controller's own limit: it does not tag a load balancer that has this many tags.
 	mostTags = 10
 
 	addressInternet = "internet"
@@ -39,8 +38,7 @@ const (
 	protectedBy     = "managed.by.ack"
 )
 
-// A balancer is a load balancer: as the Service wants it, where an empty field
-// is not asked for, or as the cloud has it.
+// A balancer is a load balancer. A wanted one has only the requested fields, an existing one those of the cloud.
 type balancer struct {
 	id, name, address, addressType, ipVersion string
 	network, vswitch, masterZone, slaveZone   string
@@ -53,11 +51,11 @@ type balancer struct {
 	listeners                                 []*listener
 
 	reused   bool // named by the Service: not the controller's own
-	preserve bool // kept when the Service goes
-	fresh    bool // made in this sync
+	preserve bool // kept when the Service is deleted
+	fresh    bool // created in this sync
 }
 
-// preserves reports whether the load balancer shall outlive the Service.
+// preserves reports whether the load balancer outlives the Service.
 func (p *pass) preserves() bool {
 	return p.annotation("preserve-lb-on-delete") != ""
 }
@@ -93,9 +91,8 @@ func (p *pass) wantedAttributes() (*balancer, error) {
 	return want, nil
 }
 
-// find looks for the Service's load balancer: by the ID that the Service names,
-// which must exist, else by tag, else by name. It fills in lb, whose ID stays
-// empty if none exists. The label with the ID is never read.
+// find fills in lb with the Service's load balancer: by the ID that the Service names, which must exist, by tag, or by
+// name. The ID is empty if none exists. It does not use the label with the ID.
 func (p *pass) find(ctx context.Context, lb *balancer) error {
 	if id := cmp.Or(p.annotation("id"), lb.id); id != "" {
 		lb.id = id
@@ -194,8 +191,7 @@ func (p *pass) firstTagsOf(ctx context.Context, lb string) (map[string]string, e
 	return tags, nil
 }
 
-// settle makes sure that there is the right load balancer: it deletes or
-// creates, or checks that the one which was found may be used.
+// settle deletes or creates the load balancer, or checks that the existing one may be used.
 func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 	if deleting(p.svc) {
 		return p.let(ctx, want, remote)
@@ -213,7 +209,7 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 		if err := p.find(ctx, remote); err != nil {
 			return fmt.Errorf("update remote model for lbId %s, error: %w", remote.id, err)
 		}
-		// Its tags are not read again: it was made with them.
+		// Its tags are not read again: it was created with them.
 		remote.tags = map[string]string{tagOwn: p.name}
 	}
 	if !want.reused {
@@ -225,15 +221,15 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 	return nil
 }
 
-// unusable says why a load balancer that the Service names must not be used.
+// unusable returns why a load balancer that the Service names must not be used.
 func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) string {
 	_, own := lb.tags[tagOwn]
 	_, cluster := lb.tags[tagCluster]
 	if own || cluster {
 		return "can not reuse loadbalancer created by kubernetes."
 	}
-	// With an EIP the status shows another address. Before v2.7.0 that was
-	// overlooked, so that such a Service could not be changed any more.
+	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a Service could no
+	// longer be changed.
 	shown := p.annotation("external-ip-type") == "eip" && p.version.since("v2.7.0")
 	if shown || len(ingress) == 0 {
 		return ""
@@ -245,10 +241,9 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	return fmt.Sprintf("service has been associated with ip [%v], cannot be bound to ip [%s]", ingress[0].IP, lb.address)
 }
 
-// create makes a load balancer and returns its ID. Without a vSwitch of its own
-// it goes into a random one; if that is full, releases since v2.13.0 look for
-// another one with room. Before v2.10.0 the tags were put on it afterwards: one
-// that got none is found by its name later on.
+// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if that is
+// full, releases since v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a load balancer that
+// got none is later found by name.
 func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	lb := *want
 	lb.addressType = cmp.Or(lb.addressType, addressInternet)
@@ -263,7 +258,7 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 		lb.charge = payByCLCU // whatever the spec
 	}
 	if lb.addressType == addressIntranet && lb.network == networkClassic {
-		lb.vswitch = "" // a network that is older than vSwitches
+		lb.vswitch = "" // a classic network, without vSwitches
 	} else if lb.addressType == addressIntranet && lb.vswitch == "" {
 		if len(p.vswitches) == 0 {
 			return "", errors.New("set model default value error: get vsw id from metadata error: no vswitches found")
@@ -286,17 +281,17 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	return id, nil
 }
 
-// sinceByUse is the release since which a load balancer is paid by use unless the Service says
-// otherwise. Before it, what had no charge type was paid by spec.
+// sinceByUse is the release since which load balancers are billed by use by default. Before, those without a charge
+// type were billed by spec.
 const sinceByUse = "v2.12.1"
 
-// bySpec reports whether a charge type, in whatever letters, is that of load balancers with a spec.
+// bySpec reports whether a charge type, in any case, allows a spec.
 func (p *pass) bySpec(charge string) bool {
 	return strings.EqualFold(charge, payBySpec) || charge == "" && !p.version.since(sinceByUse)
 }
 
-// createIn asks for a load balancer. Since v2.10.0 it does so with the same
-// client token until the load balancer is deleted through the controller.
+// createIn sends the creation. Since v2.10.0 it uses the same client token until the load balancer is deleted through
+// the controller.
 func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	req, resp := slb.CreateCreateLoadBalancerRequest(), slb.CreateCreateLoadBalancerResponse()
 	req.ClientToken = uuid.NewString()
@@ -330,8 +325,8 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	return resp.LoadBalancerId, nil
 }
 
-// roomy returns the first of the controller's vSwitches with a free address, apart from the one that
-// turned out to be full. It asks after one at a time, and passes over one of which it learns nothing.
+// roomy returns the first of the controller's vSwitches with a free address, except the full one. It reads them one by
+// one, and skips those that it cannot read.
 func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	for _, id := range p.vswitches {
 		if id == full {
@@ -350,8 +345,8 @@ func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	return "", errors.New("no available vsw found")
 }
 
-// let lets go of the load balancer: its own is deleted, or kept without
-// protection and tags if the Service says so; another one is left alone.
+// let deletes the controller's own load balancer, or keeps it without protection and tags if the Service says so. It
+// leaves others alone.
 func (p *pass) let(ctx context.Context, want, remote *balancer) error {
 	if want.reused || remote.id == "" {
 		return nil
@@ -385,7 +380,7 @@ func (p *pass) let(ctx context.Context, want, remote *balancer) error {
 	return nil
 }
 
-// unlock turns the protection from deletion off.
+// unlock disables deletion protection.
 func (p *pass) unlock(ctx context.Context, lb *balancer) error {
 	if lb.deleteProtection != "on" {
 		return nil
@@ -394,7 +389,7 @@ func (p *pass) unlock(ctx context.Context, lb *balancer) error {
 		p.protectFromDeletion(ctx, lb.id, "off"))
 }
 
-// unprotect turns both protections off.
+// unprotect disables both protections.
 func (p *pass) unprotect(ctx context.Context, lb *balancer) error {
 	if err := p.unlock(ctx, lb); err != nil || lb.modificationProtection != protected {
 		return err
@@ -403,9 +398,8 @@ func (p *pass) unprotect(ctx context.Context, lb *balancer) error {
 		p.protectFromChange(ctx, lb.id, unprotected))
 }
 
-// update makes the attributes of the load balancer as the Service wants them.
-// What can only be chosen at its creation is an error each, besides those of
-// the calls.
+// update makes the attributes of the load balancer match the Service. Each change of an attribute that is fixed at
+// creation is an error, besides errors of calls.
 func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	tag, value := tagOwn, p.name
@@ -415,7 +409,7 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	if _, ok := remote.tags[tag]; !ok && len(remote.tags) < mostTags {
 		errs = append(errs, wrap("AddTags", p.tag(ctx, remote.id, map[string]string{tag: value})))
 	}
-	// A Service on its way out wants IPv4, too, so that it can't leave an IPv6 one that stays.
+	// A Service being deleted wants IPv4, too, so it cannot give up an IPv6 load balancer that is kept.
 	ipVersion := cmp.Or(want.ipVersion, "ipv4")
 	for _, f := range []struct{ want, have, text string }{
 		{want.masterZone, remote.masterZone, "can not change LoadBalancer master zone id once created"},
@@ -440,7 +434,7 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	return aggregate(errs)
 }
 
-// flags changes the protections and the name, and returns the errors of each.
+// flags changes the protections and the name, and returns the errors.
 func (p *pass) flags(ctx context.Context, want, remote *balancer) (errs []error) {
 	if want.deleteProtection != "" && want.deleteProtection != remote.deleteProtection {
 		errs = append(errs, wrap("SetLoadBalancerDeleteProtection", p.protectFromDeletion(ctx, remote.id, want.deleteProtection)))
@@ -456,9 +450,8 @@ func (p *pass) flags(ctx context.Context, want, remote *balancer) (errs []error)
 	return errs
 }
 
-// updateCharge changes how the load balancer is paid for, or its spec. A wish
-// that differs in case from what there is leads to a call in every sync. Before
-// v2.8.0 a spec was asked for whatever the charge type.
+// updateCharge changes the charge type or the spec. A value that differs only in case causes a call in every sync.
+// Before v2.8.0 a spec was sent for every charge type.
 func (p *pass) updateCharge(ctx context.Context, want, remote *balancer) error {
 	if want.charge != "" && want.charge != remote.charge {
 		req := slb.CreateModifyLoadBalancerInstanceChargeTypeRequest()
@@ -493,8 +486,7 @@ func (p *pass) updateInternet(ctx context.Context, want, remote *balancer) error
 	return p.cloud.call(ctx, req, slb.CreateModifyLoadBalancerInternetSpecResponse())
 }
 
-// updateTags makes the tags those that the Service lists, and so removes others,
-// apart from the controller's and the cloud's own.
+// updateTags makes the tags match the Service's list, and removes others, except those of the controller and the cloud.
 func (p *pass) updateTags(ctx context.Context, want, remote *balancer) error {
 	about := func(doing string, tags any) string {
 		return fmt.Sprintf("error to %s slb id [%s] with tags %v, svc [%s/%s], err", doing, remote.id, tags, p.svc.Namespace, p.svc.Name)
@@ -522,12 +514,12 @@ func (p *pass) updateTags(ctx context.Context, want, remote *balancer) error {
 	return wrap(about("untag", drop), p.untag(ctx, remote.id, drop...))
 }
 
-// reserved reports whether a tag is not the user's to list.
+// reserved reports whether users may not list a tag.
 func reserved(key string) bool {
 	return key == tagOwn || key == tagReused || key == tagCluster || strings.HasPrefix(key, "acs:")
 }
 
-// tag puts tags on a load balancer. Before v2.5.0 that was another action.
+// tag adds tags to a load balancer. Before v2.5.0 another action did so.
 func (p *pass) tag(ctx context.Context, lb string, tags map[string]string) error {
 	if !p.version.since("v2.5.0") {
 		return p.firstTag(ctx, lb, tags)
@@ -541,7 +533,7 @@ func (p *pass) tag(ctx context.Context, lb string, tags map[string]string) error
 	return p.cloud.call(ctx, req, slb.CreateTagResourcesResponse())
 }
 
-// firstTag puts tags on a load balancer as releases before v2.5.0 did.
+// firstTag adds tags as releases before v2.5.0 did.
 func (p *pass) firstTag(ctx context.Context, lb string, tags map[string]string) error {
 	var list []map[string]string
 	for _, k := range sorted(tags) {
@@ -577,11 +569,10 @@ func (p *pass) protectFromChange(ctx context.Context, lb, status string) error {
 	return p.cloud.call(ctx, req, slb.CreateSetLoadBalancerModificationProtectionResponse())
 }
 
-// tokens are the client tokens of creations, by the name of the load balancer.
+// tokens are the client tokens of creations, by the name of the load balancer. The zero value is empty.
 //
-// A token is kept until its load balancer is deleted through the controller, so
-// that one which vanished is asked for again with the same token. The zero value
-// is empty. A restart forgets them.
+// A token is kept until its load balancer is deleted through the controller, so a vanished one is created again with
+// the same token. A restart discards them.
 type tokens struct {
 	mu sync.Mutex
 	m  map[string]string

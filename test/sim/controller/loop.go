@@ -16,25 +16,24 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// A kind is a sort of load balancer, with the Services that want one.
+// A kind is a kind of load balancer, with the Services that request one.
 type kind struct {
-	component string // that its events name
-	finalizer string // empty: it has none, and sees only afterwards that a Service was deleted
+	component string // component of its Events
+	finalizer string // empty: it has none, and notices a deletion afterwards
 	wants     func(*corev1.Service) bool
-	// refusesPublic reports whether Options.NoPublic counts.
+	// refusesPublic reports whether Options.NoPublic applies.
 	refusesPublic bool
-	// unrehearsed says that the end of a dry run does not wait for its Services.
+	// unrehearsed reports whether a dry run ends without waiting for its Services.
 	unrehearsed bool
-	// ensure syncs a Service that wants a load balancer, clean takes away what
-	// one that no longer does has left. They write the events. An error brings
-	// the Service back after the back-off.
+	// ensure syncs a Service that wants a load balancer; clean removes the resources of one that no longer does. Both
+	// write Events. An error queues the Service again after the back-off.
 	ensure, clean func(context.Context, *corev1.Service, record.EventRecorder) error
 }
 
-// A loop gives the Services of a kind their turns.
+// A loop syncs the Services of a kind in turn.
 //
-// A change in the cluster puts a Service into the queue at once, whatever it
-// waits for; only retries are held back, and only success resets their delay.
+// A change in the cluster queues a Service at once, even during a back-off. Only retries are delayed, and only success
+// resets their delay.
 type loop struct {
 	*controller
 	kind
@@ -42,15 +41,14 @@ type loop struct {
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	mu      sync.Mutex
-	deleted map[cache.ObjectName]*corev1.Service // of a kind without a finalizer: those to clean up after
+	deleted map[cache.ObjectName]*corev1.Service // of a kind without a finalizer: Services to clean up
 }
 
 func (c *controller) newLoop(k kind, events record.EventRecorder) *loop {
 	return &loop{controller: c, kind: k, events: events, queue: workqueue.NewTypedRateLimitingQueue(c.backoff()), deleted: map[cache.ObjectName]*corev1.Service{}}
 }
 
-// backoff returns how long retries are held back: those of one Service, whose
-// delay doubles, and those of all together, ten a second after the first hundred.
+// backoff returns the delays of retries: doubling for one Service, and ten a second for all after the first hundred.
 func (c *controller) backoff() workqueue.TypedRateLimiter[cache.ObjectName] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](c.pause(c.BackoffBase), c.pause(c.BackoffMax)),
@@ -58,7 +56,7 @@ func (c *controller) backoff() workqueue.TypedRateLimiter[cache.ObjectName] {
 	)
 }
 
-// run syncs Services until ctx ends and the syncs in progress are over.
+// run syncs Services until ctx ends and running syncs are done.
 func (l *loop) run(ctx context.Context, workers int) {
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
 	var running sync.WaitGroup
@@ -71,7 +69,7 @@ func (l *loop) run(ctx context.Context, workers int) {
 	running.Wait()
 }
 
-// next syncs the Service whose turn it is, and reports whether there will be another.
+// next syncs the next Service, and reports whether more may follow.
 func (l *loop) next(ctx context.Context) bool {
 	name, shutdown := l.queue.Get()
 	if shutdown {
@@ -79,7 +77,7 @@ func (l *loop) next(ctx context.Context) bool {
 	}
 	defer l.queue.Done(name)
 	if ctx.Err() != nil {
-		return true // the queue only drains
+		return true // draining
 	}
 	log := l.Log.With("namespace", name.Namespace, "service", name.Name)
 	err := l.sync(ctx, name, log)
@@ -103,7 +101,7 @@ func (l *loop) next(ctx context.Context) bool {
 }
 
 func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger) (err error) {
-	// The SDK panics on some malformed answers; the real controller goes on.
+	// The SDK panics on some malformed answers; the real controller survives that.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v [recovered]", r)
@@ -135,15 +133,13 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 	return nil
 }
 
-// An until is a recorder that is silent once the controller is told to end. Calls
-// that are cut short then have not failed: the real one's know no end but the
-// process's.
+// An until is a recorder that drops Events after the end of the controller: calls that the end interrupts have not
+// failed. The real controller's calls end only with its process.
 type until struct {
 	record.EventRecorder
 	end <-chan struct{}
 }
 
-// Event writes an event unless the end has come.
 func (u until) Event(o runtime.Object, kind, reason, message string) {
 	select {
 	case <-u.end:
@@ -152,8 +148,8 @@ func (u until) Event(o runtime.Object, kind, reason, message string) {
 	}
 }
 
-// cleanDeleted takes away what a deleted Service has left, if there was one with
-// this name: another one may have it by now. A restart forgets it.
+// cleanDeleted removes the resources of a deleted Service, if one with this name was deleted: the name may belong to
+// another Service now. A restart forgets them.
 func (l *loop) cleanDeleted(ctx context.Context, name cache.ObjectName) error {
 	l.mu.Lock()
 	svc := l.deleted[name]

@@ -22,14 +22,14 @@ const (
 	classNLB     = "alibabacloud.com/nlb"
 	finalizerNLB = "service.k8s.alibaba/nlb"
 
-	// throttledTries is how often a call that is throttled is made in all, with
-	// throttledWait between. Releases before v2.12.0 make it once.
+	// throttledTries is the number of attempts of a throttled call, throttledWait apart. Releases before v2.12.0 make
+	// one.
 	throttledTries = 10
 	throttledWait  = time.Second
 )
 
-// An nlb syncs Services against NLB instances, since v2.5.0. Its requests are
-// signed as those of the other products are, which the cloud takes as well.
+// An nlb syncs Services against NLB instances, since v2.5.0. It signs requests as for other products, which the cloud
+// accepts.
 type nlb struct {
 	*controller
 	tokens tokens
@@ -40,7 +40,7 @@ func (b *nlb) kind() kind {
 		unrehearsed: !b.version.since(networkRehearsals)}
 }
 
-// wantsNLB reports whether the Service asks for an NLB, by its class.
+// wantsNLB reports whether the Service requests an NLB, by its class.
 func wantsNLB(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == classNLB
 }
@@ -54,8 +54,8 @@ func (b *nlb) begin(svc *corev1.Service, events record.EventRecorder) networkPas
 	return networkPass{p}
 }
 
-// annotation returns an annotation that NLB reads in this release, without the
-// prefix. Some are older for CLB than for NLB, and others are younger.
+// annotation returns an annotation that this release reads for NLB, without the prefix. Some were introduced for CLB
+// earlier, others later.
 func (p networkPass) annotation(name string) string {
 	if since := introducedNLB(name); since != "" && !p.version.since(since) {
 		return ""
@@ -63,8 +63,7 @@ func (p networkPass) annotation(name string) string {
 	return annotation(p.svc, name)
 }
 
-// has reports whether an annotation is there that NLB reads in this release,
-// also without a value.
+// has reports whether an annotation that this release reads for NLB exists, even without a value.
 func (p networkPass) has(name string) bool {
 	since := introducedNLB(name)
 	_, now := p.svc.Annotations[prefix+name]
@@ -72,8 +71,7 @@ func (p networkPass) has(name string) bool {
 	return (now || old) && (since == "" || p.version.since(since))
 }
 
-// introducedNLB returns the release that was the first to read an annotation
-// for NLB, or the empty text for one that all of them read.
+// introducedNLB returns the first release that read an annotation for NLB, or "" if all of them do.
 func introducedNLB(name string) string {
 	switch name {
 	case "security-group-ids":
@@ -128,17 +126,16 @@ func (b *nlb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// A networkBalancer is an NLB: as the Service wants it, where an empty field is
-// not asked for, or as the cloud has it.
+// A networkBalancer is an NLB. A wanted one has only the requested fields, an existing one those of the cloud.
 type networkBalancer struct {
 	id, name, dns, vpc, status            string
 	addressType, ipVersion, resourceGroup string
 	ipv6AddressType, bandwidth            string
 	crossZone                             string // true or false
 	zones                                 []zoneMapping
-	securityGroups                        []string // nil: not asked for
-	sources                               []string // blocks of addresses that may come in; none: all
-	sourceGroup                           string   // ID of the security group that lets sources in
+	securityGroups                        []string // nil: not requested
+	sources                               []string // allowed client address blocks; empty: all
+	sourceGroup                           string   // ID of the security group that admits sources
 	source                                *sourceGroup
 	tags                                  map[string]string
 	groups                                networkGroups
@@ -147,10 +144,10 @@ type networkBalancer struct {
 	reused, preserve bool
 }
 
-// A zoneMapping says in which vSwitch of a zone an NLB has its address.
+// A zoneMapping is the vSwitch of a zone in which an NLB has an address.
 type zoneMapping struct{ zone, vswitch, address, eip string }
 
-// ask makes a call and reads the answer into out, which may be nil.
+// ask makes a call and decodes the answer into out, which may be nil.
 func (p networkPass) ask(ctx context.Context, action string, params map[string]string, out any) error {
 	if p.cloud.dry != nil {
 		if instead, err := p.instead(action, params); instead {
@@ -186,8 +183,8 @@ func (p networkPass) ask(ctx context.Context, action string, params map[string]s
 	}
 }
 
-// A networkError is an error that NLB answered with. Its text has the status and
-// ends with a blank, because the request ID behind it is cut off.
+// A networkError is an error response of NLB. Its text includes the status and ends with a blank, because the request
+// ID after it is cut off.
 type networkError struct {
 	action  string
 	version version
@@ -208,8 +205,7 @@ const (
 	conflictWait  = 10 * time.Millisecond
 )
 
-// again does something that others may be in the way of, a few times while its
-// error contains text.
+// again repeats a call a few times while its error contains text, for conflicts with other operations.
 func (p networkPass) again(ctx context.Context, text string, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -231,8 +227,8 @@ const (
 	batchInterval               = 2200 * time.Millisecond
 )
 
-// poll asks done until it says so, at intervals, up to a limit. What is not done
-// by then is no error: the next sync will see.
+// poll calls done at intervals until it returns true or a limit passes. Reaching the limit is not an error: the next
+// sync checks again.
 func (p networkPass) poll(ctx context.Context, interval, limit time.Duration, done func() (bool, error)) error {
 	for waited := time.Duration(0); ; waited += interval {
 		if ok, err := done(); ok || err != nil {
@@ -247,10 +243,10 @@ func (p networkPass) poll(ctx context.Context, interval, limit time.Duration, do
 	}
 }
 
-// job is the answer of an action that goes on after it.
+// job is the answer of an asynchronous action.
 type job struct{ JobId string }
 
-// finished waits for a job, whatever comes of it.
+// finished waits for the end of a job, whatever its result.
 func (p networkPass) finished(ctx context.Context, job string, interval, limit time.Duration) error {
 	return p.poll(ctx, interval, limit, func() (bool, error) {
 		var a struct{ Status string }
@@ -268,14 +264,14 @@ func (p networkPass) work(ctx context.Context, action string, params map[string]
 	return p.finished(ctx, a.JobId, jobInterval, jobLimit)
 }
 
-// An nlbAnswer is an NLB in an answer.
+// An nlbAnswer is an NLB in a response.
 type nlbAnswer struct {
 	LoadBalancerId, LoadBalancerName, DNSName, VpcId, AddressType, AddressIpVersion, LoadBalancerStatus, ResourceGroupId string
 	Ipv6AddressType, BandwidthPackageId                                                                                  string
 
 	CrossZoneEnabled bool
 	SecurityGroupIds []string
-	Tags             []struct{ Key, Value, TagKey, TagValue string } // the former in a list, the latter alone
+	Tags             []struct{ Key, Value, TagKey, TagValue string } // Key and Value in a list, TagKey and TagValue in a single answer
 	ZoneMappings     []struct {
 		ZoneId, VSwitchId     string
 		LoadBalancerAddresses []struct{ PrivateIPv4Address, AllocationId string }
@@ -299,9 +295,9 @@ func (lb *networkBalancer) load(a nlbAnswer) {
 	}
 }
 
-// find looks for the Service's NLB, in the order of CLB: by ID, by tag, by name.
+// find looks for the Service's NLB in the same order as for CLB: by ID, by tag, by name.
 func (p networkPass) find(ctx context.Context, lb *networkBalancer) error {
-	// What it looks for stands in the place of what is there until that is read.
+	// Until the NLB is read, its fields hold the search terms.
 	lb.tags = map[string]string{tagOwn: p.name}
 	if id := cmp.Or(p.annotation("id"), lb.id); id != "" {
 		lb.id = id
@@ -335,7 +331,7 @@ func (p networkPass) find(ctx context.Context, lb *networkBalancer) error {
 	return nil
 }
 
-// active reads the NLB once it has been made.
+// active waits until the NLB is created and reads it.
 func (p networkPass) active(ctx context.Context, lb *networkBalancer) error {
 	id := lb.id
 	err := p.poll(ctx, activeInterval, activeLimit, func() (bool, error) {
@@ -356,8 +352,7 @@ func (p networkPass) active(ctx context.Context, lb *networkBalancer) error {
 	return err
 }
 
-// apply makes the cloud as the Service wants it, and returns what it found or
-// made, with an ID as soon as one is known, and what was wanted.
+// apply makes the cloud match the Service, and returns the NLB, with an ID if one is known, and the wanted one.
 func (p networkPass) apply(ctx context.Context) (lb, want *networkBalancer, err error) {
 	lb = &networkBalancer{}
 	if want, err = p.wanted(ctx); err != nil {
@@ -377,7 +372,7 @@ func (p networkPass) wanted(ctx context.Context) (*networkBalancer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build nlb attribute error: %w", err)
 	}
-	// The second is misspelt, and older releases have mixed the two up.
+	// The second is misspelt; older releases swapped the two.
 	listeners, groups := "build nlb listener error", "builid nlb server group error"
 	if !p.version.since("v2.11.2") { // pkg/controller/service/nlbv2/model_builder.go
 		listeners, groups = "build nlb server group error", "builid nlb listener error"
@@ -428,7 +423,7 @@ func (p networkPass) applyTo(ctx context.Context, want, lb *networkBalancer) err
 		done = make(chan groupDone, len(want.groups))
 	}
 	tasks = append(tasks, func() error { return p.applyGroups(ctx, moves, done) })
-	if lb.id != "" && p.changed && owns { // an NLB that is preserved loses its listeners, too
+	if lb.id != "" && p.changed && owns { // a preserved NLB loses its listeners, too
 		plan, err := p.planListeners(want, lb)
 		if err != nil {
 			return err
@@ -486,12 +481,12 @@ func (p networkPass) tagsOf(ctx context.Context, id string) (map[string]string, 
 	}
 }
 
-// differ reports whether two lists hold other texts, whatever their order.
+// differ reports whether two lists differ as sets.
 func differ(a, b []string) bool {
 	return !slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// without returns the texts of a that are not in b.
+// without returns the elements of a that are not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }

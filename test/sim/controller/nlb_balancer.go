@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// wantedAttributes returns what the Service asks of the NLB itself.
+// wantedAttributes returns the attributes that the Service requests for the NLB.
 func (p networkPass) wantedAttributes() (*networkBalancer, error) {
 	want := &networkBalancer{
 		id: p.annotation("id"), name: p.annotation("name"), resourceGroup: p.annotation("resource-group-id"),
@@ -64,8 +64,7 @@ func (p networkPass) wantedAttributes() (*networkBalancer, error) {
 	return want, nil
 }
 
-// parseZones reads an annotation such as zone-a:vsw-1,zone-b:vsw-2:10.0.0.5:eip-1,
-// without which only the user's NLB can do.
+// parseZones parses an annotation such as zone-a:vsw-1,zone-b:vsw-2:10.0.0.5:eip-1. Only a user's NLB may lack it.
 func parseZones(s string, reused bool) ([]zoneMapping, error) {
 	if s == "" && reused {
 		return nil, nil
@@ -85,14 +84,14 @@ func parseZones(s string, reused bool) ([]zoneMapping, error) {
 	return zones, nil
 }
 
-// settle makes sure that there is the right NLB.
+// settle deletes or creates the NLB, or checks that the existing one may be used.
 func (p networkPass) settle(ctx context.Context, want, lb *networkBalancer) error {
 	if deleting(p.svc) {
 		return p.let(ctx, want, lb)
 	}
 	if lb.id == "" {
 		if len(p.svc.Status.LoadBalancer.Ingress) > 0 {
-			return p.gone() // an address that is a name is left out
+			return p.gone() // a host name is omitted
 		}
 		id, err := p.create(ctx, want)
 		if err != nil {
@@ -102,8 +101,8 @@ func (p networkPass) settle(ctx context.Context, want, lb *networkBalancer) erro
 		if err := p.find(ctx, lb); err != nil {
 			return fmt.Errorf("update remote model for lbId %s, error: %w", lb.id, err)
 		}
-		// What CreateLoadBalancer was not asked for. All of it is looked at once
-		// more later, with what was read here.
+		// These are not parameters of CreateLoadBalancer. All of them are compared again later, with the state read
+		// here.
 		if len(want.securityGroups) > 0 || want.ipv6AddressType != "" || want.crossZone != "" {
 			if err := p.update(ctx, want, lb); err != nil {
 				return err
@@ -132,9 +131,8 @@ func (p networkPass) unusable(lb *networkBalancer) string {
 	return fmt.Sprintf("service has been associated with dnsname [%v], cannot be bound to dnsname [%s]", ingress[0].Hostname, lb.dns)
 }
 
-// create makes an NLB and returns its ID. Since v2.11.0 its tags come with it,
-// and it is asked for with the same client token until it is deleted through the
-// controller. Before v2.9.1 it was not protected.
+// create creates an NLB and returns its ID. Since v2.11.0 the call includes tags, and the same client token is used
+// until the NLB is deleted through the controller. Before v2.9.1 it had no protection.
 func (p networkPass) create(ctx context.Context, want *networkBalancer) (string, error) {
 	params := map[string]string{
 		"LoadBalancerName": cmp.Or(want.name, p.name), "AddressType": cmp.Or(want.addressType, addressInternet), "VpcId": p.VPC,
@@ -161,7 +159,7 @@ func (p networkPass) create(ctx context.Context, want *networkBalancer) (string,
 	return a.LoadbalancerId, p.tag(ctx, a.LoadbalancerId, tags)
 }
 
-// say adds a parameter that has a value.
+// say adds a non-empty parameter.
 func say(params map[string]string, name, value string) {
 	if value != "" {
 		params[name] = value
@@ -193,11 +191,10 @@ func sayList(params map[string]string, name string, values []string) map[string]
 	return params
 }
 
-// let lets go of the NLB: its own is deleted, or kept without protection and
-// tags if the Service says so; another one is left alone.
+// let deletes the controller's own NLB, or keeps it without protection and tags if the Service says so. It leaves
+// others alone.
 //
-// The groups are read once more before, or for the first time if the NLB is gone
-// already: its groups may not be.
+// It first reads the groups again; if the NLB is gone, they may still exist.
 func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
 	if want.reused {
 		return nil
@@ -235,7 +232,6 @@ func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
 	return nil
 }
 
-// remove deletes the NLB and waits until it is gone.
 func (p networkPass) remove(ctx context.Context, one func() map[string]string) error {
 	if p.version.since("v2.9.1") {
 		off := one()
@@ -260,7 +256,7 @@ func (p networkPass) untag(ctx context.Context, kind, id string, keys []string) 
 	return p.ask(ctx, "UntagResources", sayList(map[string]string{"ResourceType": kind, "ResourceId.1": id}, "TagKey", keys), nil)
 }
 
-// update makes the attributes of the NLB as the Service wants them.
+// update makes the attributes of the NLB match the Service.
 func (p networkPass) update(ctx context.Context, want, lb *networkBalancer) error {
 	var errs []error
 	for _, f := range []struct{ name, want, have string }{
@@ -301,7 +297,7 @@ func (p networkPass) update(ctx context.Context, want, lb *networkBalancer) erro
 	return aggregate(errs)
 }
 
-// updateIPv6 lets the internet reach the IPv6 addresses, or no longer.
+// updateIPv6 opens the IPv6 addresses to the internet, or closes them.
 func (p networkPass) updateIPv6(ctx context.Context, want, lb *networkBalancer) error {
 	if want.ipv6AddressType == "" || strings.EqualFold(want.ipv6AddressType, lb.ipv6AddressType) {
 		return nil
@@ -313,8 +309,8 @@ func (p networkPass) updateIPv6(ctx context.Context, want, lb *networkBalancer) 
 	return wrap("UpdateNLBIPv6AddressType error", p.ask(ctx, action, map[string]string{"LoadBalancerId": lb.id}, nil))
 }
 
-// updateBandwidth puts the NLB into a common bandwidth package, or takes it out
-// of its own if the Service names an empty one.
+// updateBandwidth adds the NLB to a common bandwidth package, or removes it from its own if the Service names an empty
+// one.
 func (p networkPass) updateBandwidth(ctx context.Context, want, lb *networkBalancer) error {
 	if !p.has("bandwidth-package-id") || want.bandwidth == lb.bandwidth {
 		return nil
@@ -331,9 +327,8 @@ func (p networkPass) updateBandwidth(ctx context.Context, want, lb *networkBalan
 	return p.ask(ctx, "AttachCommonBandwidthPackageToLoadBalancer", map[string]string{"LoadBalancerId": lb.id, "BandwidthPackageId": want.bandwidth}, nil)
 }
 
-// updateTags makes the tags those that the Service lists, and so removes others,
-// apart from the controller's and the cloud's own. A Service that lists none
-// removes none.
+// updateTags makes the tags match the Service's list, and removes others, except those of the controller and the cloud.
+// Without a list, it removes none.
 func (p networkPass) updateTags(ctx context.Context, want, lb *networkBalancer) error {
 	if len(want.tags) == 0 {
 		return nil
@@ -370,7 +365,7 @@ func (p networkPass) updateTags(ctx context.Context, want, lb *networkBalancer) 
 	return wrap(about("untag", drop), p.untag(ctx, "loadbalancer", lb.id, sorted(drop)))
 }
 
-// updateRest changes the name and whether zones share their servers.
+// updateRest changes the name and cross-zone balancing.
 func (p networkPass) updateRest(ctx context.Context, want, lb *networkBalancer) error {
 	named := want.name != "" && want.name != lb.name
 	crossed := want.crossZone != "" && want.crossZone != lb.crossZone

@@ -20,7 +20,7 @@ import (
 
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
 
-// networkWorld has what an NLB can be told to use.
+// networkWorld has the resources that an NLB can refer to.
 func networkWorld() *sim.World {
 	return &sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}},
@@ -33,7 +33,7 @@ func networkWorld() *sim.World {
 	}
 }
 
-// writes returns the actions that change something.
+// writes returns the called actions that change something.
 func (r *rig) writes() []string {
 	return slices.DeleteFunc(r.actions(), isRead)
 }
@@ -42,9 +42,8 @@ func isRead(action string) bool {
 	return strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get") || strings.HasPrefix(action, "Describe")
 }
 
-// changes returns, sorted, the calls that changed something. One that is refused is
-// none: a listener of another protocol is made beside the removal of the old one,
-// and where that takes longer, the port is still in use and the sync is tried again.
+// changes returns the calls that changed something, sorted. Rejected calls are left out: a listener with a new protocol
+// is created in parallel with the deletion of the old one, and retried if the port is still in use.
 func (r *rig) changes() []string {
 	var names []string
 	for _, c := range r.cloud.CallsOf("ccm") {
@@ -55,7 +54,7 @@ func (r *rig) changes() []string {
 	return slices.DeleteFunc(sorted(names), isRead)
 }
 
-// wish sets annotations, whose names lack the prefix.
+// wish sets annotations, named without the prefix.
 func (r *rig) wish(name string, pairs ...string) {
 	r.Helper()
 	said := map[string]string{}
@@ -69,7 +68,7 @@ func (r *rig) wish(name string, pairs ...string) {
 	r.patch(name, string(b))
 }
 
-// group returns the server group behind the first listener of an NLB.
+// group returns the server group of an NLB's first listener.
 func (r *rig) group(lb string) sim.ServerGroup {
 	r.Helper()
 	w := r.cloud.Snapshot()
@@ -77,8 +76,7 @@ func (r *rig) group(lb string) sim.ServerGroup {
 	return w.ServerGroups[slices.IndexFunc(w.ServerGroups, func(g sim.ServerGroup) bool { return g.ID == id })]
 }
 
-// TestNLBChanges changes one wish after the other, and looks at what the
-// controller then calls and at what the cloud is then.
+// TestNLBChanges makes one change after the other, and checks the calls and the resulting cloud.
 func TestNLBChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 1, func(r *rig) { r.opts.Speed = 500 })
@@ -117,7 +115,7 @@ func TestNLBChanges(t *testing.T) {
 	for _, step := range []struct {
 		name   string
 		change func()
-		calls  []string // that change something, sorted
+		calls  []string // calls that change something, sorted
 		is     func() string
 		want   string
 	}{
@@ -257,7 +255,7 @@ func TestNLBChanges(t *testing.T) {
 	}
 }
 
-// TestNLBRefusesWishes makes Services whose annotations can not be followed.
+// TestNLBRefusesWishes tests annotations that the controller rejects.
 func TestNLBRefusesWishes(t *testing.T) {
 	const (
 		local    = "[]: build lb local model error: "
@@ -315,7 +313,7 @@ func TestNLBRefusesWishes(t *testing.T) {
 			{[]string{"protocol-port", "http:80"}, listener + "port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported wit [http]\n"},
 			{append(ports, "pods", "10.1.5.7"), groups + "can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: NS/pod-10-1-5-7, node: NODE"},
 		}},
-		{"v2.10.0", []struct { // which has mixed the two up
+		{"v2.10.0", []struct { // which swapped the two
 			said []string
 			want string
 		}{
@@ -362,8 +360,7 @@ func TestNLBRefusesWishes(t *testing.T) {
 	}
 }
 
-// failedWith waits for a failed sync of a Service that has a load balancer by
-// then, and returns its ID.
+// failedWith waits for a failed sync of a Service with a load balancer, and returns its ID.
 func (r *rig) failedWith(service string) string {
 	r.Helper()
 	id := ""
@@ -378,7 +375,7 @@ func (r *rig) failedWith(service string) string {
 	return id
 }
 
-// TestNLBReleases plays what older releases did otherwise.
+// TestNLBReleases tests differences of older releases.
 func TestNLBReleases(t *testing.T) {
 	for _, c := range []struct {
 		version string
@@ -450,8 +447,7 @@ func TestNLBReleases(t *testing.T) {
 	}
 }
 
-// TestNLBPorts plays a range of ports in front of pods, and groups of addresses
-// that take the place of groups of instances.
+// TestNLBPorts tests a range of ports in front of Pods, and groups of addresses that replace groups of instances.
 func TestNLBPorts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
@@ -477,7 +473,7 @@ func TestNLBPorts(t *testing.T) {
 	}
 	was := g.ID
 	r.wish("web", "server-group-type", "ip")
-	// The listener still has the old group, which can not go.
+	// The listener still uses the old group, which cannot be deleted.
 	r.saw("web", failed+"Error syncing load balancer ["+id+"]: Message: code: 400, The specified resource of ServerGroup is in use. ")
 	r.touch("web", "1")
 	svc = r.synced("web", svc.Labels[labelHash])
@@ -495,7 +491,7 @@ func TestNLBPorts(t *testing.T) {
 	}
 }
 
-// TestNLBNodeAddresses plays nodes that are servers by their addresses.
+// TestNLBNodeAddresses tests nodes that are servers by their addresses.
 func TestNLBNodeAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 1, func(r *rig) {
@@ -519,8 +515,7 @@ func TestNLBNodeAddresses(t *testing.T) {
 	}
 }
 
-// TestNLBUsersGroups plays the user's NLB with the user's groups: servers come
-// and go, and nothing else of theirs is touched.
+// TestNLBUsersGroups tests a user's NLB with the user's groups: only their servers change.
 func TestNLBUsersGroups(t *testing.T) {
 	t.Parallel()
 	w := networkWorld()
@@ -564,7 +559,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// TestNLBJobs plays work that takes long, and work that fails.
+// TestNLBJobs tests slow and failing jobs.
 func TestNLBJobs(t *testing.T) {
 	slow := func(d time.Duration) sim.Lag { return sim.Lag{Jobs: sim.Duration(d)} }
 	fault := func(f sim.Fault) func(*rig) { return func(r *rig) { r.cloud.Fault(f) } }
@@ -576,8 +571,8 @@ func TestNLBJobs(t *testing.T) {
 		speed         float64
 		arrange       func(*rig)
 		want          string // failure; empty: none
-		waits         string // action that is called again and again
-		times         int    // that it is called at least
+		waits         string // action that is repeated
+		times         int    // minimum number of its calls
 	}{
 		{name: "slow", lag: slow(50 * time.Millisecond), speed: 1000, waits: "GetLoadBalancerAttribute", times: 2},
 		{name: "never made", lag: slow(time.Hour), speed: 5000, waits: "GetLoadBalancerAttribute", times: 7,
@@ -657,8 +652,7 @@ func count(list []string, what string) int {
 	return n
 }
 
-// TestNLBPodsWithoutInterface plays pods whose network interfaces are not found
-// any more: others come in, but nobody leaves.
+// TestNLBPodsWithoutInterface tests Pods whose network interfaces are missing: others are added, but none is removed.
 func TestNLBPodsWithoutInterface(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
@@ -681,9 +675,8 @@ func TestNLBPodsWithoutInterface(t *testing.T) {
 	}
 }
 
-// TestNLBDryRun plays the check before an upgrade: releases before v2.15.0 know
-// nothing of NLB there. The report is one for the whole cluster, so that nothing
-// else may run at the same time.
+// TestNLBDryRun tests the check before an upgrade: releases before v2.15.0 do not support NLB there. The report is
+// about the whole cluster, so nothing else may run at the same time.
 func TestNLBDryRun(t *testing.T) {
 	for _, version := range []string{"v2.14.0", "v2.15.0"} {
 		t.Run(version, func(t *testing.T) {

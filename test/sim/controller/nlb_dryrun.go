@@ -9,16 +9,14 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// networkRehearsals is the first release that can run dry with NLB. Those before
-// panic at the first call, so that a Service gets nothing but its finalizer and
-// what the controller says before that call, and the report does not name it.
+// networkRehearsals is the first release that supports dry runs with NLB. Earlier ones panic at the first call: a
+// Service gets only its finalizer and earlier Events, and is not in the report.
 const networkRehearsals = "v2.15.0"
 
-// checkNLB is the part of the report of a dry run that is about NLB.
+// checkNLB names the report's part about NLB.
 const checkNLB = "ccmNLB"
 
-// rehearse looks at a Service without a change of it. An error has an event, and
-// the Service does not come back.
+// rehearse checks a Service without changing it. An error is written as an Event and not retried.
 func (b *nlb) rehearse(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if lb, _, err := p.apply(ctx); err != nil {
@@ -27,7 +25,7 @@ func (b *nlb) rehearse(ctx context.Context, svc *corev1.Service, events record.E
 	return nil
 }
 
-// networkHints returns what a dry run says in place of which writes of NLB.
+// networkHints returns the hint that a dry run reports for each write of NLB.
 func networkHints() map[string]hint {
 	const lb, group, listener = "LoadBalancerId", "ServerGroupId", "ListenerId"
 	return map[string]hint{
@@ -66,9 +64,8 @@ func networkHints() map[string]hint {
 	}
 }
 
-// instead reports whether a call is not made in a dry run, and what comes of it
-// instead. Reads are made. A write that the controller has nothing to say of
-// makes it panic, as joining a security group does.
+// instead reports whether a dry run suppresses a call, and its error. Reads are made. A write without a hint makes the
+// controller panic, such as joining a security group.
 func (p networkPass) instead(action string, params map[string]string) (bool, error) {
 	h, ok := networkHints()[action]
 	read := strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get")

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// networkBatch is how many servers go into one call.
+	// networkBatch is the number of servers in one call.
 	networkBatch = 40
 
 	groupOfInstances = "Instance"
@@ -24,7 +24,7 @@ const (
 	backendIP = "ip" // of a group of addresses
 )
 
-// networkKey returns the name or description of something of this Service.
+// networkKey returns the name or description of one of the Service's resources.
 func (p networkPass) networkKey(port, protocol string) string {
 	return strings.Join([]string{"k8s", port, protocol, p.svc.Name, p.svc.Namespace, p.ClusterID}, ".")
 }
@@ -37,14 +37,14 @@ func (p networkPass) networkMine(key string) bool {
 // A networkGroup is a server group: the backends of one port of the Service.
 type networkGroup struct {
 	*group
-	kind       string            // empty: not asked for
+	kind       string            // empty: not requested
 	users      bool              // named by the Service: not the controller's own
-	attributes map[string]string // by their names in the API, lists with their numbers
+	attributes map[string]string // by their API names, lists with indexes
 }
 
 type networkGroups []*networkGroup
 
-// plain returns the groups as those of CLB.
+// plain returns the groups as CLB groups.
 func (all networkGroups) plain() groups {
 	var plain groups
 	for _, g := range all {
@@ -93,7 +93,7 @@ func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	case strings.EqualFold(kind, groupOfAddresses):
 		g.kind = groupOfAddresses
 	default:
-		return nil, errors.New("unsupport server ServerGroupType []") // which one, it does not say
+		return nil, errors.New("unsupport server ServerGroupType []") // the message names no type
 	}
 	var err error
 	if g.attributes, err = p.groupAttributes(l); err != nil {
@@ -110,12 +110,11 @@ func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	return g, nil
 }
 
-// togetherNLB is the first release that looks up the network interfaces of all
-// groups together: pkg/controller/service/nlbv2/server_groups.go.
+// togetherNLB is the first release that looks up the network interfaces of all groups in one pass:
+// pkg/controller/service/nlbv2/server_groups.go.
 const togetherNLB = "v2.11.2"
 
-// wantedServers finds the backends of a group, and before [togetherNLB] the
-// network interfaces of its pods.
+// wantedServers finds the backends of a group, and before [togetherNLB] the network interfaces of its Pods.
 func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l *networkListener, g *networkGroup, nodes []*corev1.Node,
 	ends []*discoveryv1.EndpointSlice) error {
 	weight := -1
@@ -133,7 +132,7 @@ func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l
 	if err := p.fillGroup(g.group, l.servicePort, nodes, ends, weight); err != nil {
 		return err
 	}
-	if l.port == 0 { // the port that a client has asked for is the server's
+	if l.port == 0 { // the server's port is the one that the client requested
 		for i := range g.backends {
 			g.backends[i].Port = 0
 		}
@@ -158,8 +157,7 @@ func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l
 	return wrap("build "+mode+" backends error", err)
 }
 
-// byAddress makes backends addresses: pods their own, and nodes that within the
-// cluster.
+// byAddress makes backends addresses: of a Pod its own, of a node the internal one.
 func byAddress(all []backend, nodes []*corev1.Node) error {
 	for i := range all {
 		b := &all[i]
@@ -179,7 +177,7 @@ func byAddress(all []backend, nodes []*corev1.Node) error {
 	return nil
 }
 
-// adopt takes the user's group for a port, if the Service names one for it.
+// adopt uses the user's group for a port, if the Service names one.
 func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) error {
 	if id == "" {
 		return nil
@@ -197,7 +195,7 @@ func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) 
 	return nil
 }
 
-// groupByID returns a group with its servers, or nil if it is not there.
+// groupByID returns a group with its servers, or nil if it does not exist.
 func (p networkPass) groupByID(ctx context.Context, id string) (*networkGroup, error) {
 	list, err := p.listGroups(ctx, map[string]string{"ServerGroupIds.1": id})
 	if err != nil || len(list) == 0 {
@@ -206,7 +204,7 @@ func (p networkPass) groupByID(ctx context.Context, id string) (*networkGroup, e
 	return list[0], p.readServers(ctx, list[0].group)
 }
 
-// checkConfig begins the parameters of a health check.
+// checkConfig is the prefix of health check parameters.
 const checkConfig = "HealthCheckConfig."
 
 // groupAttributes returns the parameters of a listener's group.
@@ -240,7 +238,7 @@ func (p networkPass) groupAttributes(l *networkListener) (map[string]string, err
 		}
 		params[checkConfig+"HealthCheckConnectPort"] = strconv.Itoa(l.servicePort.TargetPort.IntValue())
 	}
-	if !strings.EqualFold(flag, "on") { // whatever else of the check the Service says does not count
+	if !strings.EqualFold(flag, "on") { // other health check annotations are ignored
 		return params, nil
 	}
 	for _, v := range [][2]string{
@@ -266,8 +264,8 @@ func (p networkPass) groupAttributes(l *networkListener) (map[string]string, err
 	return params, nil
 }
 
-// readGroups reads the Service's groups, which carry its tags, and those of the
-// user that it names, be the NLB the user's or not, all with their servers.
+// readGroups reads, with their servers, the Service's tagged groups and the user's groups that it names, whether or not
+// the NLB is the user's.
 func (p networkPass) readGroups(ctx context.Context, lb *networkBalancer) error {
 	var err error
 	if lb.groups, err = p.listGroups(ctx, sayTags(map[string]string{}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})); err != nil {
@@ -334,8 +332,7 @@ func (p networkPass) listGroups(ctx context.Context, params map[string]string) (
 	}
 }
 
-// flat returns the fields of an answer that are texts, numbers or switches, and
-// lists of texts with their numbers.
+// flat returns the fields of an answer that are strings, numbers or booleans, and lists of strings with indexes.
 func flat(raw map[string]json.RawMessage) map[string]string {
 	params := map[string]string{}
 	for k, v := range raw {
@@ -379,17 +376,16 @@ func (p networkPass) readServers(ctx context.Context, g *group) error {
 	}
 }
 
-// A networkMove makes one group as it should be: it is created if there was none.
+// A networkMove creates or updates a group.
 type networkMove struct {
 	want, have       *networkGroup
 	vpc              string
 	add, drop, amend []backend
 }
 
-// planGroups says what to do for the wanted groups, and gives them the IDs of
-// those that are there already. A group whose type is another one is made anew;
-// until then it has the ID of the old one, also for its listener, so that the
-// old one can not be deleted before the next sync.
+// planGroups returns the work for the wanted groups, and sets the IDs of existing ones. A group whose type changes is
+// recreated; until then it and its listener have the ID of the old one, so the old one is not deleted before the next
+// sync.
 func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]networkMove, error) {
 	var moves []networkMove
 	planned := map[string]bool{}
@@ -422,7 +418,7 @@ func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]netw
 	return moves, nil
 }
 
-// alike reports whether two backends are one server of NLB, whatever its port.
+// alike reports whether two backends are the same NLB server, ignoring the port.
 func (b backend) alike(o backend) bool {
 	return strings.EqualFold(b.Type, o.Type) && b.ServerID == o.ServerID && (b.Type == backendECS || b.ServerIP == o.ServerIP)
 }
@@ -448,8 +444,7 @@ func diffServers(want, have *networkGroup) (add, drop, amend []backend) {
 	return add, drop, amend
 }
 
-// applyGroups makes the moves. It reports each group in done as soon as it is
-// there, before it has servers.
+// applyGroups executes the moves. It sends each group to done as soon as it exists, before its servers are added.
 func (p networkPass) applyGroups(ctx context.Context, moves []networkMove, done chan<- groupDone) error {
 	if done != nil {
 		defer close(done)
@@ -506,7 +501,7 @@ func (p networkPass) changeServers(ctx context.Context, m networkMove) error {
 	}
 	errs = append(errs, p.servers(ctx, "AddServersToServerGroup", m.have.id, m.add))
 	if len(m.want.bad) > 0 && len(m.add)+len(m.drop)+len(m.amend) > 0 {
-		// A pod that is only not found for the moment must not lose its place.
+		// A Pod that is temporarily not found must keep its place.
 		p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
 			"Skip delete and update servers to servergroup %s due to invalid servers: %s", m.have.name, addresses(m.want.bad))})
 		return aggregate(errs)
@@ -516,8 +511,7 @@ func (p networkPass) changeServers(ctx context.Context, m networkMove) error {
 		p.servers(ctx, "UpdateServerGroupServersAttribute", m.have.id, m.amend)))
 }
 
-// keptAttributes are those of a group that can be changed; all of them are said
-// when one is.
+// keptAttributes are the changeable attributes of a group; a change sends all of them.
 var keptAttributes = []string{"Scheduler", "ConnectionDrainEnabled", "ConnectionDrainTimeout", "PreserveClientIpEnabled"}
 
 func (p networkPass) updateServerGroup(ctx context.Context, m networkMove) error {
@@ -535,7 +529,7 @@ func (p networkPass) updateServerGroup(ctx context.Context, m networkMove) error
 			say(params, k, v)
 		}
 	}
-	if _, ok := m.want.attributes[checkConfig+"HealthCheckHttpCode.1"]; ok { // a list is not mixed with the old one
+	if _, ok := m.want.attributes[checkConfig+"HealthCheckHttpCode.1"]; ok { // a list replaces the old one
 		maps.DeleteFunc(params, func(k, _ string) bool { return strings.HasPrefix(k, checkConfig+"HealthCheckHttpCode.") })
 	}
 	for k, v := range m.want.attributes {
@@ -546,7 +540,7 @@ func (p networkPass) updateServerGroup(ctx context.Context, m networkMove) error
 	return p.ask(ctx, "UpdateServerGroupAttribute", params, nil)
 }
 
-// servers does something about servers of a group, and waits for it.
+// servers makes a call about servers of a group, and waits for its job.
 func (p networkPass) servers(ctx context.Context, action, group string, all []backend) error {
 	var errs []error
 	for part := range slices.Chunk(all, networkBatch) {
@@ -565,10 +559,8 @@ func (p networkPass) servers(ctx context.Context, action, group string, all []ba
 	return aggregate(errs)
 }
 
-// cleanup takes away what no port has any more: it deletes the Service's groups,
-// or only takes their tags off if the NLB shall outlive the Service, and of a
-// group with somebody else's servers it takes its own. The security group of
-// source ranges that are no more comes last.
+// cleanup deletes the Service's groups that no port uses, or only untags them if the NLB outlives the Service. From a
+// group with servers of others it removes its own servers. It deletes an unused security group of source ranges last.
 func (p networkPass) cleanup(ctx context.Context, want, lb *networkBalancer) error {
 	var gone networkGroups
 	for _, g := range lb.groups {

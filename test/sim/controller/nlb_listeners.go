@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	// certificatesPerCall is how many additional certificates go into one call.
+	// certificatesPerCall is the number of additional certificates in one call.
 	certificatesPerCall = 15
-	// jobsPerCall is how many jobs ListAsynJobs is asked for.
+	// jobsPerCall is the number of jobs in one call of ListAsynJobs.
 	jobsPerCall = 20
 
 	protocolTLS = "TCPSSL"
 
-	// proxyMarks begins the parameters of what the proxy protocol tells.
+	// proxyMarks is the prefix of the proxy protocol's parameters.
 	proxyMarks = "ProxyProtocolV2Config."
 )
 
-// A networkListener is a port of an NLB, or some ports in a row: as the Service
-// wants it, where a parameter that is missing is not asked for, or as the cloud
-// has it.
+// A networkListener is a port, or a range of ports, of an NLB. A wanted one has only the requested parameters, an
+// existing one those of the cloud.
 type networkListener struct {
 	id, protocol, status, group, groupID string
 	port                                 int // 0: from first to last
 	first, last                          int
-	params                               map[string]string // by their names in the API, lists with their numbers
+	params                               map[string]string // by their API names, lists with indexes
 	further                              []string          // additional certificates
 	servicePort                          corev1.ServicePort
 }
 
-// ports returns the ports of a listener, as its description and errors have them.
+// ports returns the ports of a listener as descriptions and errors show them.
 func (l *networkListener) ports(between string) string {
 	if l.port != 0 {
 		return strconv.Itoa(l.port)
@@ -48,7 +47,6 @@ func (l *networkListener) ports(between string) string {
 	return strconv.Itoa(l.first) + between + strconv.Itoa(l.last)
 }
 
-// span returns the first and the last port.
 func (l *networkListener) span() (first, last int) {
 	if l.port != 0 {
 		return l.port, l.port
@@ -56,7 +54,7 @@ func (l *networkListener) span() (first, last int) {
 	return l.first, l.last
 }
 
-// same reports whether two listeners are for the same ports.
+// same reports whether two listeners have the same ports.
 func (l *networkListener) same(o *networkListener) bool {
 	return l.protocol == o.protocol && l.port == o.port && (l.port != 0 || l.first == o.first && l.last == o.last)
 }
@@ -122,8 +120,8 @@ func (p networkPass) wantedListener(port corev1.ServicePort, reused bool) (*netw
 	return l, nil
 }
 
-// wantedTLS sets what a listener says of the proxy protocol and of TLS. The
-// controller says the most of that also for listeners without TLS.
+// wantedTLS sets the parameters of the proxy protocol and TLS. The controller sends most of them also for listeners
+// without TLS.
 func (p networkPass) wantedTLS(l *networkListener) {
 	flag := func(annotation, name string) {
 		if v := p.annotation(annotation); v != "" {
@@ -155,8 +153,7 @@ func (p networkPass) wantedTLS(l *networkListener) {
 	}
 }
 
-// protocolOf returns the protocol of a port, as an annotation such as
-// tcpssl:443,udp:53 has it, or else as the Service has it.
+// protocolOf returns a port's protocol from an annotation such as tcpssl:443,udp:53, or from the Service.
 func (p networkPass) protocolOf(port corev1.ServicePort) (string, error) {
 	annotation := p.annotation("protocol-port")
 	for v := range strings.SplitSeq(annotation, ",") {
@@ -171,9 +168,9 @@ func (p networkPass) protocolOf(port corev1.ServicePort) (string, error) {
 		if !slices.Contains([]string{"TCP", "UDP", protocolTLS}, protocol) {
 			with := "with"
 			if !p.version.since("v2.13.0") {
-				with = "wit" // so misspelt
+				with = "wit" // misspelt in the controller
 			}
-			// The real text ends a line.
+			// The real text ends with a line break.
 			return "", fmt.Errorf("port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported %s [%s]%s", with, parts[0], "\n")
 		}
 		if parts[1] == strconv.Itoa(int(port.Port)) {
@@ -183,8 +180,7 @@ func (p networkPass) protocolOf(port corev1.ServicePort) (string, error) {
 	return string(port.Protocol), nil
 }
 
-// wantedRange gives a listener the ports that an annotation such as 1000-2000:80
-// names for its port.
+// wantedRange sets a listener's ports from an annotation such as 1000-2000:80.
 func (p networkPass) wantedRange(l *networkListener) error {
 	annotation := p.annotation("listener-port-range")
 	if annotation == "" {
@@ -222,7 +218,7 @@ func (p networkPass) wantedRange(l *networkListener) error {
 	return nil
 }
 
-// namedGroup finds the group of a port in an annotation such as sgp-a:80,sgp-b:443.
+// namedGroup returns the group of a port in an annotation such as sgp-a:80,sgp-b:443.
 func namedGroup(annotation string, port corev1.ServicePort) (string, error) {
 	for v := range strings.SplitSeq(annotation, ",") {
 		parts := strings.Split(v, ":")
@@ -236,9 +232,8 @@ func namedGroup(annotation string, port corev1.ServicePort) (string, error) {
 	return "", nil
 }
 
-// readListeners reads the listeners of the NLB and, if the Service says which
-// additional certificates they shall have, those that they have: twice, as the
-// controller does.
+// readListeners reads the listeners of the NLB. If the Service lists additional certificates, it also reads theirs,
+// twice, as the controller does.
 func (p networkPass) readListeners(ctx context.Context, lb *networkBalancer) error {
 	all, err := p.listListeners(ctx, lb.id)
 	named := p.has("additional-cert-ids")
@@ -289,7 +284,7 @@ func (p networkPass) listListeners(ctx context.Context, lb string) ([]*networkLi
 	}
 }
 
-// readCertificates reads the additional certificates of the listeners with TLS.
+// readCertificates reads the additional certificates of TLS listeners.
 func (p networkPass) readCertificates(ctx context.Context, all []*networkListener) error {
 	tls := slices.DeleteFunc(slices.Clone(all), func(l *networkListener) bool { return l.protocol != protocolTLS })
 	return aggregate(each(ctx, len(tls), func(i int) error {
@@ -319,8 +314,8 @@ func (p networkPass) readCertificates(ctx context.Context, all []*networkListene
 	}))
 }
 
-// A networkPlan is what to do about the listeners: beside the work on groups,
-// and after one group is there, by its name. Each step returns its job.
+// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its name. Each step
+// returns its job.
 type networkPlan struct {
 	now     []networkStep
 	waiting map[string][]networkStep
@@ -353,12 +348,12 @@ func (p networkPass) planListeners(want, lb *networkBalancer) (*networkPlan, err
 			have := lb.listeners[i]
 			do = func(ctx context.Context, group string) (string, error) {
 				job, err := p.updateListener(ctx, l, have, group)
-				return job, wrap("EnsureListenerCreated error", err) // so in the controller
+				return job, wrap("EnsureListenerCreated error", err) // as in the controller
 			}
 		} else {
 			do = func(ctx context.Context, group string) (string, error) {
 				job, err := p.createListener(ctx, lb.id, l, group)
-				return job, wrap("EnsureListenerUpdated error", err) // so in the controller
+				return job, wrap("EnsureListenerUpdated error", err) // as in the controller
 			}
 		}
 		if l.groupID == "" {
@@ -370,8 +365,8 @@ func (p networkPass) planListeners(want, lb *networkBalancer) (*networkPlan, err
 	return plan, nil
 }
 
-// listener makes a call that changes a listener, again if another change is in
-// its way, and returns its job, and the listener's ID in id if that is not nil.
+// listener makes a call that changes a listener, and repeats it after a conflict. It returns its job, and the
+// listener's ID in id if that is not nil.
 func (p networkPass) listener(ctx context.Context, action string, params map[string]string, id *string) (string, error) {
 	var a struct{ JobId, ListenerId string }
 	err := p.again(ctx, "Conflict.Lock", func() error { return p.ask(ctx, action, params, &a) })
@@ -381,7 +376,7 @@ func (p networkPass) listener(ctx context.Context, action string, params map[str
 	return a.JobId, err
 }
 
-// createListener makes a listener. Additional certificates come once it is there.
+// createListener creates a listener, and then adds additional certificates.
 func (p networkPass) createListener(ctx context.Context, lb string, l *networkListener, group string) (string, error) {
 	params := map[string]string{"LoadBalancerId": lb, "ListenerProtocol": l.protocol, "ListenerPort": strconv.Itoa(l.port), "ServerGroupId": group}
 	if l.port == 0 {
@@ -399,7 +394,7 @@ func (p networkPass) createListener(ctx context.Context, lb string, l *networkLi
 	return "", p.certificates(ctx, "AssociateAdditionalCertificatesWithListener", id, l.further)
 }
 
-// certificates changes additional certificates, and waits for it.
+// certificates changes additional certificates, and waits for the jobs.
 func (p networkPass) certificates(ctx context.Context, action, listener string, ids []string) error {
 	var errs []error
 	for part := range slices.Chunk(ids, certificatesPerCall) {
@@ -408,13 +403,12 @@ func (p networkPass) certificates(ctx context.Context, action, listener string, 
 	return aggregate(errs)
 }
 
-// listenerAttributes are the parameters of a listener that are all said when one
-// of them is to change.
+// listenerAttributes are the parameters that are all sent when one of them changes.
 var listenerAttributes = []string{
 	"ListenerDescription", "IdleTimeout", "SecurityPolicyId", "CaEnabled", "Cps", "ProxyProtocolEnabled", "AlpnEnabled", "AlpnPolicy",
 }
 
-// forTLS reports whether a parameter is compared only if the listener has TLS.
+// forTLS reports whether a parameter is compared only for TLS listeners.
 func forTLS(name string) bool {
 	return name == "CaEnabled" || name == "SecurityPolicyId" || strings.HasPrefix(name, "CertificateIds.") || strings.HasPrefix(name, "CaCertificateIds.")
 }
@@ -466,8 +460,7 @@ func (p networkPass) updateCertificates(ctx context.Context, l, have *networkLis
 	return aggregate(errs)
 }
 
-// applyListeners carries the plan out: what concerns one group in order, and the
-// groups side by side.
+// applyListeners executes the plan: in order for each group, and in parallel across groups.
 func (p networkPass) applyListeners(ctx context.Context, plan *networkPlan, done <-chan groupDone) error {
 	var mu sync.Mutex
 	var errs []error
@@ -499,7 +492,7 @@ func (p networkPass) applyListeners(ctx context.Context, plan *networkPlan, done
 	return aggregate(errs)
 }
 
-// steps takes steps one after the other, and waits for their jobs together.
+// steps executes steps in order, and then waits for all of their jobs.
 func (p networkPass) steps(ctx context.Context, steps []networkStep, group string) []error {
 	var errs []error
 	var jobs []string
@@ -516,10 +509,8 @@ func (p networkPass) steps(ctx context.Context, steps []networkStep, group strin
 	return errs
 }
 
-// allFinished waits for jobs, and for the first time before it asks: one that
-// failed is an error, and so are those that go on for too long. One that the
-// cloud does not know is over. Releases before v2.12.0 asked for each of them,
-// whatever came of it.
+// allFinished waits for jobs, beginning with a pause. Failed jobs and those that take too long are errors; jobs that
+// the cloud does not know are done. Releases before v2.12.0 polled each job and ignored its result.
 func (p networkPass) allFinished(ctx context.Context, api string, left []string) error {
 	if !p.version.since("v2.12.0") {
 		for _, id := range left {

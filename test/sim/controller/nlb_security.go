@@ -9,17 +9,17 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 )
 
-// labelSecurityGroup is on a Service whose source ranges have a security group.
+// labelSecurityGroup marks a Service whose source ranges have a security group.
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
 
-// A sourceGroup is the security group that lets only some addresses reach an
-// NLB: that of the Service's loadBalancerSourceRanges, since v2.14.0.
+// A sourceGroup is the security group that admits only the Service's loadBalancerSourceRanges to its NLB, since
+// v2.14.0.
 type sourceGroup struct {
 	groupID, name, description string
 	rules                      []ecs.Permission
 }
 
-// id returns the ID of the group, which may be nil.
+// id returns the ID of the group, or "" if g is nil.
 func (g *sourceGroup) id() string {
 	if g == nil {
 		return ""
@@ -27,12 +27,10 @@ func (g *sourceGroup) id() string {
 	return g.groupID
 }
 
-// updateSecurityGroups makes the NLB join and leave security groups: those that
-// the Service lists, and that of its source ranges. Without either it leaves all
-// that somebody else has put it into only if there was one of source ranges.
+// updateSecurityGroups makes the NLB join and leave security groups: the listed ones and that of the source ranges.
+// Without either, it removes the groups that others added only if there was one for source ranges.
 //
-// Before v2.14.0 it left first, and gave up with the first error
-// (pkg/provider/alibaba/nlb/loadbalancer.go).
+// Before v2.14.0 it left groups first, and stopped at the first error (pkg/provider/alibaba/nlb/loadbalancer.go).
 func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *networkBalancer) error {
 	wanted := slices.Clone(want.securityGroups)
 	if want.sourceGroup != "" {
@@ -63,25 +61,24 @@ func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *network
 		errs = append(errs, err)
 	}
 	errs = append(errs, leave())
-	if full { // there may be room now
+	if full { // leaving may have made room
 		errs = append(errs, p.again(ctx, "Conflict", join))
 	}
 	return aggregate(errs)
 }
 
-// looksForSources reports whether the Service has, or may have had, a security
-// group of source ranges. That of the user's NLB is the user's.
+// looksForSources reports whether the Service has, or may have had, a security group of source ranges. On a user's NLB
+// the group belongs to the user.
 func (p networkPass) looksForSources(want, lb *networkBalancer) bool {
 	return p.version.since("v2.14.0") && !want.reused &&
 		(len(want.sources) > 0 || len(lb.securityGroups) > 0 || p.svc.Labels[labelSecurityGroup] != "")
 }
 
-// findSources finds the security group of the source ranges, makes it if they
-// need one, and reports whether it has to be brought up to date. What goes wrong
-// goes unnoticed: the controller only logs it.
+// findSources finds or creates the security group of the source ranges, and reports whether its rules need an update.
+// The controller only logs errors here.
 func (p networkPass) findSources(ctx context.Context, want, lb *networkBalancer) bool {
 	if p.cloud.dry != nil {
-		return false // a dry run leaves security groups alone
+		return false // a dry run ignores security groups
 	}
 	err := func() (err error) {
 		if lb.source, err = p.readSources(ctx); err != nil || lb.source != nil || len(want.sources) == 0 {
@@ -127,8 +124,7 @@ func (p networkPass) readSources(ctx context.Context) (*sourceGroup, error) {
 
 func (p networkPass) sourceName() string { return "k8s-nlb-" + p.name }
 
-// sourceText is the description of the group, and of those of its rules that
-// are the controller's.
+// sourceText is the description of the group and of the controller's rules in it.
 func (p networkPass) sourceText() string {
 	return strings.Join([]string{"k8s", p.svc.Namespace, p.svc.Name, p.ClusterID}, ".")
 }
@@ -141,8 +137,7 @@ func (p networkPass) createSources(ctx context.Context, want *networkBalancer) e
 	return p.cloud.raw(ctx, req, ecs.CreateCreateSecurityGroupResponse())
 }
 
-// sourceRules returns the rules for the source ranges: each may come in, and
-// nobody else.
+// sourceRules returns rules that admit the source ranges and nobody else.
 func (p networkPass) sourceRules(sources []string) []ecs.AuthorizeSecurityGroupPermissions {
 	rule := func(policy, source, priority string) ecs.AuthorizeSecurityGroupPermissions {
 		return ecs.AuthorizeSecurityGroupPermissions{
@@ -156,8 +151,7 @@ func (p networkPass) sourceRules(sources []string) []ecs.AuthorizeSecurityGroupP
 	return append(rules, rule("Drop", "0.0.0.0/0", "100"))
 }
 
-// updateSources makes the group what the source ranges ask for. Rules of others
-// stay.
+// updateSources makes the group match the source ranges. It keeps rules of others.
 func (p networkPass) updateSources(ctx context.Context, want *networkBalancer, have *sourceGroup) error {
 	var errs []error
 	if have.name != p.sourceName() || have.description != p.sourceText() {
@@ -211,14 +205,13 @@ func (p networkPass) updateSources(ctx context.Context, want *networkBalancer, h
 		req.SecurityGroupId, req.SecurityGroupRuleId = have.groupID, &drop
 		errs = append(errs, p.cloud.raw(ctx, req, ecs.CreateRevokeSecurityGroupResponse()))
 	}
-	if full { // there may be room now
+	if full { // removing rules may have made room
 		errs = append(errs, authorize())
 	}
 	return aggregate(errs)
 }
 
-// cleanSources deletes the group once there are no source ranges, unless the
-// NLB stays without the Service.
+// cleanSources deletes the group if the Service has no source ranges, unless the NLB outlives the Service.
 func (p networkPass) cleanSources(ctx context.Context, want, lb *networkBalancer) error {
 	if len(want.sources) > 0 || lb.source == nil || want.preserve && deleting(p.svc) {
 		return nil

@@ -13,13 +13,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// zones are a Service's annotations that an NLB can not do without.
+// zones are the annotations that an NLB requires.
 var zones = map[string]string{"zone-maps": "cn-hangzhou-h:vsw-1"}
 
-// network makes a Service ask for an NLB.
 func network(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb") }
 
-// nlb returns an NLB as the cloud has it, nil if it is not there.
 func (r *rig) nlb(id string) *sim.NLB {
 	w := r.cloud.Snapshot()
 	if i := slices.IndexFunc(w.NLBs, func(n sim.NLB) bool { return n.ID == id }); i >= 0 {
@@ -28,8 +26,7 @@ func (r *rig) nlb(id string) *sim.NLB {
 	return nil
 }
 
-// TestNLBFirstSync looks at all that a first sync leaves behind, with jobs that
-// take their time, and at a change of backends after it.
+// TestNLBFirstSync checks everything that a first sync with slow jobs leaves behind, and a later change of backends.
 func TestNLBFirstSync(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Jobs: sim.Duration(20 * time.Millisecond)}}, 1, func(r *rig) { r.opts.Speed = 200 })
@@ -73,8 +70,7 @@ func TestNLBFirstSync(t *testing.T) {
 	}
 }
 
-// TestNLBFails plays failures of a first sync, and compares the events with
-// those of a real controller v2.14.0, which were recorded.
+// TestNLBFails tests failures of a first sync against the recorded Events of a real v2.14.0.
 func TestNLBFails(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
@@ -165,14 +161,14 @@ func TestNLBFails(t *testing.T) {
 	}
 }
 
-// TestNLBLater plays changes and failures of a Service that was synced before.
+// TestNLBLater tests changes and failures of a synced Service.
 func TestNLBLater(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		world  sim.World
 		before map[string]string
 		breaks func(*rig, *corev1.Service)
-		want   string // failure; LB stands for the ID; empty: none
+		want   string // failure, with LB for the ID; empty: none
 		calls  []string
 	}{
 		{name: "address type changes in place", breaks: func(r *rig, _ *corev1.Service) { r.annotate("web", "address-type", "intranet") },
@@ -227,7 +223,7 @@ func TestNLBLater(t *testing.T) {
 	}
 }
 
-// TestNLBEnd plays the ways in which a Service gives its NLB up.
+// TestNLBEnd tests the ways in which a Service gives up its NLB.
 func TestNLBEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, keep string
@@ -235,7 +231,7 @@ func TestNLBEnd(t *testing.T) {
 		id         string
 		ranges     []string
 		breaks     func(r *rig, id string)
-		fails      string // event, where LB stands for the ID
+		fails      string // Event, with LB for the ID
 		repair     func(*rig)
 		stays      bool
 	}{
@@ -317,8 +313,7 @@ func TestNLBEnd(t *testing.T) {
 	}
 }
 
-// TestNLBBackendsExcluded plays a sync that goes on without some of its pods, and
-// one without any.
+// TestNLBBackendsExcluded tests a sync without some of its Pods, and one without any.
 func TestNLBBackendsExcluded(t *testing.T) {
 	t.Parallel()
 	world := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}

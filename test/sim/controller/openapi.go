@@ -18,20 +18,18 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// callTimeout is how long the controller waits for an answer.
+// callTimeout is the controller's time-out for a call.
 const callTimeout = 20 * time.Second
 
-// An openapi calls the simulated cloud with the SDK that the real controller uses.
-//
-// The SDK's client is not safe for use by several goroutines, so each call gets
-// its own; they share the connections.
+// An openapi calls the simulated cloud with the SDK of the real controller. The SDK's client is not safe for concurrent
+// use, so each call gets its own; they share connections.
 type openapi struct {
 	addr       string
 	region     string
 	credential auth.Credential
 	transport  *http.Transport
 	dry        *precheck // nil: calls are made
-	first      bool      // errors read as those of the library of the first generation
+	first      bool      // errors have the text of the first generation's library
 }
 
 func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
@@ -47,8 +45,7 @@ func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
 	return o
 }
 
-// call makes a call and marks an error of the server with the action and the
-// code, as the controller does for most calls.
+// call makes a call and adds the action and the code to an error, as the controller does for most calls.
 func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	err := o.raw(ctx, req, resp)
 	if refused, ok := errors.AsType[*sdkerrors.ServerError](err); ok && !o.first {
@@ -57,8 +54,8 @@ func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp respon
 	return err
 }
 
-// raw makes a call and returns the SDK's error as it is. The controller does so
-// for ECS and VPC and for UntagResources: the event then shows all of it.
+// raw makes a call and returns the SDK's error unchanged, as the controller does for ECS, VPC and UntagResources: the
+// Event then shows all of it.
 func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	if o.dry != nil {
 		if instead, err := o.dry.instead(ctx, req); instead {
@@ -78,7 +75,6 @@ func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp respons
 	return err
 }
 
-// An apiError is an error that the OpenAPI answered with.
 type apiError struct {
 	action string
 	*sdkerrors.ServerError
@@ -92,17 +88,16 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s API: %s, ErrorCode: %s, RequestId: %s, Message: %s", sdkErrorMark, e.action, e.ErrorCode(), e.RequestId(), e.Message())
 }
 
-// hasCode reports whether err is, or wraps, an answer of the OpenAPI with this code.
+// hasCode reports whether err is or wraps an OpenAPI error with this code.
 func hasCode(err error, code string) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.ErrorCode() == code
 }
 
-// lastCall is how long a call that is under way at the end may still take. One that is
-// given up may be on its way, and the cloud would carry it out after the end.
+// lastCall is how long a running call may continue after the end: the cloud would execute an abandoned call later.
 const lastCall = 2 * time.Second
 
-// A carrier gives the context to requests of the SDK, which knows none.
+// A carrier adds the context to requests of the SDK, which has none.
 type carrier struct {
 	ctx  context.Context
 	next http.RoundTripper
@@ -112,7 +107,7 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := c.ctx.Err(); err != nil {
 		return nil, err
 	}
-	// The request's own context carries the SDK's time-out.
+	// The request's own context has the SDK's time-out.
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(c.ctx, func() { time.AfterFunc(lastCall, cancel) })
 	resp, err := c.next.RoundTrip(r.WithContext(ctx))

@@ -13,24 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// readinessPrefix begins the type of the condition, followed by the Service's
-// name, that a pod can wait for before it counts as ready. The controller sets
-// it once the pod is a backend. Readiness gates are known since v2.10.0.
+// readinessPrefix is the prefix, before the Service's name, of a readiness gate's type. The controller sets the
+// condition once the Pod is a backend. Readiness gates are supported since v2.10.0.
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
 const requeueDelay = 10 * time.Second
 
-// errPotential brings a Service back after requeueDelay although its sync
-// succeeded: a pod may soon wait for nothing but the controller.
+// errPotential queues a Service again after requeueDelay, although its sync succeeded: a Pod may soon lack only its
+// readiness gate.
 var errPotential = errors.New("has potential ready backends")
 
 func (p *pass) gate() corev1.PodConditionType {
 	return corev1.PodConditionType(readinessPrefix + p.svc.Name)
 }
 
-// waitsForUs reports whether a pod that is not ready lacks nothing but this
-// Service's readiness gate. One that has the gate, but whose containers are not
-// ready yet, brings the Service back, as does one that nothing is known of yet.
+// waitsForUs reports whether a Pod that is not ready lacks only this Service's readiness gate. A Pod with the gate and
+// containers that are not ready, or an unknown Pod, queues the Service again.
 func (p *pass) waitsForUs(ref *corev1.ObjectReference) bool {
 	if ref == nil || ref.Kind != "Pod" || !p.version.since("v2.10.0") {
 		return false
@@ -67,7 +65,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionSt
 	return corev1.ConditionUnknown
 }
 
-// open tells the pods behind the Service that they are backends now.
+// open sets the readiness condition of the Service's Pods.
 func (p *pass) open(ctx context.Context, all groups) error {
 	if !p.version.since("v2.10.0") {
 		return nil
@@ -77,7 +75,7 @@ func (p *pass) open(ctx context.Context, all groups) error {
 	for _, g := range all {
 		pods := g.pods
 		if p.usesENI(p.svc) {
-			pods = g.backends // without those whose interface is not known
+			pods = g.backends // without Pods whose interface is unknown
 		}
 		for _, b := range pods {
 			if b.target == nil || seen[b.pod()] {
@@ -93,7 +91,7 @@ func (p *pass) open(ctx context.Context, all groups) error {
 func (p *pass) openPod(ctx context.Context, ref *corev1.ObjectReference) error {
 	pod, err := p.controller.pods.Pods(ref.Namespace).Get(ref.Name)
 	if err != nil || !gated(pod, p.gate()) || condition(pod, p.gate()) == corev1.ConditionTrue {
-		return nil // a pod that is gone needs nothing
+		return nil // the Pod is deleted
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{{
 		Type: p.gate(), Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),

@@ -28,44 +28,39 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The environment variables of a real controller.
+// The environment variables that configure a real controller.
 const (
-	// BinaryVariable names the program of a real cloud-controller-manager, which
-	// then takes the place of the simulated one.
+	// BinaryVariable names the program of a real cloud-controller-manager, which replaces the simulated one.
 	BinaryVariable = "CCM_BIN"
-	// VersionVariable names that program's release; v2.14.0 if it is empty.
-	// Nothing else tells it: what there is to see depends on it.
+	// VersionVariable names that program's release; v2.14.0 if it is empty. The expected behaviour depends on it.
 	VersionVariable = "CCM_VERSION"
-	// LogVariable names a folder in which the logs of real controllers are kept.
-	// Without it only the log of one that died is.
+	// LogVariable names a folder that keeps the logs of real controllers. Without it, only the log of one that died is
+	// kept.
 	LogVariable = "CCM_LOG"
 )
 
-// ErrStalled is the cause for which a caller ends the context of a controller that does nothing.
+// ErrStalled is the cause with which a caller ends the context of an idle controller.
 var ErrStalled = errors.New("it called no API and wrote no Event")
 
-// Real returns the real controller that the environment names, and its release;
-// bin is empty if it names none.
+// Real returns the real controller of the environment, and its release; bin is empty if it names none.
 func Real() (bin, version string) {
 	return os.Getenv(BinaryVariable), cmp.Or(os.Getenv(VersionVariable), defaultVersion)
 }
 
-// Since reports whether a controller of a version is of a release or of a later
-// one; false if the version is none.
+// Since reports whether a version is at least a release; false if the version is invalid.
 func Since(version, release string) bool {
 	v, err := parseVersion(version)
 	return err == nil && v.since(release)
 }
 
-// Validate says what is wrong with the options, as Run would.
+// Validate returns the error that Run would return for the options.
 func (o Options) Validate() error {
 	_, err := o.check()
 	return err
 }
 
-// Play runs the controller until ctx ends: the real one that the environment
-// names, or else the simulated one. Apart from what [RunReal] says the two are
-// the same to a caller.
+// Play runs the real controller of the environment, or else the simulated one, until ctx ends. They behave alike except
+// for the differences listed at [RunReal].
 func Play(ctx context.Context, o Options) error {
 	if bin, _ := Real(); bin != "" {
 		return RunReal(ctx, bin, o)
@@ -73,9 +68,8 @@ func Play(ctx context.Context, o Options) error {
 	return Run(ctx, o)
 }
 
-// StartPlay plays the controller until the test ends, or until the returned
-// function is called, which waits for the end. The test fails as soon as the
-// controller does. See [Play].
+// StartPlay calls Play until the test ends or stop is called, which waits for the end. If the controller fails, the
+// test fails at once.
 func StartPlay(t testing.TB, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -84,22 +78,19 @@ func StartPlay(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Play(ctx, o) })
 }
 
-// RunReal runs a real cloud-controller-manager, the program bin, against the
-// simulated cloud until ctx ends, and returns nil then. It returns an error if
-// the program can not be started or ends by itself, or if ctx ends because of
-// ErrStalled, with the end of its log, which is kept.
+// RunReal runs a real cloud-controller-manager, the program bin, against the simulated cloud until ctx ends, and then
+// returns nil. It returns an error, with the end of the log, which is kept, if the program cannot start or ends by
+// itself, or if ctx ends because of ErrStalled.
 //
-// The program gets the flags of v2.14.0; one that lacks some of them says so and
-// ends. Kube needs the rights of its ClusterRole: on events, Services and their
-// status, nodes, endpoints, EndpointSlices, and Pods and their status.
+// The program gets the flags of v2.14.0; one that lacks some ends with an error. Kube needs the rights of its
+// ClusterRole: on Events, Services and their status, nodes, endpoints, EndpointSlices, and Pods and their status.
 //
-// It gets an environment of its own and talks to the simulated cloud alone. It ends when this process does, however that comes about (on Linux); if
-// it is a script, it has to exec.
+// The program has an environment of its own and uses only the simulated cloud. On Linux it ends with this process in
+// any case; a script has to exec it.
 //
-// The real one has no way to keep to a namespace or to some of the nodes, picks
-// vSwitches as it likes, has its own version and its own clock, and writes its
-// events itself: Namespace, Nodes, Pick, Version, Speed, BackoffBase, BackoffMax
-// and Before do not count. Let nothing else live in its cluster.
+// A real controller cannot be limited to a namespace or some nodes, chooses vSwitches itself, has its own version and
+// clock, and writes its Events itself: Namespace, Nodes, Pick, Version, Speed, BackoffBase, BackoffMax and Before are
+// ignored. Use a cluster without other tests.
 func RunReal(ctx context.Context, bin string, o Options) error {
 	if _, err := o.check(); err != nil {
 		return fmt.Errorf("run real controller: %w", err)
@@ -121,13 +112,12 @@ func RunReal(ctx context.Context, bin string, o Options) error {
 		err = errors.New("it ended by itself")
 	}
 	end := p.tail()
-	_ = p.log.Close() // it is the program's that wrote it
+	_ = p.log.Close() // the program wrote it
 	return fmt.Errorf("run real controller %s: %w; the end of its log, which is %s:\n%s", p.bin, err, p.log.Name(), end)
 }
 
-// StartReal runs a real cloud-controller-manager until the test ends, or until
-// the returned function is called, which waits for the end. The test fails as
-// soon as the controller does. See [RunReal].
+// StartReal calls RunReal until the test ends or stop is called, which waits for the end. If the controller fails, the
+// test fails at once.
 func StartReal(t testing.TB, bin string, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -142,7 +132,7 @@ func start(t testing.TB, run func(context.Context) error) (stop func()) {
 	go func() {
 		defer close(ended)
 		if err := run(ctx); err != nil {
-			t.Error(err) // at once: what waits for the controller would wait in vain
+			t.Error(err) // at once: waiting for the controller would be in vain
 		}
 	}()
 	stop = sync.OnceFunc(func() {
@@ -153,21 +143,21 @@ func start(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// A process is a real controller that is to run.
+// A process is a real controller before its start.
 type process struct {
 	bin  string
 	args []string
 	env  []string
-	dir  string   // of its own, with its configuration
-	log  *os.File // of all that it writes
-	keep bool     // the log
+	dir  string   // its own folder, with its configuration
+	log  *os.File // its output
+	keep bool     // keep the log
 }
 
-// addonToken is where a controller on a managed cluster finds its credentials.
-// It goes before those of the configuration.
+// addonToken is the path of a controller's credentials on a managed cluster. They take precedence over the
+// configuration's.
 const addonToken = "/var/addon/token-config"
 
-// process makes all that a real controller reads.
+// process writes the files that a real controller reads.
 func (o *Options) process(bin string) (_ *process, err error) {
 	p := &process{env: o.environment()}
 	if p.bin, err = findProgram(bin); err != nil {
@@ -208,7 +198,7 @@ func (o *Options) process(bin string) (_ *process, err error) {
 	return p, nil
 }
 
-// findProgram returns the absolute path of a program that can be run.
+// findProgram returns the absolute path of an executable program.
 func findProgram(bin string) (string, error) {
 	path, err := exec.LookPath(bin)
 	switch {
@@ -229,10 +219,10 @@ func findProgram(bin string) (string, error) {
 	return path, nil
 }
 
-// grace is how long a real controller has to end before it is killed.
+// grace is the time that a real controller has to end before it is killed.
 const grace = 10 * time.Second
 
-// run runs the program until it ends, or is told to by the end of ctx.
+// run runs the program until it ends, and stops it when ctx ends.
 func (p *process) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
@@ -240,12 +230,12 @@ func (p *process) run(ctx context.Context) error {
 	cmd := exec.Command(p.bin, p.args...)
 	cmd.Env, cmd.Dir = p.env, p.dir
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what a script starts ends with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // end processes of a script, too
 	dieWithUs(cmd.SysProcAttr)
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The kernel takes the end of the thread that started a program for the end
-		// of us: so this one lives as long as the program.
+		// The kernel kills the program when the thread that started it ends, so this thread lives as long as the
+		// program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -258,12 +248,12 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	group := -cmd.Process.Pid
-	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // what is left of it
+	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // kill remaining processes
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		_ = syscall.Kill(group, syscall.SIGTERM) // it may have ended by itself just now
+		_ = syscall.Kill(group, syscall.SIGTERM) // it may have ended just now
 	}
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
@@ -276,8 +266,7 @@ func (p *process) run(ctx context.Context) error {
 	return nil
 }
 
-// close removes the log of a controller that has ended well, unless it is to be
-// kept.
+// close removes the log of a controller that ended well, unless it is to be kept.
 func (p *process) close() error {
 	err := p.log.Close()
 	if !p.keep {
@@ -289,10 +278,10 @@ func (p *process) close() error {
 	return nil
 }
 
-// tailSize is how much of a log is shown.
+// tailSize is the shown size of a log's end.
 const tailSize = 8 << 10
 
-// tail returns the end of the log, in whole lines.
+// tail returns whole lines from the end of the log.
 func (p *process) tail() string {
 	info, err := p.log.Stat()
 	if err != nil {
@@ -311,12 +300,11 @@ func (p *process) tail() string {
 	return string(b)
 }
 
-// environment returns the variables that make the controller talk to the
-// simulated cloud alone.
+// environment returns the variables that limit the controller to the simulated cloud.
 func (o *Options) environment() []string {
 	env := []string{
 		"ALICLOUD_CLIENT_SCHEME=HTTP",
-		// No metadata service is asked; if one were, it would not be the real one.
+		// The metadata service is not used; if it were, this is not the real one.
 		"METADATA_ENDPOINT=http://" + o.Cloud,
 	}
 	for _, product := range []string{"SLB", "ECS", "VPC", "NLB", "EFLO_CONTROLLER"} {
@@ -330,9 +318,8 @@ func (o *Options) environment() []string {
 	return env
 }
 
-// flags writes the files that the controller reads into dir, and returns its
-// flags. What is left out has the default that is wanted: --network, which
-// decides about endpoints that nobody names, and no feature gate.
+// flags writes the controller's files to dir and returns its flags. The defaults suit the others: --network, which
+// decides about endpoints that are not configured, and no feature gate.
 func (o *Options) flags(dir string) ([]string, error) {
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "cloud-config")
 	if err := writeKubeconfig(kubeconfig, o.Kube); err != nil {
@@ -347,14 +334,14 @@ func (o *Options) flags(dir string) ([]string, error) {
 		"--controllers=service,nlb",
 		"--configure-cloud-routes=false",
 		"--leader-elect=false",
-		// None listens, so that none takes another's port.
+		// No listeners, to avoid conflicts of ports.
 		"--metrics-bind-addr=0", "--health-probe-bind-addr=0", "--pprof-bind-addr=0",
 		"--kube-api-qps=1000", "--kube-api-burst=1000",
 		fmt.Sprintf("--concurrent-service-syncs=%d", o.Workers),
 	}
 	if o.Routes != "" {
 		args[2], args[3] = "--controllers=service,nlb,route", "--configure-cloud-routes=true"
-		// Those of the controller itself are a second, and five minutes.
+		// The controller's defaults are a second and five minutes.
 		args = append(args, "--cluster-cidr="+o.Routes, "--node-event-aggregation-wait-seconds=0", "--route-reconciliation-period=1m")
 	}
 	if o.DryRun {
@@ -370,7 +357,7 @@ func (o *Options) writeCloudConfig(file string) error {
 		"accessKeyID":        base64.StdEncoding.EncodeToString([]byte(o.Credentials.AccessKeyID)),
 		"accessKeySecret":    base64.StdEncoding.EncodeToString([]byte(o.Credentials.Secret)),
 		"serviceBackendType": o.Backends, "disablePublicSLB": o.NoPublic,
-		"serviceMaxConcurrentReconciles": o.Workers, // where the flag of this meaning is of the past
+		"serviceMaxConcurrentReconciles": o.Workers, // for releases without the flag
 	}
 	b, err := json.Marshal(map[string]any{"Global": global})
 	if err == nil {
@@ -382,8 +369,7 @@ func (o *Options) writeCloudConfig(file string) error {
 	return nil
 }
 
-// writeKubeconfig writes how a cluster is reached. Files are named by absolute
-// paths: the program runs in another folder.
+// writeKubeconfig writes a kubeconfig with absolute paths, because the program runs in another folder.
 func writeKubeconfig(file string, c *rest.Config) error {
 	const name = "sandbox"
 	cluster, user := clientcmdapi.NewCluster(), clientcmdapi.NewAuthInfo()
@@ -431,8 +417,8 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return nil
 }
 
-// onLoopback returns an error unless an address is host:port of this machine:
-// no other is the simulated cloud's.
+// onLoopback returns an error unless an address is a host:port of this machine: the simulated cloud listens nowhere
+// else.
 func onLoopback(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {

@@ -2,5 +2,5 @@ package controller
 
 import "syscall"
 
-// dieWithUs has the kernel kill a program when we end, in whatever way.
+// dieWithUs makes the kernel kill a program when this process ends in any way.
 func dieWithUs(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestRealDiesWithUs kills the process that runs a controller, with kill -9: the
-// controller ends, too.
+// TestRealDiesWithUs checks that a controller ends when its parent gets kill -9.
 func TestRealDiesWithUs(t *testing.T) {
 	r := killed(t)
 	if line, err := r.ReadString('\n'); !errors.Is(err, io.EOF) || line != "" {
@@ -18,8 +17,8 @@ func TestRealDiesWithUs(t *testing.T) {
 	}
 }
 
-// killed starts this test binary as a process that runs a controller, and kills
-// it. It returns what the controller holds open.
+// killed runs this test binary as the parent of a controller, kills it, and returns a pipe that the controller holds
+// open.
 func killed(t *testing.T) *bufio.Reader {
 	t.Helper()
 	up := pipe(t)

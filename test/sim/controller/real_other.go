@@ -4,6 +4,5 @@ package controller
 
 import "syscall"
 
-// dieWithUs does nothing: only Linux can end a program together with us when we
-// are killed.
+// dieWithUs does nothing: only Linux can kill a program when its parent is killed.
 func dieWithUs(*syscall.SysProcAttr) {}

@@ -27,8 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// victimVariable makes the test binary a process that runs the controller which
-// it names, to be killed.
+// victimVariable names the controller that the test binary runs until it is killed.
 const victimVariable = "LBREMEDY_CCM_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -40,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// script writes a program that stands for a real controller.
+// script writes a program that replaces a real controller.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ccm")
@@ -58,7 +57,7 @@ func realOptions() controller.Options {
 	}
 }
 
-// TestRealIsTold looks at all that a real controller is started with.
+// TestRealIsTold checks everything that a real controller is started with.
 func TestRealIsTold(t *testing.T) {
 	out := t.TempDir()
 	t.Setenv("PATH", "/bin:/usr/bin")
@@ -81,7 +80,7 @@ func TestRealIsTold(t *testing.T) {
 	}
 	env := map[string]string{}
 	for line := range strings.Lines(read("env")) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), "="); name != "PWD" && name != "_" && name != "SHLVL" && name != "OLDPWD" { // of the shell
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), "="); name != "PWD" && name != "_" && name != "SHLVL" && name != "OLDPWD" { // set by the shell
 			env[name] = value
 		}
 	}
@@ -125,7 +124,7 @@ func TestRealIsTold(t *testing.T) {
 	}
 }
 
-// TestRealKubeconfig shows that the program reaches the cluster as we do.
+// TestRealKubeconfig checks that the program gets the same access to the cluster.
 func TestRealKubeconfig(t *testing.T) {
 	proxy, err := url.Parse("http://127.0.0.1:9")
 	if err != nil {
@@ -166,7 +165,7 @@ func TestRealKubeconfig(t *testing.T) {
 	}
 }
 
-// pipe returns a named pipe; who reads it waits until somebody writes.
+// pipe returns a named pipe; a reader blocks until a writer opens it.
 func pipe(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pipe")
@@ -176,8 +175,7 @@ func pipe(t *testing.T) string {
 	return file
 }
 
-// TestRealEnds starts programs that go on until they are told to end, in all
-// ways that programs have.
+// TestRealEnds tests the ways in which programs end when told to.
 func TestRealEnds(t *testing.T) {
 	logs := t.TempDir()
 	t.Setenv("TMPDIR", logs)
@@ -207,7 +205,7 @@ func TestRealEnds(t *testing.T) {
 			if took := time.Since(began); took > 9*time.Second {
 				t.Errorf("%s: it took %v to end", name, took)
 			}
-			// The pipe ends when all that the program has started has ended.
+			// The pipe ends when all processes of the program have ended.
 			if line, err := r.ReadString('\n'); err == nil || line != "" {
 				t.Errorf("%s: the program wrote %q on", name, line)
 			}
@@ -219,7 +217,7 @@ func TestRealEnds(t *testing.T) {
 	}
 }
 
-// TestRealCanNotRun shows what is said of a program that is none, or that ends.
+// TestRealCanNotRun tests the errors for files that are not programs and for programs that end.
 func TestRealCanNotRun(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -290,8 +288,7 @@ func TestRealCanNotRun(t *testing.T) {
 	}
 }
 
-// TestRealLog keeps the log of a controller that ended well, where it is wanted,
-// and says where it is.
+// TestRealLog checks that the log of a controller that ended well is kept on request, and that its path is printed.
 func TestRealLog(t *testing.T) {
 	logs := filepath.Join(t.TempDir(), "logs")
 	t.Setenv(controller.LogVariable, logs)
@@ -314,7 +311,7 @@ func TestRealLog(t *testing.T) {
 	}
 }
 
-// TestRealFails shows that a test fails as soon as its controller does.
+// TestRealFails checks that a test fails as soon as its controller does.
 func TestRealFails(t *testing.T) {
 	told := &reporter{TB: t, failed: make(chan string, 1)}
 	stop := controller.StartReal(told, script(t, "echo why >&2; exit 1"), realOptions())
@@ -324,7 +321,7 @@ func TestRealFails(t *testing.T) {
 	stop()
 }
 
-// A reporter is a test that reports what it failed with.
+// A reporter is a test that reports its failure.
 type reporter struct {
 	testing.TB
 	failed chan string
@@ -332,7 +329,7 @@ type reporter struct {
 
 func (t *reporter) Error(args ...any) { t.failed <- args[0].(error).Error() }
 
-// TestReal names the controller of the environment.
+// TestReal tests the variables that name the controller.
 func TestReal(t *testing.T) {
 	for _, tt := range []struct{ bin, version, wantBin, wantVersion string }{
 		{"", "", "", "v2.14.0"}, {"/ccm", "", "/ccm", "v2.14.0"}, {"/ccm", "v2.9.1", "/ccm", "v2.9.1"},
@@ -353,8 +350,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// TestRealStandIn goes all the way of a real controller, with the stand-in: from
-// the variable to the load balancer.
+// TestRealStandIn tests the whole path of a real controller with the stand-in, from the variable to the load balancer.
 func TestRealStandIn(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)

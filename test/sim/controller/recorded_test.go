@@ -13,8 +13,7 @@ import (
 
 const failed = "Warning SyncLoadBalancerFailed "
 
-// TestFirstSyncFails plays failures of a first sync, and compares the events
-// with those of a real controller v2.14.0, which were recorded.
+// TestFirstSyncFails tests failures of a first sync against the recorded Events of a real v2.14.0.
 func TestFirstSyncFails(t *testing.T) {
 	none := func(r *rig) {}
 	for _, c := range []struct {
@@ -23,7 +22,7 @@ func TestFirstSyncFails(t *testing.T) {
 		nodes       int
 		arrange     func(*rig)
 		annotations map[string]string
-		want        string // LB stands for the ID of the load balancer
+		want        string // LB is the ID of the load balancer
 	}{{
 		name: "arrearage", world: sim.World{Account: sim.Account{Arrearage: true}},
 		want: failed + "Error syncing load balancer []: Message: The account is arrearage.",
@@ -125,7 +124,7 @@ func TestFirstSyncFails(t *testing.T) {
 			svc := r.service("web", c.annotations)
 			want := c.want
 			if strings.Contains(want, "LB") {
-				// The load balancer is there before the event that names it.
+				// The load balancer exists before the Event that names it.
 				r.until("a failure", func() bool { return len(r.all) > 0 && hasReason(r, "SyncLoadBalancerFailed") })
 				want = strings.Replace(want, "LB", r.byName(ownName(svc)).ID, 1)
 			}
@@ -168,15 +167,14 @@ func (r *rig) byName(name string) sim.LoadBalancer {
 	return sim.LoadBalancer{}
 }
 
-// TestLaterSyncFails plays failures of a Service that has been synced before,
-// and compares the events with those that were recorded.
+// TestLaterSyncFails tests failures of a synced Service against recorded Events.
 func TestLaterSyncFails(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before map[string]string // annotations of the first sync
 		world  sim.World
 		breaks func(*rig)
-		want   string // LB and IP stand for those of the load balancer, TAG for its tag
+		want   string // LB, IP and TAG are the load balancer's ID, address and tag
 	}{{
 		name:   "rebound",
 		world:  sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}, {ID: "lb-2"}}},
@@ -233,7 +231,6 @@ func TestLaterSyncFails(t *testing.T) {
 	}
 }
 
-// address returns the address of a load balancer, empty if none exists.
 func (r *rig) address(id string) string {
 	if lb := r.lb(id); lb != nil {
 		return lb.Address
@@ -241,8 +238,7 @@ func (r *rig) address(id string) string {
 	return ""
 }
 
-// TestGroupInUse plays a reused load balancer whose user has bound a listener of
-// his own to the Service's group.
+// TestGroupInUse tests a reused load balancer on which the user's listener uses the Service's group.
 func TestGroupInUse(t *testing.T) {
 	const text = "Message: there are vips associating with this vServer group."
 	bind := func(r *rig, listeners ...int) {
@@ -281,8 +277,7 @@ func TestGroupInUse(t *testing.T) {
 	})
 }
 
-// TestDeletionProtected plays a load balancer that was protected again at the
-// wrong moment.
+// TestDeletionProtected tests deletion protection that is enabled again during the deletion.
 func TestDeletionProtected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -302,7 +297,7 @@ func TestDeletionProtected(t *testing.T) {
 	}
 }
 
-// TestBackendsLeftOut plays syncs that succeed although backends are missing.
+// TestBackendsLeftOut tests syncs that succeed without some backends.
 func TestBackendsLeftOut(t *testing.T) {
 	world := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 
@@ -372,8 +367,7 @@ func TestBackendsLeftOut(t *testing.T) {
 	}
 }
 
-// TestRawError plays a refusal of ECS, which an event shows whole, with line
-// breaks, code and request ID.
+// TestRawError tests an ECS error, which an Event shows whole, with line breaks, code and request ID.
 func TestRawError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 0, func(r *rig) { r.cloud.Revoke("ccm", "ecs:DescribeNetworkInterfaces") })

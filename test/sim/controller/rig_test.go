@@ -36,16 +36,15 @@ const (
 	patience = 30 * time.Second
 )
 
-// A rig is a namespace of a real cluster, a simulated cloud, and the controller
-// between them, with a view of what happens in the namespace.
+// A rig is a namespace of a real cluster, a simulated cloud, a controller between them, and watches of the namespace.
 type rig struct {
 	*testing.T
 	ns    string
 	kube  *kubernetes.Client
 	cloud *sim.Cloud
 	opts  controller.Options
-	stop  func()       // ends the controller
-	ahead atomic.Int64 // nanoseconds that the clock of the cloud is ahead
+	stop  func()       // stops the controller
+	ahead atomic.Int64 // nanoseconds that the cloud's clock is ahead
 
 	mu       sync.Mutex
 	seen     sync.Cond
@@ -55,8 +54,8 @@ type rig struct {
 	nodes    []corev1.Node            // each state of each node
 }
 
-// newRig starts the cloud w, with one ready node if nodes is 1, and a
-// controller with long delays that change may change.
+// newRig starts the cloud w, a ready node if nodes is 1, and a controller with long delays. change may modify the rig
+// before.
 func newRig(t *testing.T, w *sim.World, nodes int, change ...func(*rig)) *rig {
 	t.Helper()
 	c := cluster.Join(t)
@@ -89,8 +88,7 @@ func (r *rig) start() {
 	r.stop = controller.Start(r.T, r.opts)
 }
 
-// needed checks that the controller called nothing but what its release is said to need for what was
-// there: the needs say what a real one calls.
+// needed checks that the controller called only actions that its release is said to need for these objects.
 func (r *rig) needed() {
 	v, ok := ccm.ParseVersion(cmp.Or(r.opts.Version, "v2.14.0"))
 	if !ok {
@@ -101,11 +99,11 @@ func (r *rig) needed() {
 		network = "terway"
 	}
 	var lack []string
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the last states may still be on their way
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the last states may still arrive
 		r.mu.Lock()
 		needs := ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: network}, r.was, r.nodes))
 		r.mu.Unlock()
-		if v.Major == 1 { // it reads each listener by itself; here one call stands for them
+		if v.Major == 1 { // it makes one call for each listener; the simulation makes one for all
 			needs = append(needs, "slb:DescribeLoadBalancerListeners")
 		}
 		lack = nil
@@ -123,7 +121,7 @@ func (r *rig) needed() {
 	}
 }
 
-// watch follows the Services and Events of the namespace, and the nodes of the rig.
+// watch watches the namespace's Services and Events, and the rig's nodes.
 func (r *rig) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := r.kube.Informers(r.ns, "")
@@ -137,7 +135,7 @@ func (r *rig) watch() {
 		case *corev1.Node:
 			r.nodes = append(r.nodes, *o)
 		case *corev1.Event:
-			// The API server writes events on Services, too.
+			// The API server writes Events on Services, too.
 			if o.Source.Component == "service-controller" || o.Source.Component == "nlb-controller" {
 				r.all[o.Name] = o
 			}
@@ -171,8 +169,8 @@ func (r *rig) watch() {
 	})
 }
 
-// until waits until ok, which is asked after each change of a Service or an
-// Event and may read r.services and r.all.
+// until waits until ok returns true. It calls ok after each change of a Service or an Event; ok may read r.services and
+// r.all.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	late := false
@@ -198,12 +196,11 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
-// line is an event as the recorded lines are written.
+// line formats an Event like the recorded ones.
 func line(e *corev1.Event) string {
 	return fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Message)
 }
 
-// saw waits for an event of a Service.
 func (r *rig) saw(service, want string) *corev1.Event {
 	r.Helper()
 	var found *corev1.Event
@@ -219,8 +216,7 @@ func (r *rig) saw(service, want string) *corev1.Event {
 	return found
 }
 
-// synced waits for the marks of a successful sync, and for others than those
-// with the hash was. Old releases leave fewer of them.
+// synced waits for the marks of a successful sync with a hash other than was. Old releases leave fewer marks.
 func (r *rig) synced(name, was string) *corev1.Service {
 	r.Helper()
 	var svc *corev1.Service
@@ -231,8 +227,8 @@ func (r *rig) synced(name, was string) *corev1.Service {
 	return svc
 }
 
-// marked reports whether a Service has the labels of a sync that the release
-// leaves: there was no hash before v1.9.3.339, and no ID before v2.4.0.
+// marked reports whether a Service has the labels of a sync by this release: releases stored no hash before v1.9.3.339,
+// and no ID before v2.4.0.
 func (r *rig) marked(svc *corev1.Service, was string) bool {
 	hash, id, v := svc.Labels[labelHash] != was, svc.Labels[labelID] != "", r.opts.Version
 	if strings.HasPrefix(v, "v1.9.3.") && v < "v1.9.3.339" {
@@ -242,10 +238,8 @@ func (r *rig) marked(svc *corev1.Service, was string) bool {
 	return hash && id != unnamed
 }
 
-// plays makes the rig play a release.
 func plays(version string) func(*rig) { return func(r *rig) { r.opts.Version = version } }
 
-// get returns a Service as it is now.
 func (r *rig) get(name string) *corev1.Service {
 	r.Helper()
 	svc, err := r.kube.CoreV1().Services(r.ns).Get(r.Context(), name, metav1.GetOptions{})
@@ -255,7 +249,7 @@ func (r *rig) get(name string) *corev1.Service {
 	return svc
 }
 
-// ensured waits until a Service was synced n times, as its events say.
+// ensured waits until Events report n successful syncs of a Service.
 func (r *rig) ensured(name string, n int32) {
 	r.Helper()
 	r.until(fmt.Sprintf("%d syncs of %s", n, name), func() bool {
@@ -269,14 +263,12 @@ func (r *rig) ensured(name string, n int32) {
 	})
 }
 
-// gone waits until a Service has been deleted.
 func (r *rig) gone(name string) {
 	r.Helper()
 	r.until(name+" to be gone", func() bool { return r.services[name] == nil })
 }
 
-// events returns what events say of a Service, in order, apart from the ones
-// that only say what woke the controller.
+// events returns the texts of a Service's Events, in order, without those that only report a trigger.
 func (r *rig) events(service string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,8 +282,7 @@ func (r *rig) events(service string) []string {
 	return lines
 }
 
-// service creates a LoadBalancer Service with port 80 and these annotations,
-// whose names lack the prefix.
+// service creates a LoadBalancer Service with port 80 and these annotations, named without the prefix.
 func (r *rig) service(name string, annotations map[string]string, change ...func(*corev1.Service)) *corev1.Service {
 	r.Helper()
 	svc := &corev1.Service{
@@ -314,12 +305,10 @@ func (r *rig) service(name string, annotations map[string]string, change ...func
 	return svc
 }
 
-// eni makes a Service's backends pods.
 func eni(svc *corev1.Service) {
 	svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
 }
 
-// patch changes a Service, or its status if that is the subresource.
 func (r *rig) patch(name, change string, subresource ...string) {
 	r.Helper()
 	if _, err := r.kube.CoreV1().Services(r.ns).Patch(r.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...); err != nil {
@@ -327,13 +316,13 @@ func (r *rig) patch(name, change string, subresource ...string) {
 	}
 }
 
-// annotate sets an annotation, whose name lacks the prefix.
+// annotate sets an annotation, named without the prefix.
 func (r *rig) annotate(name, key, value string) {
 	r.Helper()
 	r.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, prefix+key, value))
 }
 
-// touch wakes the controller for a full sync.
+// touch triggers a full sync.
 func (r *rig) touch(name, value string) {
 	r.Helper()
 	r.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{"touch":%q}}}`, value))
@@ -346,7 +335,7 @@ func (r *rig) delete(name string) {
 	}
 }
 
-// node creates a ready node that is this ECS instance, for this rig alone.
+// node creates a ready node for this ECS instance, which only this rig sees.
 func (r *rig) node(name, instance string) {
 	r.Helper()
 	nodes := r.kube.CoreV1().Nodes()
@@ -361,14 +350,12 @@ func (r *rig) node(name, instance string) {
 	r.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
-// pods makes these addresses the ready endpoints of a Service.
 func (r *rig) pods(service string, ips ...string) {
 	r.Helper()
 	r.namedPods(service, "", ips...)
 }
 
-// namedPods makes these addresses, which are of one family, the ready endpoints
-// of a port of a Service.
+// namedPods sets the ready endpoints of a Service's port. All addresses are of one family.
 func (r *rig) namedPods(service, portName string, ips ...string) {
 	r.Helper()
 	yes, tcp, port := true, corev1.ProtocolTCP, int32(8080)
@@ -395,13 +382,12 @@ func (r *rig) namedPods(service, portName string, ips ...string) {
 	}
 }
 
-// label labels a node.
 func (r *rig) label(node, key, value string) {
 	r.Helper()
 	r.changeNode(node, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value))
 }
 
-// changeNode changes a node, or its status if that is the subresource.
+// changeNode changes a node or its subresource.
 func (r *rig) changeNode(node, change string, subresource ...string) {
 	r.Helper()
 	if _, err := r.kube.CoreV1().Nodes().Patch(r.Context(), node, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...); err != nil {
@@ -409,7 +395,7 @@ func (r *rig) changeNode(node, change string, subresource ...string) {
 	}
 }
 
-// moveEndpoints puts all endpoints of a Service onto a node.
+// moveEndpoints moves all endpoints of a Service to a node.
 func (r *rig) moveEndpoints(service, node string) {
 	r.Helper()
 	all := r.kube.DiscoveryV1().EndpointSlices(r.ns)
@@ -425,7 +411,6 @@ func (r *rig) moveEndpoints(service, node string) {
 	}
 }
 
-// lb returns a load balancer as the cloud has it, nil if it is not there.
 func (r *rig) lb(id string) *sim.LoadBalancer {
 	w := r.cloud.Snapshot()
 	i := slices.IndexFunc(w.LoadBalancers, func(lb sim.LoadBalancer) bool { return lb.ID == id })
@@ -435,7 +420,7 @@ func (r *rig) lb(id string) *sim.LoadBalancer {
 	return &w.LoadBalancers[i]
 }
 
-// ownName returns the name and tag value of a Service's own load balancer.
+// ownName returns the name and tag value of the Service's own load balancer.
 func ownName(svc *corev1.Service) string {
 	return ("a" + strings.ReplaceAll(string(svc.UID), "-", ""))[:32]
 }

@@ -24,22 +24,22 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// The reasons and the component of Events about routes (pkg/controller/helper/event.go and pkg/controller/route).
+// Reasons and component of Events about routes (pkg/controller/helper/event.go and pkg/controller/route).
 const (
 	routeController    = "route-controller"
 	reasonRouteFailed  = "CreateRouteFailed"
 	reasonRouteUnread  = "DescriberRouteFailed"
 	reasonRoutesFailed = "SyncRouteFailed"
-	batched            = "v2.11.2" // from then on, the routes of a table are created by one call
+	batched            = "v2.11.2" // since then, one call creates the routes of a table
 	duplicateRoute     = "VPC_ROUTE_ENTRY_CIDR_BLOCK_DUPLICATE"
 	unfinishedRoute    = "VPC_ROUTE_ENTRY_STATUS_ERROR"
 
-	routePeriod = 5 * time.Minute // between two turns of all nodes
-	routeBatch  = 50              // nodes that have their turn together
+	routePeriod = 5 * time.Minute // between two passes over all nodes
+	routeBatch  = 50              // nodes in one pass
 )
 
-// SyncRoutes plays one pass of the route controller over all nodes: it creates the routes that they lack, and leaves on them, and in
-// Events, what the real one leaves. What fails in the cloud is such an Event, and no error.
+// SyncRoutes runs the route controller once over all nodes: it creates missing routes, and leaves the conditions and
+// Events of the real one. A failure in the cloud becomes an Event, not an error.
 func SyncRoutes(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {
@@ -69,7 +69,7 @@ func SyncRoutes(ctx context.Context, o Options) error {
 	return r.told.(*writer).err
 }
 
-// routes are what the route controller acts on.
+// routes are the clients of the route controller.
 type routes struct {
 	kube  *kubernetes.Client
 	cloud *openapi
@@ -78,10 +78,10 @@ type routes struct {
 	told  interface {
 		Event(about runtime.Object, kind, reason, message string)
 	}
-	pause func(time.Duration) // between tries of one call; nil: each is tried once
+	pause func(time.Duration) // between attempts of one call; nil: one attempt
 }
 
-// A routeLoop is the route controller while it runs.
+// A routeLoop is the running route controller.
 type routeLoop struct {
 	*controller
 	routes
@@ -95,7 +95,7 @@ func (c *controller) newRouteLoop(events record.EventRecorder) *routeLoop {
 	}
 }
 
-// handler gives a node its turn when it joins, and when it gets its block of Pods.
+// handler queues a node when it joins and when it gets its Pod address block.
 func (l *routeLoop) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
@@ -111,8 +111,8 @@ func (l *routeLoop) handler() cache.ResourceEventHandler {
 	}
 }
 
-// run keeps routes until ctx ends. Beside the turns of single nodes all of them have one every five minutes, and before the release that
-// creates routes together also at the beginning.
+// run maintains routes until ctx ends. Besides single nodes it syncs all of them every five minutes, and in releases
+// before batched also at the start.
 func (l *routeLoop) run(ctx context.Context) {
 	l.routes.pause = func(d time.Duration) { _ = l.wait(ctx, d) }
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
@@ -157,14 +157,13 @@ func (l *routeLoop) run(ctx context.Context) {
 	}
 }
 
-// all returns the nodes in the order of their names.
 func (l *routeLoop) all() []*corev1.Node {
 	nodes, _ := l.nodes.List(labels.Everything())
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes
 }
 
-// turn plays the turn of some nodes. Before the release that creates routes together, a failure waits for the next turn of all.
+// turn syncs some nodes. In releases before batched, a failure is retried in the next pass over all.
 func (l *routeLoop) turn(ctx context.Context, nodes []*corev1.Node) {
 	if ctx.Err() != nil {
 		return
@@ -186,16 +185,16 @@ func (l *routeLoop) turn(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// routesObject is what Events about routes as a whole are about: an Event with a name and nothing else.
+// routesObject is the object of Events about all routes: an object of kind Event with only a name.
 var routesObject = corev1.ObjectReference{Kind: "Event", APIVersion: "v1", Name: routeController}
 
-// instanceID returns the ID of the instance that a node is; empty if it is none of ECS.
+// instanceID returns the ID of a node's ECS instance, or "".
 func instanceID(n *corev1.Node) string {
 	_, id, _ := strings.Cut(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
 	return id
 }
 
-// podBlock returns the block of a node's Pods; IPv6 is not played.
+// podBlock returns the address block of a node's Pods; IPv6 is not simulated.
 func podBlock(n *corev1.Node) string { return n.Spec.PodCIDR }
 
 // needsRoute reports whether the controller keeps a route for a node.
@@ -208,7 +207,7 @@ func needsRoute(n *corev1.Node) bool {
 	return instanceID(n) != "" && podBlock(n) != "" && !ignored && !ignoredOld && !silent && n.DeletionTimestamp == nil
 }
 
-// table returns the one route table of the VPC.
+// table returns the VPC's only route table.
 func (r *routes) table(ctx context.Context) (id string, err error) {
 	list, vpcID := vpc.CreateDescribeRouteTableListRequest(), r.vpc
 	list.VpcId = vpcID
@@ -226,7 +225,7 @@ func (r *routes) table(ctx context.Context) (id string, err error) {
 	return all[0].RouteTableId, nil
 }
 
-// entries returns the entries of a table that lead to instances, as "block instance".
+// entries returns the entries of a table for instances, as "block instance".
 func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, err error) {
 	have = map[string]bool{}
 	for token := ""; ; {
@@ -248,9 +247,9 @@ func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, 
 	}
 }
 
-// together creates the routes that nodes lack by one call. It returns how often each node is to be tried again: after a call that
-// failed, the real one counts each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so that its pauses grow
-// by four.
+// together creates missing routes in one call, and returns how often each node is to be retried: after a failed call,
+// the real controller counts each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so its
+// pauses grow by a factor of four.
 func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[string]int) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !needsRoute(n) })
 	again = map[string]int{}
@@ -290,7 +289,7 @@ func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[
 	}
 	for _, n := range nodes {
 		i := slices.IndexFunc(said.FailedRouteEntries, func(f vpc.FailedRouteEntriesItem) bool { return f.NextHop == instanceID(n) })
-		// What is there already, and what is being made, counts as made, whatever the entry leads to.
+		// Existing entries, whatever their target, and entries being created count as created.
 		if i < 0 || said.FailedRouteEntries[i].FailedCode == duplicateRoute || said.FailedRouteEntries[i].FailedCode == unfinishedRoute {
 			r.condition(ctx, n, true)
 			continue
@@ -302,7 +301,7 @@ func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[
 	return again
 }
 
-// alone creates the route of one node, if it lacks it, as releases before batched do when a node joins.
+// alone creates the missing route of one node, as releases before batched do when a node joins.
 func (r *routes) alone(ctx context.Context, n *corev1.Node) {
 	if !needsRoute(n) {
 		return
@@ -317,7 +316,7 @@ func (r *routes) alone(ctx context.Context, n *corev1.Node) {
 	}
 }
 
-// periodic creates the routes that nodes lack one after the other, as all releases do from time to time.
+// periodic creates missing routes one by one, as all releases do periodically.
 func (r *routes) periodic(ctx context.Context, nodes []*corev1.Node) {
 	table, err := r.table(ctx)
 	if err != nil {
@@ -336,19 +335,20 @@ func (r *routes) periodic(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// named returns a reference that has a node's name in the place of its UID.
+// named returns a reference with the node's name as its UID.
 func named(n *corev1.Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: types.UID(n.Name)}
 }
 
-// create creates a route by a call of its own, of three tries, unless it exists. It reads the entries itself unless there are some.
+// create creates a route by a call of its own, with three attempts, unless it exists. It reads the entries if have is
+// empty.
 func (r *routes) create(ctx context.Context, table string, n *corev1.Node, have map[string]bool) (err error) {
 	if len(have) == 0 {
 		have, err = r.entries(ctx, table)
 	}
 	if err != nil {
 		r.event(ctx, named(n), reasonRouteUnread, fmt.Sprintf("Describe Route Failed for %s reason: %s", table, r.v.reduce(err)))
-		return nil // as the real one
+		return nil // as in the controller
 	}
 	if have[podBlock(n)+" "+instanceID(n)] {
 		return nil
@@ -371,21 +371,21 @@ func (r *routes) create(ctx context.Context, table string, n *corev1.Node, have 
 	return err
 }
 
-// event writes a Warning, unless the controller is told to end: calls that are cut short then have not failed.
+// event writes a Warning, unless the controller is ending: calls that the end interrupts have not failed.
 func (r *routes) event(ctx context.Context, about *corev1.ObjectReference, reason, message string) {
 	if ctx.Err() == nil {
 		r.told.Event(about, corev1.EventTypeWarning, reason, message)
 	}
 }
 
-// A writer writes Events at once, each on its own. The first that can't be written is its error.
+// A writer writes each Event at once. The first failure is its error.
 type writer struct {
 	ctx  context.Context
 	kube *kubernetes.Client
 	err  error
 }
 
-// Event writes an Event, as the recorder does: about an object without a namespace, in the namespace default.
+// Event writes an Event like the recorder: in the namespace default if the object has none.
 func (t *writer) Event(about runtime.Object, kind, reason, message string) {
 	now := metav1.Now()
 	of := *about.(*corev1.ObjectReference)
@@ -400,7 +400,7 @@ func (t *writer) Event(about runtime.Object, kind, reason, message string) {
 	}
 }
 
-// condition says on a node whether it has its route. What can't be written waits for the next turn.
+// condition sets a node's condition about its route. A failed write is retried in the next pass.
 func (r *routes) condition(ctx context.Context, n *corev1.Node, made bool) {
 	c := corev1.NodeCondition{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "RouteCreated", Message: "RouteController created a route",

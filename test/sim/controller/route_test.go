@@ -14,15 +14,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// Without the right to create routes, a release that creates them by one call says so of the routes as a whole, and an older one of each
-// node, with its name in place of the UID. With the right, the node gets its route and its condition.
+// TestRoutes tests a missing right to create routes: a release that creates them by one call writes one Event about all
+// routes, an older one an Event for each node, with its name as UID. With the right, the node gets its route and
+// condition.
 func TestRoutes(t *testing.T) {
 	reads := []string{"vpc:DescribeRouteTableList", "vpc:DescribeRouteEntryList"}
 	for name, tt := range map[string]struct {
 		version string
 		may     []string
-		says    string // what the Event begins with; empty: the route is there
-		about   string // kind of what it is about
+		says    string // beginning of the Event's text; empty: the route is created
+		about   string // kind of the Event's object
 	}{
 		"by one call, without the right": {"v2.14.0", reads, "Reconciling route error: ", "Event"},
 		"each alone, without the right":  {"v2.10.0", reads, "Error creating route entry in vtb-1: ", "Node"},

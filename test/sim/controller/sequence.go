@@ -6,15 +6,12 @@ import (
 	"slices"
 )
 
-// inTurn does one thing after the other, as releases before v2.12.0 did: the
-// load balancer, the groups, the listeners, and the cleaning up, each read just
+// inTurn syncs sequentially, as releases before v2.12.0 did: load balancer, groups, listeners, cleanup, each read just
 // before it is written.
 //
-// Some of their ways show in events. They lose the ID of the load balancer when
-// it can not be made or used, so that the event has "[]". Since v2.6.0 they go on
-// after an attribute that can not be changed, so that the listeners are synced
-// all the same, and an error of theirs is the second. And they clean up also
-// when only the backends were to be synced.
+// Some differences show in Events. These releases lose the ID of a load balancer that cannot be created or used, so the
+// Event has "[]". Since v2.6.0 they continue after an attribute that cannot be changed, so listeners are synced and can
+// add a second error. They also clean up after a sync of backends only.
 func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	if p.changed {
@@ -61,7 +58,7 @@ func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	return aggregate(append(errs, wrap("update lb listeners error", p.cleanup(ctx, want, remote))))
 }
 
-// deleteGroups deletes groups one after the other, up to the first that can't be deleted.
+// deleteGroups deletes groups in order, until one cannot be deleted.
 func (p *pass) deleteGroups(ctx context.Context, lb string, gone groups) error {
 	for _, g := range gone {
 		if err := p.deleteGroup(ctx, g.id); err != nil {
@@ -71,8 +68,7 @@ func (p *pass) deleteGroups(ctx context.Context, lb string, gone groups) error {
 	return nil
 }
 
-// settleInTurn reads the tags of a load balancer that was found, and makes sure
-// that there is the right one.
+// settleInTurn reads the tags of an existing load balancer, and then settles.
 func (p *pass) settleInTurn(ctx context.Context, want, remote *balancer) (err error) {
 	if remote.id != "" && (!deleting(p.svc) || want.preserve) {
 		if remote.tags, err = p.tagsOf(ctx, remote.id); err != nil {
@@ -82,9 +78,8 @@ func (p *pass) settleInTurn(ctx context.Context, want, remote *balancer) (err er
 	return p.settle(ctx, want, remote)
 }
 
-// listenersInTurn deletes listeners, creates others and changes those that are
-// there. One of HTTPS is there before the one that redirects to it, and goes
-// after it.
+// listenersInTurn deletes, creates and changes listeners. An HTTPS listener is created before the one that redirects to
+// it, and deleted after it.
 func (p *pass) listenersInTurn(ctx context.Context, want, remote *balancer) error {
 	d, err := p.diffListeners(want, remote)
 	if err != nil {

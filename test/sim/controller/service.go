@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Labels that the controller leaves on a Service after a successful sync.
+// Labels of a Service after a successful sync.
 const (
 	labelHash = "service.beta.kubernetes.io/hash"
 	labelID   = "service.k8s.alibaba/loadbalancer-id"
@@ -37,8 +37,7 @@ const (
 	annotationBackend = "service.beta.kubernetes.io/backend-type"
 )
 
-// annotation returns the annotation with this name behind the present or, if
-// that is not there, the legacy prefix.
+// annotation returns the annotation with the current prefix, or else with the legacy prefix.
 func annotation(svc *corev1.Service, name string) string {
 	if v, ok := svc.Annotations[prefix+name]; ok {
 		return v
@@ -46,10 +45,8 @@ func annotation(svc *corev1.Service, name string) string {
 	return svc.Annotations[legacyPrefix+name]
 }
 
-// introduced returns the release that was the first to read an annotation, or
-// the empty text for one that all releases read which can be played. An older
-// release does not look at it. The releases are those of the public notes and
-// of the first source that has the name.
+// introduced returns the first release that read an annotation, or "" if all simulated releases do. Earlier ones ignore
+// it. The releases are from the public release notes and the first source that contains the name.
 func introduced(name string) string {
 	switch name {
 	case "cert-id", "acl-status", "acl-id", "acl-type", "forward-port", "remove-unscheduled-backend":
@@ -86,20 +83,19 @@ func introduced(name string) string {
 	return ""
 }
 
-// defaultName returns the name and the tag value by which the controller knows
-// its own load balancer of a Service: "a" and the UID without dashes.
+// defaultName returns the name and tag value of the controller's own load balancer of a Service: "a" and the UID
+// without dashes.
 func defaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
 }
 
-// deleting reports whether the Service shall have no load balancer any more.
+// deleting reports whether the Service no longer wants a load balancer.
 func deleting(svc *corev1.Service) bool {
 	return svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer
 }
 
-// Hash returns the digest that a controller of this release, the usual one if
-// empty, leaves on a Service which it has synced.
+// Hash returns the digest that a controller of a release (the default if empty) stores on a synced Service.
 func Hash(svc *corev1.Service, release string) (string, error) {
 	v, err := parseVersion(release)
 	if err != nil {
@@ -108,13 +104,12 @@ func Hash(svc *corev1.Service, release string) (string, error) {
 	return v.hash(svc), nil
 }
 
-// hash returns the digest by which the controller tells whether a Service
-// changed since its last successful sync. Labels and status are not in it, all
-// annotations are.
+// hash returns the digest by which the controller detects changes since the last successful sync. It covers all
+// annotations, but not labels or status.
 //
-// It is the SHA-224 of a YAML list of these fields without empty values. Before
-// v2.7.0 (pkg/controller/helper/service_utils.go) all of the spec was in it, so
-// that the upgrade to that release syncs every Service in full.
+// It is the SHA-224 of a YAML list of these fields without empty values. Before v2.7.0
+// (pkg/controller/helper/service_utils.go) it covered the whole spec, so an upgrade to that release syncs every Service
+// in full.
 func (v version) hash(svc *corev1.Service) string {
 	fields := []any{
 		svc.Spec.Ports, svc.Spec.Type, svc.Spec.ExternalTrafficPolicy, svc.Spec.LoadBalancerClass,
@@ -134,7 +129,7 @@ func (v version) hash(svc *corev1.Service) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// withoutEmpty returns a JSON value without the empty values in it.
+// withoutEmpty removes empty values from a JSON value.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -168,8 +163,7 @@ func empty(v any) bool {
 	return r.IsZero()
 }
 
-// addFinalizer returns the Service with the finalizer, as it is on the server
-// if that had to be written.
+// addFinalizer returns the Service with the finalizer, as stored if it had to be written.
 func (c *controller) addFinalizer(ctx context.Context, svc *corev1.Service, finalizer string) (*corev1.Service, error) {
 	return c.setFinalizers(ctx, svc, func(old []string) []string {
 		if slices.Contains(old, finalizer) {
@@ -179,7 +173,7 @@ func (c *controller) addFinalizer(ctx context.Context, svc *corev1.Service, fina
 	})
 }
 
-// removeFinalizer removes the finalizer; for a deleted Service that is the end.
+// removeFinalizer removes the finalizer, which completes a deletion.
 func (c *controller) removeFinalizer(ctx context.Context, svc *corev1.Service, finalizer string) error {
 	_, err := c.setFinalizers(ctx, svc, func(old []string) []string {
 		return slices.DeleteFunc(slices.Clone(old), func(f string) bool { return f == finalizer })
@@ -198,7 +192,7 @@ func (c *controller) setFinalizers(ctx context.Context, svc *corev1.Service, cha
 		if slices.Equal(finalizers, svc.Finalizers) {
 			return nil
 		}
-		// Only this patch is bound to the version that was read.
+		// Only this patch requires the version that was read.
 		patched, err := c.patch(ctx, svc, map[string]any{"metadata": map[string]any{
 			"finalizers": finalizers, "resourceVersion": svc.ResourceVersion,
 		}})
@@ -211,8 +205,7 @@ func (c *controller) setFinalizers(ctx context.Context, svc *corev1.Service, cha
 	return svc, err
 }
 
-// setLabels writes labels; the empty value removes one. The controller does so
-// through the status subresource.
+// setLabels writes labels; an empty value removes one. The controller uses the status subresource.
 func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels map[string]string) error {
 	change := map[string]any{}
 	for k, v := range labels {
@@ -231,12 +224,11 @@ func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels 
 	return err
 }
 
-// setHash writes the labels of a synced Service, and more of them, with an error
-// in the controller's words.
+// setHash writes the labels of a synced Service and others, with the controller's error.
 func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id string, more map[string]string) error {
 	labels := map[string]string{labelHash: hash}
 	maps.Copy(labels, more)
-	if id != "" && c.version.since("v2.4.0") { // the release that began to show it
+	if id != "" && c.version.since("v2.4.0") { // the first release that stores it
 		labels[labelID] = id
 	}
 	if err := c.setLabels(ctx, svc, labels); err != nil {
@@ -245,7 +237,6 @@ func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id 
 	return nil
 }
 
-// removeHash removes the labels of a synced Service.
 func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error {
 	if err := c.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: "", labelSecurityGroup: ""}); err != nil {
 		return fmt.Errorf("%s/%s failed to remove service hash:, error: %w", svc.Namespace, svc.Name, err)
@@ -253,12 +244,11 @@ func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error 
 	return nil
 }
 
-// setIngress writes the addresses of the load balancer into the Service's
-// status; none clears it. A Service that is gone is no error. Three attempts
-// are made, unless somebody else changed the Service meanwhile.
+// setIngress writes the load balancer's addresses to the status; none clears it. A deleted Service is not an error. It
+// makes three attempts, unless somebody else changed the Service meanwhile.
 //
-// Where the addresses are removed the controller forgets why it could not: the
-// error is then that of its waiting, and a conflict is none.
+// When it removes addresses, the controller drops the cause: the error is that of its waiting, and a conflict is
+// ignored.
 func (c *controller) setIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: c.pause(time.Second), Factor: 2, Jitter: 4, Steps: 3},
@@ -271,7 +261,7 @@ func (c *controller) setIngress(ctx context.Context, svc *corev1.Service, ingres
 		})
 	switch {
 	case last == nil:
-		return err // of the context, if any
+		return err // the context's, if any
 	case len(ingress) > 0:
 		return last
 	case apierrors.IsConflict(last):
@@ -305,8 +295,7 @@ func (c *controller) patch(ctx context.Context, svc *corev1.Service, change map[
 	return c.kube.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 }
 
-// pairs reads an annotation of the form k1=v1,k2=v2. A key can stand alone, and
-// what comes after a second = is lost.
+// pairs parses an annotation of the form k1=v1,k2=v2. A key may have no value, and the text after a second = is lost.
 func pairs(s string) map[string]string {
 	m := map[string]string{}
 	for p := range strings.SplitSeq(s, ",") {
@@ -319,5 +308,4 @@ func pairs(s string) map[string]string {
 	return m
 }
 
-// sorted returns the keys of m in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

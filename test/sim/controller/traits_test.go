@@ -17,11 +17,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// What a cloud that is late, or that shows less than there is, makes of a
-// controller. The traits themselves are tested beside the cloud.
+// Effects on the controller of a cloud that is late or hides objects. The package sim tests these traits themselves.
 
-// TestFilteredList plays a controller from which RAM hides load balancers: its
-// own seems to be gone, and no call was refused.
+// TestFilteredList tests a controller from which RAM hides load balancers: its own seems to be deleted, although no
+// call was refused.
 func TestFilteredList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{RAM: sim.RAM{FilterLists: true}}, 1)
@@ -43,8 +42,7 @@ func TestFilteredList(t *testing.T) {
 	}
 }
 
-// TestLatePermission plays a grant that takes effect late: the next sync fails
-// all the same, the one after the delay does not.
+// TestLatePermission tests a grant that takes effect late: the next sync fails, the one after the delay succeeds.
 func TestLatePermission(t *testing.T) {
 	t.Parallel()
 	const allow = `{"Version":"1","Statement":[{"Effect":"Allow","Action":%s,"Resource":"*"}]}`
@@ -76,8 +74,8 @@ func TestLatePermission(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestLateTags plays a controller that ends between the creation of a load
-// balancer and its groups, while tags show late: the next one finds it by name.
+// TestLateTags tests a controller that ends after creating a load balancer, while tags appear late: the next one finds
+// it by name.
 func TestLateTags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Tags: sim.Duration(time.Hour)}}, 1, func(r *rig) {
@@ -95,8 +93,8 @@ func TestLateTags(t *testing.T) {
 	}
 }
 
-// TestLateTagsOfNamed plays the same with a name of the user's: by name it is not
-// found either, and there are two.
+// TestLateTagsOfNamed tests the same with a custom name: the load balancer is not found by name either, and a second
+// one is created.
 func TestLateTagsOfNamed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Tags: sim.Duration(time.Hour)}}, 1, func(r *rig) {
@@ -104,7 +102,7 @@ func TestLateTagsOfNamed(t *testing.T) {
 	})
 	r.service("web", map[string]string{"name": "shop"})
 	r.until("a failure", func() bool { return hasReason(r, "SyncLoadBalancerFailed") })
-	r.stop() // and with it goes the client token
+	r.stop() // and lose the client token
 	r.start()
 	r.synced("web", "")
 	if n := len(r.cloud.Snapshot().LoadBalancers); n != 2 {
@@ -112,8 +110,8 @@ func TestLateTagsOfNamed(t *testing.T) {
 	}
 }
 
-// TestLateFreeAddresses plays a vSwitch that is shown with addresses that it has
-// no more: the controller tries it in the place of the full one, and fails.
+// TestLateFreeAddresses tests a vSwitch that is listed with free addresses that are already used: the controller tries
+// it in place of the full one, and fails.
 func TestLateFreeAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{
@@ -129,8 +127,7 @@ func TestLateFreeAddresses(t *testing.T) {
 	r.saw("more", failed+"Error syncing load balancer []: Message: The specified VSwitch has no available ip.")
 }
 
-// TestRandomVSwitch holds the choice among several vSwitches to chance, as far
-// as that can be held: each has its turn.
+// TestRandomVSwitch checks that the choice among several vSwitches is random: each one is chosen.
 func TestRandomVSwitch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}}}, 1, func(r *rig) {
@@ -147,8 +144,7 @@ func TestRandomVSwitch(t *testing.T) {
 	})
 }
 
-// TestAPIServersBalancer plays a Service that names the load balancer of the API
-// server, which carries the cluster's tag.
+// TestAPIServersBalancer tests a Service that names the load balancer of the API server, which has the cluster's tag.
 func TestAPIServersBalancer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -160,14 +156,14 @@ func TestAPIServersBalancer(t *testing.T) {
 		"reused, can not reuse loadbalancer created by kubernetes.")
 	r.delete("web")
 	r.gone("web")
-	before.Tags["kubernetes.reused.by.user"] = "true" // on its way out the controller marks it all the same
+	before.Tags["kubernetes.reused.by.user"] = "true" // on deletion the controller tags it all the same
 	if diff := cmp.Diff(before, r.lb("lb-api")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestSameAddressElsewhere plays a pod whose address a network interface in
-// another VPC has, too: only the one of the cluster's VPC counts.
+// TestSameAddressElsewhere tests a Pod's address that a network interface in another VPC also has: only the cluster's
+// VPC counts.
 func TestSameAddressElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{
@@ -182,8 +178,7 @@ func TestSameAddressElsewhere(t *testing.T) {
 	}
 }
 
-// TestIPv6Backends plays pods with IPv6 addresses, which count only with both
-// annotations and the feature gate.
+// TestIPv6Backends checks that IPv6 backends need both annotations and the feature gate.
 func TestIPv6Backends(t *testing.T) {
 	world := sim.World{
 		VSwitches: []sim.VSwitch{{ID: "vsw-1", IPv6: "2001:db8:0:1::/64"}},
@@ -226,9 +221,8 @@ func TestIPv6Backends(t *testing.T) {
 	}
 }
 
-// TestEIP plays addresses in the status that are not the load balancer's: they
-// spare a reused one the check of the address, which releases before v2.7.0
-// overlooked.
+// TestEIP tests addresses in the status that differ from the load balancer's: a reused load balancer then passes the
+// check of the address, except in releases before v2.7.0.
 func TestEIP(t *testing.T) {
 	world := sim.World{
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}},
@@ -266,8 +260,7 @@ func TestEIP(t *testing.T) {
 	})
 }
 
-// TestOtherPorts plays a server that stands in a group of the user's with
-// another port, too: it is told its weight in each sync.
+// TestOtherPorts tests a server that is in a user's group also with another port: each sync sets its weight.
 func TestOtherPorts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VGroups: []sim.VGroup{
@@ -288,8 +281,7 @@ func TestOtherPorts(t *testing.T) {
 	}
 }
 
-// TestNodeFilters plays nodes that come and go as backends: each change wakes the
-// controller, and masters wake nobody.
+// TestNodeFilters tests nodes that become or stop being backends: each change triggers a sync, except those of masters.
 func TestNodeFilters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -316,9 +308,9 @@ func TestNodeFilters(t *testing.T) {
 	next("both back", 2, func() {
 		r.changeNode(node, `{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":null,"service.alibabacloud.com/exclude-node":null}}}`)
 	})
-	// A taint alone wakes nobody; the next sync sees it.
+	// A taint alone triggers nothing; the next sync sees it.
 	r.changeNode(node, `{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule"}]}}`)
-	// Nodes and Services come by two watches: a touch may come before the taint.
+	// Nodes and Services arrive by two watches: a touch may precede the taint.
 	for i := 1; len(r.lb(id).VGroups[0].Backends) != 1; i++ {
 		if i > 50 {
 			t.Fatal("about to go: it is still a backend after 50 syncs")
@@ -330,8 +322,7 @@ func TestNodeFilters(t *testing.T) {
 	next("master", 1, func() { r.label(node, "node-role.kubernetes.io/master", "") })
 }
 
-// TestLocalPods plays the local traffic policy with pods on a node that may not
-// serve.
+// TestLocalPods tests the local traffic policy with Pods on a node that cannot be a backend.
 func TestLocalPods(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.label(r.ns+"-1", "node-role.kubernetes.io/master", "") })

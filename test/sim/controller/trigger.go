@@ -12,9 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serviceHandler wakes the controller for Services that are new to it, at its
-// start all of them, and for changes of annotations, spec and deletion. Labels
-// and status wake nobody.
+// serviceHandler queues Services that are new to the controller (at its start, all), and changes of annotations, spec
+// and deletion. Changes of labels and status queue nothing.
 func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
@@ -40,7 +39,7 @@ func (l *loop) serviceHandler() cache.ResourceEventHandler {
 			}
 			svc, ok := o.(*corev1.Service)
 			if !ok || l.finalizer != "" || !l.wants(svc) {
-				return // a finalizer has turned the deletion into an update
+				return // a finalizer has made the deletion an update
 			}
 			name := cache.MetaObjectToName(svc)
 			l.mu.Lock()
@@ -51,8 +50,8 @@ func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// change reports whether an update of a Service wakes the controller, and the
-// event that says so, if any. The first difference counts.
+// change reports whether an update of a Service queues it, and returns the Event about that, if any. The first
+// difference counts.
 func (l *loop) change(was, svc *corev1.Service) (note, bool) {
 	normal := func(reason, what string) (note, bool) {
 		return note{corev1.EventTypeNormal, reason, "The service will be updated because the " + what + " has been changed."}, true
@@ -77,7 +76,7 @@ func (l *loop) change(was, svc *corev1.Service) (note, bool) {
 	return note{}, false
 }
 
-// sliceHandler wakes the controller for changes of a Service's endpoints.
+// sliceHandler queues Services whose endpoints change.
 func (l *loop) sliceHandler() cache.ResourceEventHandler {
 	wake := func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -107,9 +106,8 @@ func (l *loop) sliceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// nodeHandler wakes the controller for all Services whose backends are nodes,
-// when a node comes or goes, or changes its labels, its readiness or whether
-// pods may be put there.
+// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its labels, readiness
+// or schedulability.
 func (l *loop) nodeHandler() cache.ResourceEventHandler {
 	wake := func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -144,7 +142,7 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 	}
 }
 
-// wakeEven wakes for a node that is, or just was, one that counts.
+// wakeEven calls wake for a node that counts or counted before the change.
 func (l *loop) wakeEven(wake func(any), was, node *corev1.Node) {
 	if l.overlooked(node) {
 		node = was
@@ -152,13 +150,13 @@ func (l *loop) wakeEven(wake func(any), was, node *corev1.Node) {
 	wake(node)
 }
 
-// overlooked reports whether a node wakes nobody: it is no backend in any case.
+// overlooked reports whether a node queues nothing because it is never a backend.
 func (l *loop) overlooked(node *corev1.Node) bool {
 	_, master := node.Labels[labelMaster]
 	return master || ignored(node) || l.version.outside(node)
 }
 
-// ready returns the status of the node's Ready condition, False without one.
+// ready returns the status of the node's Ready condition, or False.
 func ready(node *corev1.Node) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -47,7 +47,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestMessages holds each release to its words.
+// TestMessages checks the messages of each release.
 func TestMessages(t *testing.T) {
 	sdk := func(m string) string {
 		return "[SDKError] API: CreateLoadBalancer, ErrorCode: X, RequestId: 1, Message: " + m
@@ -92,7 +92,7 @@ func TestMessages(t *testing.T) {
 			"Normal EnsuredLoadBalancer Ensured load balancer",
 		}},
 		{"v1.9.3.239", own, texts{
-			"  ", // none
+			"  ", // becomes none
 			"Warning DeletingLoadBalancerFailed Error deleting: apply model error: alicloud: own words",
 			"Warning UnAvailableLoadBalancer There are no available backend loadbalancer nodes for service shop/web",
 			"Normal EnsuredLoadBalancer Finished ensured loadbalancer, shop/web",
@@ -191,8 +191,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDelays holds the delays of one Service's retries to the real ones, by a
-// clock that is a thousand times as fast; success begins anew.
+// TestDelays compares the delays of a Service's retries with the real ones, on a clock that is a thousand times as
+// fast. Success resets them.
 func TestDelays(t *testing.T) {
 	c := &controller{Options: Options{BackoffBase: 5 * time.Second, BackoffMax: 300 * time.Second, Speed: 1000}}
 	limiter, name := c.backoff(), cache.NewObjectName("shop", "web")
@@ -205,7 +205,7 @@ func TestDelays(t *testing.T) {
 	if got := limiter.When(name); got != 5*time.Millisecond {
 		t.Errorf("after a success the delay is %v", got)
 	}
-	// Of all Services together a hundred retries come at once, and then ten a second.
+	// For all Services together, a hundred retries are immediate, then ten a second.
 	c.Speed = 1
 	limiter = c.backoff()
 	var last time.Duration
@@ -217,7 +217,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// TestPick holds the choice among vSwitches to chance.
+// TestPick checks that the choice among vSwitches is random.
 func TestPick(t *testing.T) {
 	o := Options{Kube: &rest.Config{}, Cloud: "127.0.0.1:1", ClusterID: "c1", VPC: "vpc-1", Credentials: sim.Credentials{AccessKeyID: "k"}}
 	if _, err := o.check(); err != nil {
@@ -232,7 +232,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestChange holds the controller to what wakes it.
+// TestChange checks which changes queue a Service.
 func TestChange(t *testing.T) {
 	l := &loop{kind: kind{wants: wantsCLB}}
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
@@ -282,7 +282,7 @@ func TestWantsCLB(t *testing.T) {
 	}
 }
 
-// TestGroupsPlan compares groups as they should be with those that are there.
+// TestGroupsPlan compares wanted groups with existing ones.
 func TestGroupsPlan(t *testing.T) {
 	b := func(id string, weight int) backend {
 		return backend{ServerID: id, Weight: weight, Port: 30080, Type: backendECS, Description: "k8s/30080/web/shop/c1"}
@@ -334,7 +334,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestAnnotations reads annotations that say something of each port.
+// TestAnnotations tests parsers of annotations about ports.
 func TestAnnotations(t *testing.T) {
 	port := corev1.ServicePort{Port: 443, Protocol: "TCP"}
 	for _, c := range []struct{ annotation, want, err string }{
@@ -372,7 +372,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// TestServes tells nodes that may serve from others.
+// TestServes checks which nodes can be backends.
 func TestServes(t *testing.T) {
 	p := &pass{
 		controller: &controller{version: mustVersion(t, "")},

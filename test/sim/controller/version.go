@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// defaultVersion is the release that the controller plays unless told otherwise.
 const defaultVersion = "v2.14.0"
 
-// oldest is the first release of which anything is known that can be played.
+// oldest is the first release with known behaviour that can be simulated.
 const oldest = "v1.9.3.101"
 
-// A version is the release of the cloud-controller-manager that is played, as
-// its numbers. What differs between releases is asked where it differs.
+// A version is a release of the cloud-controller-manager, as numbers. Code that depends on the release compares it
+// there.
 type version []int
 
-// parseVersion reads a release such as v2.14.0 or v1.9.3.376.
+// parseVersion parses a release such as v2.14.0 or v1.9.3.376.
 func parseVersion(s string) (version, error) {
 	if s == "" {
 		s = defaultVersion
@@ -37,18 +36,16 @@ func parseVersion(s string) (version, error) {
 	return v, nil
 }
 
-// goesOn reports whether a sync goes on to the groups and the listeners when an
-// attribute of the load balancer could not be changed, and looks at the dates of
-// certificates. Both came with v2.6.0, and with v2.4.4 for those who stayed.
+// goesOn reports whether a sync continues with groups and listeners after an attribute of the load balancer could not
+// be changed, and checks the dates of certificates. Both came with v2.6.0, and with v2.4.4 on the old branch.
 func (v version) goesOn() bool {
 	return v.since("v2.6.0") || v.since("v2.4.4") && !v.since("v2.5.0")
 }
 
-// first reports whether v is of the first generation, before v2.0.1, which was
-// another program.
+// first reports whether v is of the first generation, before v2.0.1, which was a different program.
 func (v version) first() bool { return !v.since("v2.0.1") }
 
-// since reports whether v is release, which must be well formed, or a later one.
+// since reports whether v is at least release, which must be well formed.
 func (v version) since(release string) bool {
 	var r version
 	for part := range strings.SplitSeq(strings.TrimPrefix(release, "v"), ".") {

@@ -25,14 +25,13 @@ const (
 	backendENI = "eni"
 
 	defaultWeight = 100
-	// batch is how many backends go into one call, and what it was in the first
-	// generation.
+	// batch is the number of backends in one call; firstBatch is that of the first generation.
 	batch, firstBatch = 39, 19
-	// interfacesPerCall is how many addresses DescribeNetworkInterfaces takes.
+	// interfacesPerCall is the number of addresses in one call of DescribeNetworkInterfaces.
 	interfacesPerCall = 100
 )
 
-// Labels and taints of nodes that are no backends.
+// Labels and taints of nodes that are not backends.
 const (
 	labelMaster     = "node-role.kubernetes.io/master"
 	labelVirtual    = "virtual-kubelet"
@@ -41,28 +40,28 @@ const (
 	labelIgnore     = "service.alibabacloud.com/exclude-node"
 	labelExcludeOld = "alpha.service-controller.kubernetes.io/exclude-balancer"
 
-	hybrid = "ack-hybrid://" // begins the provider ID of a node outside of the cloud
+	hybrid = "ack-hybrid://" // prefix of the provider ID of a node outside the cloud
 )
 
 // A group is a vServer group: the backends of one port of the Service.
 type group struct {
 	id, name    string
 	backends    []backend
-	pods        []backend // the ready pods behind the port, whatever the backends are
-	bad         []backend // pods whose network interface was not found
-	keepWeights bool      // weights that were changed in the console stay
-	foreign     bool      // holds a backend that is not the controller's
-	anyPort     bool      // of CLB: a server is told its weight if it stands there with another port, too
+	pods        []backend // the ready Pods behind the port, even if nodes are the backends
+	bad         []backend // Pods whose network interface was not found
+	keepWeights bool      // keep weights that were changed in the console
+	foreign     bool      // contains a backend that is not the controller's
+	anyPort     bool      // CLB: sets the weight of a server that is there with another port
 }
 
 type groups []*group
 
-// invalid reports whether a backend is excluded that should be there.
+// invalid reports whether a wanted backend is excluded.
 func (g groups) invalid() bool {
 	return slices.ContainsFunc(g, func(g *group) bool { return len(g.bad) > 0 })
 }
 
-// A backend is a server in a group, in the form that the API takes.
+// A backend is a server of a group, in the form of the API.
 type backend struct {
 	ServerID    string `json:"serverId"`
 	ServerIP    string `json:"serverIp,omitempty"`
@@ -72,14 +71,14 @@ type backend struct {
 	Description string `json:"description,omitempty"`
 
 	foreign bool                    // not the controller's
-	target  *corev1.ObjectReference // the pod
+	target  *corev1.ObjectReference // the Pod
 	node    string
 }
 
-// none is how the controller writes that a backend has no pod or no node.
+// none is the controller's text for a missing Pod or node.
 const none = "<nil>"
 
-// pod returns the namespace and the name of the pod that a backend is.
+// pod returns namespace and name of the backend's Pod.
 func (b backend) pod() string {
 	if b.target == nil {
 		return none
@@ -95,23 +94,23 @@ func addresses(all []backend) string {
 	return strings.Join(ips, ",")
 }
 
-// server reports whether two backends are one server, whatever its port.
+// server reports whether two backends are the same server, ignoring the port.
 func (b backend) server(o backend) bool {
 	return b.ServerID == o.ServerID && (b.Type != backendENI || b.ServerIP == o.ServerIP)
 }
 
 func (b backend) same(o backend) bool { return b.server(o) && b.Port == o.Port }
 
-// usesENI reports whether the backends of the Service are pods, not nodes.
+// usesENI reports whether the backends of the Service are Pods, not nodes.
 func (c *controller) usesENI(svc *corev1.Service) bool {
 	return cmp.Or(svc.Annotations[annotationBackend], c.Options.Backends) == backendENI
 }
 
-// groupName returns the name of a port's group, which tells whose it is.
+// groupName returns the name of a port's group, which identifies its owner.
 func (p *pass) groupName(port corev1.ServicePort) string {
 	number := strconv.Itoa(int(port.NodePort))
 	switch {
-	case p.usesENI(p.svc) && p.version.first(): // 0 if it has a name
+	case p.usesENI(p.svc) && p.version.first(): // 0 for a named port
 		number = strconv.Itoa(int(port.TargetPort.IntVal))
 	case p.usesENI(p.svc):
 		number = port.TargetPort.String()
@@ -119,13 +118,12 @@ func (p *pass) groupName(port corev1.ServicePort) string {
 	return p.key(number)
 }
 
-// key returns the name or description of something of this Service.
+// key returns the name or description of one of the Service's resources.
 func (p *pass) key(port string) string {
 	return strings.Join([]string{"k8s", port, p.svc.Name, p.svc.Namespace, p.ClusterID}, "/")
 }
 
-// mine reports whether a name or description is one that this controller gave
-// to something of this Service.
+// mine reports whether this controller gave a name or description to one of the Service's resources.
 func (p *pass) mine(key string) bool {
 	parts := strings.Split(key, "/")
 	return len(parts) == 5 && parts[0] == "k8s" && slices.Equal(parts[2:], []string{p.svc.Name, p.svc.Namespace, p.ClusterID})
@@ -142,7 +140,7 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 		return nil, fmt.Errorf("get endpointslice error: %w", err)
 	}
 	var all groups
-	byPort := !p.version.since("v2.11.0") // the network interfaces are looked up
+	byPort := !p.version.since("v2.11.0") // the network interfaces are looked up for each port
 	for _, port := range p.svc.Spec.Ports {
 		g, err := p.wantedGroup(ctx, port, nodes, ends, reused)
 		if err == nil && byPort {
@@ -152,8 +150,7 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 			return nil, fmt.Errorf("build vgroup for port %d error: %w", port.Port, err)
 		}
 		if err != nil {
-			// Since v2.12.4 the controller only misses the group later, when it
-			// looks for the one of the port's listener.
+			// Since v2.12.4 the controller notices the missing group only when it creates the port's listener.
 			p.Log.Warn("build vgroup", "namespace", p.svc.Namespace, "service", p.svc.Name, "port", port.Port, "error", err)
 			continue
 		}
@@ -188,8 +185,7 @@ func (p *pass) wantedGroup(ctx context.Context, port corev1.ServicePort, nodes [
 	return g, p.fillGroup(g, port, nodes, ends, weight)
 }
 
-// fillGroup finds the backends of a port's group. A weight that is not negative
-// is the total of theirs.
+// fillGroup finds the backends of a port's group. A weight that is not negative is their total.
 func (p *pass) fillGroup(g *group, port corev1.ServicePort, nodes []*corev1.Node, ends []*discoveryv1.EndpointSlice, weight int) error {
 	normal, err := p.normalWeight()
 	if err != nil {
@@ -211,8 +207,7 @@ func (p *pass) fillGroup(g *group, port corev1.ServicePort, nodes []*corev1.Node
 	return nil
 }
 
-// normalWeight returns the weight of backends that have none of their own. The
-// annotation is known since v2.14.0.
+// normalWeight returns the weight of backends without one of their own. The annotation is read since v2.14.0.
 func (p *pass) normalWeight() (int, error) {
 	s := p.annotation("default-weight")
 	if s == "" || !p.version.since("v2.14.0") {
@@ -225,7 +220,7 @@ func (p *pass) normalWeight() (int, error) {
 	return w, nil
 }
 
-// asENI returns pods as backends that are reached without a node.
+// asENI returns Pods as backends that are reached without a node.
 func asENI(pods []backend) []backend {
 	all := slices.Clone(pods)
 	for i := range all {
@@ -234,7 +229,7 @@ func asENI(pods []backend) []backend {
 	return all
 }
 
-// adopt takes the user's group for a port.
+// adopt uses the user's group for a port.
 func (p *pass) adopt(ctx context.Context, g *group, id string) error {
 	if id == "" {
 		return nil
@@ -255,7 +250,7 @@ func (p *pass) adopt(ctx context.Context, g *group, id string) error {
 	return nil
 }
 
-// groupOf finds the group of a port in an annotation such as rsp-a:80,rsp-b:443.
+// groupOf returns the group of a port in an annotation such as rsp-a:80,rsp-b:443.
 func groupOf(annotation string, port corev1.ServicePort) (string, error) {
 	for v := range strings.SplitSeq(annotation, ",") {
 		id, number, ok := strings.Cut(v, ":")
@@ -307,10 +302,9 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 	return true, nil
 }
 
-// serves reports whether a node may serve: it is no master, not about to go,
-// ready, and has said so. Only the old master label counts.
-//
-// What the cluster autoscaler is about to remove is known since v2.4.0.
+// serves reports whether a node can be a backend: it is not a master, is not about to be removed, and reports
+// conditions of which Ready is not false. Only the old master label counts. Nodes that the cluster autoscaler is about
+// to remove are excluded since v2.4.0.
 func (p *pass) serves(n *corev1.Node) bool {
 	if _, master := n.Labels[labelMaster]; master {
 		return false
@@ -333,28 +327,27 @@ func (p *pass) serves(n *corev1.Node) bool {
 	})
 }
 
-// ignored reports whether the controller does not look at a node at all.
 func ignored(n *corev1.Node) bool {
 	_, old := n.Labels[labelIgnoreOld]
 	_, now := n.Labels[labelIgnore]
 	return old || now
 }
 
-// excluded reports whether a node is no backend of any load balancer. The label
-// of Kubernetes itself counts since v2.6.0, beside the one that it followed.
+// excluded reports whether a node is never a backend. Kubernetes' own label counts since v2.6.0, in addition to the
+// older one.
 func (p *pass) excluded(n *corev1.Node) bool {
 	_, now := n.Labels[corev1.LabelNodeExcludeBalancers]
 	_, old := n.Labels[labelExcludeOld]
 	return now && p.version.since("v2.6.0") || old || ignored(n) || p.version.outside(n)
 }
 
-// outside reports whether the release knows a node as one outside of the cloud.
+// outside reports whether the release recognizes a node outside the cloud.
 func (v version) outside(n *corev1.Node) bool {
 	return v.since("v2.12.1") && strings.HasPrefix(n.Spec.ProviderID, hybrid)
 }
 
-// ipv6 reports whether the backends of the Service are reached by IPv6: that
-// takes two annotations and the feature gate.
+// ipv6 reports whether the backends of the Service are reached by IPv6, which needs two annotations and the feature
+// gate.
 func (p *pass) ipv6() bool {
 	frontend := "ipv6"
 	if p.network {
@@ -363,10 +356,8 @@ func (p *pass) ipv6() bool {
 	return p.DualStack && p.annotation("ip-version") == frontend && p.annotation("backend-ip-version") == "ipv6"
 }
 
-// endpointSlices returns what stands behind the Service, in the one family of
-// addresses that its backends have. Releases before v2.9.1 read Endpoints
-// instead, which hold the same of IPv4.
-// byService is the index of EndpointSlices by the Service that they are for.
+// byService is the index of EndpointSlices by their Service. endpointSlices returns those of the backends' address
+// family. Releases before v2.9.1 read Endpoints instead, which hold the same for IPv4.
 const byService = "service"
 
 func serviceOf(o any) ([]string, error) {
@@ -395,10 +386,9 @@ func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 	return all, nil
 }
 
-// pods returns the ready pods behind a port, and those that wait for nothing
-// but this controller. A named port that no slice has leads to none, and up to
-// v2.11 to pods with port 0 (v2.11.2 and v2.12.4 of the source), which in the
-// first generation all named ports led to.
+// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that no slice
+// has leads to no Pods; up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the source), as all named
+// ports did in the first generation.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
@@ -442,8 +432,7 @@ func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.En
 	return pods
 }
 
-// cluster returns all nodes as backends, and the pods on virtual ones, which
-// are containers without a server.
+// cluster returns all nodes as backends, and Pods on virtual nodes, which are containers without a server.
 func (p *pass) cluster(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all []backend
 	for _, n := range nodes {
@@ -469,7 +458,7 @@ func (p *pass) cluster(g *group, port corev1.ServicePort, nodes []*corev1.Node) 
 	return append(all, asENI(virtual)...), nil
 }
 
-// nodeOf returns the node of a pod, nil if it is none that may serve.
+// nodeOf returns the node of a Pod, or nil if it cannot be a backend.
 func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 	if pod.node == "" {
 		return nil, fmt.Errorf("add ecs backends for service[%s/%s] error, NodeName is nil for ip %s ", p.svc.Namespace, p.svc.Name, pod.ServerIP)
@@ -480,11 +469,10 @@ func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 	return nil, nil
 }
 
-// local returns the nodes of the Service's pods as backends, each with the
-// number of its pods as weight.
+// local returns the nodes of the Service's Pods as backends, weighted by the number of Pods.
 //
-// Of the pods on virtual nodes only the first is taken, with the weight of all:
-// the controller sorts out double nodes by an ID that these do not have yet.
+// Of the Pods on virtual nodes only the first is used, with the weight of all: the controller removes duplicates by an
+// ID that these do not have yet.
 func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all, virtual []backend
 	for _, pod := range g.pods {
@@ -517,8 +505,7 @@ func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([
 	return append(all, virtual...), nil
 }
 
-// instance returns the ID of the ECS instance that a node is, from a provider
-// ID such as cn-hangzhou.i-1.
+// instance returns the ID of a node's ECS instance, from a provider ID such as cn-hangzhou.i-1.
 func instance(n *corev1.Node) (string, error) {
 	parts := strings.Split(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
 	if len(parts) < 2 {
@@ -527,9 +514,8 @@ func instance(n *corev1.Node) (string, error) {
 	return parts[1], nil
 }
 
-// share sets the weights. Backends that have none get the normal one; a total
-// in percent is shared in proportion to the weights, where those that have none
-// count alike. A negative total is none.
+// share sets the weights. Backends without one get the normal weight. A total in percent is divided in proportion to
+// the weights; those without one count equally. A negative total is ignored.
 func share(all []backend, total, normal int) {
 	sum := 0
 	for _, b := range all {
@@ -549,11 +535,10 @@ func share(all []backend, total, normal int) {
 	}
 }
 
-// findInterfaces finds the network interfaces of the pods that are backends.
+// findInterfaces finds the network interfaces of backend Pods.
 //
-// A pod without one fails the sync up to v2.12; later it is excluded, with an
-// event. One outside the VPC is excluded since v2.8.0, of which an event tells
-// since v2.9.0; v2.9 and v2.10 only say so, and ask for it all the same
+// A Pod without one fails the sync up to v2.12, and is excluded with an Event later. A Pod outside the VPC is excluded
+// since v2.8.0, with an Event since v2.9.0; v2.9 and v2.10 only report it, and look it up all the same
 // (pkg/controller/service/clbv1/vgroups.go, updateENIBackends).
 func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	var ips []string
@@ -599,7 +584,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 				if !within(b.ServerIP, blocks) {
 					outside = append(outside, b.ServerIP)
 					if p.version.since("v2.9.0") && !p.version.since("v2.11.0") {
-						kept = append(kept, b) // without its interface, so that the cloud refuses them all
+						kept = append(kept, b) // without its interface: the cloud rejects all of them
 					}
 					continue
 				}
@@ -630,7 +615,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	return nil
 }
 
-// interfaces returns the IDs of the network interfaces in use, by address.
+// interfaces returns the IDs of network interfaces in use, by address.
 func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string, error) {
 	found := map[string]string{}
 	for part := range slices.Chunk(ips, interfacesPerCall) {
@@ -669,8 +654,7 @@ func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string,
 	return found, nil
 }
 
-// blocks returns the address blocks of the VPC, of the family that the backends
-// have. What is no block is left out.
+// blocks returns the VPC's address blocks of the backends' family. Invalid blocks are skipped.
 func (p *pass) blocks(ctx context.Context) ([]netip.Prefix, error) {
 	req, resp := vpc.CreateDescribeVpcAttributeRequest(), vpc.CreateDescribeVpcAttributeResponse()
 	req.VpcId = p.VPC
@@ -684,7 +668,7 @@ func (p *pass) blocks(ctx context.Context) ([]netip.Prefix, error) {
 			texts = append(texts, b.Ipv6CidrBlock)
 		}
 	}
-	blocks := []netip.Prefix{} // not nil: they are read once
+	blocks := []netip.Prefix{} // not nil, so it is read only once
 	for _, s := range texts {
 		if block, err := netip.ParsePrefix(s); err == nil {
 			blocks = append(blocks, block)
@@ -698,8 +682,8 @@ func within(ip string, blocks []netip.Prefix) bool {
 	return err == nil && slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
 }
 
-// groupsOf returns the groups of a load balancer, with the backends of those
-// that concern this Service. An error while these are read goes unnoticed.
+// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It ignores
+// errors in reading these.
 func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 	all, err := p.listGroups(ctx, lb)
 	if err != nil {
@@ -707,7 +691,7 @@ func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 	}
 	named := p.annotation("vgroup-port")
 	if _, err := groupOf(named, corev1.ServicePort{}); named != "" && err != nil {
-		return nil, err // also of a Service on its way out, and of a load balancer that is the controller's own
+		return nil, err // also if the Service is being deleted or the load balancer is the controller's own
 	}
 	each(ctx, len(all), func(i int) error {
 		g := all[i]
@@ -722,7 +706,6 @@ func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 	return all, nil
 }
 
-// backendsOf returns the backends of a group.
 func (p *pass) backendsOf(ctx context.Context, group string) ([]backend, error) {
 	req, resp := slb.CreateDescribeVServerGroupAttributeRequest(), slb.CreateDescribeVServerGroupAttributeResponse()
 	req.VServerGroupId = group
@@ -752,14 +735,13 @@ func (p *pass) listGroups(ctx context.Context, lb string) (groups, error) {
 	return all, nil
 }
 
-// A move makes one group as it should be: it is created if there was none.
+// A move creates or updates a group.
 type move struct {
 	want, have       *group
 	add, drop, amend []backend
 }
 
-// planGroups says what to do for the wanted groups, and gives them the IDs of
-// those that are there already.
+// planGroups returns the work for the wanted groups, and sets the IDs of existing ones.
 func planGroups(want, have groups) []move {
 	var moves []move
 	planned := map[string]bool{}
@@ -792,7 +774,7 @@ func planGroups(want, have groups) []move {
 	return moves
 }
 
-// diff returns the backends to add, to remove and to change.
+// diff returns the backends to add, remove and change.
 func diff(want, have *group) (add, drop, amend []backend) {
 	for _, h := range have.backends {
 		if !h.foreign && !slices.ContainsFunc(want.backends, h.same) {
@@ -815,14 +797,13 @@ func diff(want, have *group) (add, drop, amend []backend) {
 	return add, drop, amend
 }
 
-// A groupDone says that a group was created with its backends, or why not.
+// A groupDone reports that a group was created with its backends, or an error.
 type groupDone struct {
 	name, id string
 	err      error
 }
 
-// applyGroups makes the moves and reports each created group in done, which may
-// be nil and is closed at the end.
+// applyGroups executes the moves and sends each created group to done, which may be nil and is closed at the end.
 func (p *pass) applyGroups(ctx context.Context, lb string, moves []move, done chan<- groupDone) error {
 	if done != nil {
 		defer close(done)
@@ -840,8 +821,8 @@ func (p *pass) applyGroups(ctx context.Context, lb string, moves []move, done ch
 	}))
 }
 
-// createGroup creates an empty group and adds the backends in further calls,
-// so that one with too many exists all the same.
+// createGroup creates an empty group and adds the backends in further calls, so a group with too many backends exists
+// all the same.
 func (p *pass) createGroup(ctx context.Context, lb string, g *group) (string, error) {
 	req, resp := slb.CreateCreateVServerGroupRequest(), slb.CreateCreateVServerGroupResponse()
 	req.LoadBalancerId, req.VServerGroupName = lb, g.name
@@ -864,14 +845,14 @@ func (p *pass) changeGroup(ctx context.Context, m move) error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, p.removeBackends(ctx, m.have.id, drop), p.amendBackends(ctx, m.have.id, amend))
-	if again { // there may be room now
+	if again { // removing may have made room
 		errs = append(errs, p.addBackends(ctx, m.have.id, m.add))
 	}
 	return aggregate(errs)
 }
 
-// mustKeep reports whether the backends of a group stay as they are: a pod that
-// is only not found for the moment must not lose its place.
+// mustKeep reports whether the backends of a group stay unchanged: a Pod that is temporarily not found must keep its
+// place.
 func (p *pass) mustKeep(m move) bool {
 	if len(m.want.bad) == 0 || len(m.drop)+len(m.amend) == 0 {
 		return false
@@ -921,8 +902,7 @@ func (p *pass) inBatches(all []backend, do func(list string) error) error {
 	return aggregate(errs)
 }
 
-// cleanup deletes the groups of this Service that no port has any more. From a
-// group with somebody else's backends only its own are taken.
+// cleanup deletes this Service's groups that no port uses. From a group with backends of others it removes its own.
 func (p *pass) cleanup(ctx context.Context, want, remote *balancer) error {
 	var gone groups
 	for _, g := range remote.groups {

@@ -22,8 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// rules let a controller do its work, except for some verbs on some resources,
-// which are written as patch services/status.
+// rules returns the controller's rules without some verbs on resources, written as "patch services/status".
 func rules(without ...string) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, r := range []struct{ group, resource, verbs string }{
@@ -38,15 +37,14 @@ func rules(without ...string) []rbacv1.PolicyRule {
 	return all
 }
 
-// as makes the controller of a rig a user with these rules.
+// as gives a rig's controller a user with these rules.
 func as(r *rig, rules []rbacv1.PolicyRule) (user string) {
 	user = "ccm-" + r.ns
 	r.opts.Kube = cluster.Join(r.T).As(r.T, user, rules)
 	return user
 }
 
-// TestKubernetesRefuses plays a controller that may not write in the cluster. It
-// says what it could not do in events of their own.
+// TestKubernetesRefuses tests a controller that may not write to the cluster, and the Events that report that.
 func TestKubernetesRefuses(t *testing.T) {
 	t.Run("finalizer", func(t *testing.T) {
 		t.Parallel()
@@ -99,8 +97,7 @@ func TestKubernetesRefuses(t *testing.T) {
 	})
 }
 
-// A recorder notes the writes that a controller makes in its cluster, and
-// refuses some.
+// A recorder records the controller's writes to its cluster, and refuses some.
 type recorder struct {
 	next   http.RoundTripper
 	refuse func(body string) bool
@@ -142,7 +139,7 @@ func (k *recorder) count(part string) (n int) {
 	return n
 }
 
-// recorded puts a recorder between the controller of a rig and its cluster.
+// recorded puts a recorder between a rig's controller and its cluster.
 func recorded(k *recorder) func(*rig) {
 	return func(r *rig) {
 		r.opts.Kube = rest.CopyConfig(r.opts.Kube)
@@ -153,8 +150,7 @@ func recorded(k *recorder) func(*rig) {
 	}
 }
 
-// TestOrderOfWrites holds the controller to its order: finalizer, labels,
-// status; and at the end labels, status, finalizer.
+// TestOrderOfWrites checks the order of writes: finalizer, labels, status; on deletion labels, status, finalizer.
 func TestOrderOfWrites(t *testing.T) {
 	t.Parallel()
 	k := &recorder{}
@@ -180,14 +176,13 @@ func TestOrderOfWrites(t *testing.T) {
 		"web finalizers", "web/status " + labelHash + " " + labelID, "web/status ingress",
 		"web/status " + labelHash + " " + labelID, "web/status ingress", "web finalizers",
 	}
-	// A write that meets a conflict is made again.
+	// A write with a conflict is repeated.
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestStatusRetries plays a status that can not be written: it is tried three
-// times, and then there is an event.
+// TestStatusRetries checks that writing the status is tried three times before an Event reports the failure.
 func TestStatusRetries(t *testing.T) {
 	t.Run("set", func(t *testing.T) {
 		t.Parallel()
@@ -213,8 +208,7 @@ func TestStatusRetries(t *testing.T) {
 	})
 }
 
-// TestReadinessRefused plays a controller that may not tell a pod that it is a
-// backend.
+// TestReadinessRefused tests a controller that may not set a Pod's readiness condition.
 func TestReadinessRefused(t *testing.T) {
 	t.Parallel()
 	user := ""
@@ -230,8 +224,7 @@ func TestReadinessRefused(t *testing.T) {
 	}
 }
 
-// TestCombinedEvents plays errors that differ each time: from the tenth on they
-// are one event.
+// TestCombinedEvents tests errors with varying texts: from the tenth on they become one Event.
 func TestCombinedEvents(t *testing.T) {
 	t.Parallel()
 	const combined = "(combined from similar events): "
@@ -270,8 +263,7 @@ func TestCombinedEvents(t *testing.T) {
 	}
 }
 
-// TestRevivedEvent plays two errors in turn: the event of the first one counts
-// on, it is not written again.
+// TestRevivedEvent tests two alternating errors: the Event of the first continues its count.
 func TestRevivedEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Fault(sim.Fault{Action: "CreateLoadBalancer", Code: "SystemBusy"}) })
@@ -287,8 +279,8 @@ func TestRevivedEvent(t *testing.T) {
 	})
 }
 
-// TestSilentRetry plays a pod without a network interface: its Service comes
-// back with the back-off and without an event of a failure, until there is one.
+// TestSilentRetry tests a Pod without a network interface: its Service is retried with the back-off, without an Event
+// of a failure, until it has one.
 func TestSilentRetry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}, Status: "Creating"}}}, 0,
@@ -309,8 +301,7 @@ func TestSilentRetry(t *testing.T) {
 	}
 }
 
-// TestHashOfTheStart plays a change in the middle of a sync: the hash is of what
-// the sync began with, and the change is synced next.
+// TestHashOfTheStart tests a change during a sync: the hash is that of the sync's start, and the change is synced next.
 func TestHashOfTheStart(t *testing.T) {
 	t.Parallel()
 	k := &recorder{}
@@ -339,8 +330,7 @@ func TestHashOfTheStart(t *testing.T) {
 	}
 }
 
-// TestPublicRefused plays a cluster that allows no public load balancers: the
-// Service is not looked at again before it changes.
+// TestPublicRefused tests a cluster that forbids public load balancers: the Service is not retried before it changes.
 func TestPublicRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.NoPublic, r.opts.BackoffBase, r.opts.Speed = true, 0, 1000 })
@@ -355,7 +345,7 @@ func TestPublicRefused(t *testing.T) {
 	}
 }
 
-// TestIgnored plays Services that another controller is for.
+// TestIgnored tests Services of other controllers.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.Workers = 1 })

@@ -1,8 +1,8 @@
-// Package core is what the products of the simulated cloud share: requests with their parameters, answers and errors,
-// jobs, client tokens, lag, and the state that belongs to no product.
+// Package core has the common parts of the simulated products: requests with their parameters, answers and errors,
+// jobs, client tokens, lag, and state that belongs to no product.
 //
-// A product is a package beside this one. It has a [Product], which is the table of its actions, and a State of its
-// own for each region, which [Part] finds. A handler runs with all state locked.
+// A product is a package beside this one. It has a [Product], the table of its actions, and a State for each region,
+// which [Part] finds. Handlers run with all state locked.
 package core
 
 import (
@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// Skew is how far a time stamp may be from the present, and how long a nonce is
-// remembered.
+// Skew is the maximum deviation of a time stamp, and the time for which nonces are remembered.
 //
 // https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism
 const Skew = 15 * time.Minute
@@ -24,7 +23,7 @@ const Skew = 15 * time.Minute
 // A Reply is the body of an answer.
 type Reply map[string]any
 
-// A Failure is an error as the OpenAPI answers it.
+// A Failure is an OpenAPI error.
 type Failure struct {
 	Status  int
 	Code    string
@@ -35,18 +34,18 @@ type Failure struct {
 // Error returns the code and the text.
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Fail returns a failure with a text.
+// Fail returns a failure with a formatted message.
 func Fail(status int, code, format string, args ...any) *Failure {
 	return &Failure{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// NotAuthorized is how most products refuse what RAM does not allow.
+// NotAuthorized is the usual error for calls that RAM denies.
 var NotAuthorized = Failure{
 	Status: http.StatusForbidden, Code: "NoPermission",
 	Message: "You are not authorized to do this action. You should be authorized by RAM.",
 }
 
-// A Request is a call on its way to its handler.
+// A Request is a call for a handler.
 type Request struct {
 	Product *Product
 	Action  *Action
@@ -57,29 +56,29 @@ type Request struct {
 	Doomed  bool // its job fails
 }
 
-// A Product is a part of the cloud with its own version, table and manners.
+// A Product is a part of the cloud with its own version, actions and conventions.
 type Product struct {
 	Name     string // in RAM actions, such as slb
 	Version  string
-	Host     string                  // of the public endpoint, as HostId says it
-	Regional bool                    // each region has resources of its own
+	Host     string                  // public endpoint, in the field HostId
+	Regional bool                    // resources are separate for each region
 	Lower    bool                    // errors are {code, message, requestId}
-	Refusal  Failure                 // what RAM's refusal looks like
-	Words    func(*Failure) *Failure // puts a general error into the product's words; nil: they are good
+	Refusal  Failure                 // the error for a call that RAM denies
+	Words    func(*Failure) *Failure // converts a general error to the product's; nil: unchanged
 	Actions  map[string]*Action
 }
 
-// An Action answers a request. State is locked while it runs.
+// An Action answers a request, with the state locked.
 type Action struct {
-	Name     string // filled from the table's key
+	Name     string // set from the table's key
 	Do       func(q *Request) (any, *Failure)
-	Path     string                  // of a ROA action, with {} for a segment
+	Path     string                  // of a ROA action; {} matches a segment
 	Method   string                  // of a ROA action; GET if empty
-	Need     []string                // parameters without which it is refused
-	RAM      []string                // RAM actions of which one suffices; <product>:<Action> if nil
-	Resource func(q *Request) string // behind acs:<product>:<region>:<account>:, * if nil
-	Filtered bool                    // a list that RAM may filter instead of refusing it
-	Open     bool                    // nobody signs it
+	Need     []string                // required parameters
+	RAM      []string                // RAM actions, one of which suffices; default <product>:<Action>
+	Resource func(q *Request) string // part after acs:<product>:<region>:<account>:; default *
+	Filtered bool                    // RAM may filter this list instead of denying it
+	Open     bool                    // unsigned
 }
 
 // Action returns the action of this name that has no path, or nil.
@@ -90,9 +89,8 @@ func (p *Product) Action(name string) *Action {
 	return p.Actions[name]
 }
 
-// Route finds the action of a method on a path and adds the path's parameters
-// as path.0, path.1 and so on. Of two that fit, the one that names more of the
-// path is meant.
+// Route returns the action of a method on a path and adds the path's segments as parameters path.0, path.1 and so on.
+// Of two matches, the more specific path is used.
 func (p *Product) Route(method, path string, in Params) *Action {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	var best *Action
@@ -121,7 +119,7 @@ func (p *Product) Route(method, path string, in Params) *Action {
 	return best
 }
 
-// RequestID returns an ID in the form of the cloud's: a UUID in upper case.
+// RequestID returns an ID in the cloud's format, an upper-case UUID.
 func RequestID() string {
 	var b [16]byte
 	for i := range b {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Documented returns an error that the API reference names, with its text.
+// Documented returns an error of the API reference with its text.
 func Documented(code string) *Failure {
 	f, ok := usualErrors[code]
 	if !ok {
@@ -17,20 +17,18 @@ func Documented(code string) *Failure {
 	return &f
 }
 
-// Usual returns an error that any action may answer with; nothing if code is none.
+// Usual returns an error that any action may return, and false for other codes.
 func Usual(code string) (Failure, bool) {
 	f, ok := usualErrors[code]
 	return f, ok
 }
 
-// UsualCodes returns the codes of the errors that any action may answer with, sorted.
+// UsualCodes returns the codes of errors that any action may return, sorted.
 func UsualCodes() []string { return slices.Sorted(maps.Keys(usualErrors)) }
 
-// usualErrors are errors by their codes, with the texts of the API reference,
-// misspelt as they are there:
-// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
-// and the common error codes of CLB. What a load balancer cannot be bought for
-// is a gate of the account, too.
+// usualErrors are errors by code, with the texts of the API reference, including their misspellings:
+// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes and the common error codes of CLB.
+// The errors of an order for a load balancer are also gates of the account.
 var usualErrors = func() map[string]Failure {
 	m := map[string]Failure{}
 	for line := range strings.SplitSeq(errorTexts, "\n") {
@@ -42,7 +40,7 @@ var usualErrors = func() map[string]Failure {
 	return m
 }()
 
-// errorStatus returns the HTTP status of an error, which is 400 for most.
+// errorStatus returns the HTTP status of an error, usually 400.
 func errorStatus(code string) int {
 	switch code {
 	case "ServiceUnavailable":

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Job is work that goes on after its request was answered.
+// A Job is asynchronous work of a request.
 type Job struct {
 	ID     string
 	ends   time.Time
@@ -18,8 +18,8 @@ type Job struct {
 	finish func(*State)
 }
 
-// Job starts a job and returns its ID. At its end it does finish or, if it
-// fails, undo; at once if jobs take no time.
+// Job starts a job and returns its ID. The job ends with finish or, if it fails, undo; immediately if jobs take no
+// time.
 func (q *Request) Job(finish, undo func(*State)) string {
 	s := q.State
 	j := &Job{ID: strings.ToLower(RequestID()), ends: q.Now.Add(time.Duration(s.Lag.Jobs)), failed: q.Doomed, finish: finish}
@@ -32,13 +32,12 @@ func (q *Request) Job(finish, undo func(*State)) string {
 	return j.ID
 }
 
-// Later does something when some time has passed, as a job that nobody can ask
-// about.
+// Later calls finish after some time, as a job without an ID.
 func (q *Request) Later(d time.Duration, finish func(*State)) {
 	q.State.pending = append(q.State.pending, &Job{ends: q.Now.Add(d), finish: finish})
 }
 
-// Advance ends the jobs whose time has come, in the order of their start.
+// Advance ends due jobs in the order of their start.
 func (s *State) Advance(now time.Time) {
 	if len(s.pending) > 0 {
 		s.pending = slices.DeleteFunc(s.pending, func(j *Job) bool {
@@ -52,7 +51,7 @@ func (s *State) Advance(now time.Time) {
 	}
 }
 
-// Status is what answers say of a job.
+// Status returns the job's status in answers.
 func (j *Job) Status() string {
 	switch {
 	case !j.done:
@@ -63,23 +62,23 @@ func (j *Job) Status() string {
 	return "Succeeded"
 }
 
-// Jobs returns all jobs by their IDs.
+// Jobs returns all jobs by ID.
 func (s *State) Jobs() map[string]*Job { return s.jobs }
 
-// On makes what a job does at its end of a change of a product's state. It finds
-// the state at that time, which may be another one by then.
+// On makes a change of a product's state the end of a job. The change gets the state at that time, which may have been
+// replaced.
 func On[T any](do func(T)) func(*State) {
 	return func(s *State) { do(Part[T](s)) }
 }
 
-// A Settled is a request with a client token that was done.
+// A Settled is an executed request with a client token.
 type Settled struct {
-	print  string // what the request said; empty: not compared
+	print  string // the request's parameters; empty: not compared
 	Answer Reply
-	Made   string // ID; empty: nothing
+	Made   string // ID of the resource; empty: none
 }
 
-// Settled returns what was done for a client token, unless that is forgotten.
+// Settled returns the result for a client token, unless it was forgotten.
 func (q *Request) Settled(token string) (Settled, bool) {
 	key := q.Product.Name + " " + q.Action.Name + " " + token
 	done, ok := q.State.tokens[key]
@@ -93,15 +92,14 @@ func (q *Request) Settled(token string) (Settled, bool) {
 	return done, true
 }
 
-// Settle remembers what was done for a client token.
+// Settle stores the result for a client token.
 func (q *Request) Settle(token string, done Settled) {
 	if token != "" {
 		q.State.tokens[q.Product.Name+" "+q.Action.Name+" "+token] = done
 	}
 }
 
-// Once makes a write heed its client token, and try only when it is asked to
-// run dry.
+// Once makes a write respect its client token and the dry run parameter.
 func Once(do func(*Request) (any, *Failure)) func(*Request) (any, *Failure) {
 	return func(q *Request) (any, *Failure) {
 		if q.Params["DryRun"] == "true" {
@@ -129,7 +127,7 @@ func Once(do func(*Request) (any, *Failure)) func(*Request) (any, *Failure) {
 	}
 }
 
-// print returns what a request says, as one string.
+// print returns a request's parameters as one string.
 func (q *Request) print() string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(q.Params)) {
@@ -138,7 +136,7 @@ func (q *Request) print() string {
 	return b.String()
 }
 
-// rehearse does a write on a copy of the state and says how that went.
+// rehearse executes a write on a copy of the state and returns its failure.
 func (q *Request) rehearse(do func(*Request) (any, *Failure)) *Failure {
 	s, err := q.State.Copy()
 	if err != nil {

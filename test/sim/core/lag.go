@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// A Lag says how late the cloud is. The zero value is a cloud that is never
-// late.
+// A Lag is how late the cloud is. The zero value is a cloud without delays.
 type Lag struct {
-	Jobs   Duration `json:"jobs,omitempty"`   // that an asynchronous job of NLB takes
-	Tags   Duration `json:"tags,omitempty"`   // after which lists show a change of tags, and find what was just created by them
-	FreeIP Duration `json:"freeIp,omitempty"` // after which a vSwitch shows how many addresses are free
-	Routes Duration `json:"routes,omitempty"` // after which a route that was made is available
-	Addons Duration `json:"addons,omitempty"` // that an upgrade of an add-on takes
-	Quotas Duration `json:"quotas,omitempty"` // after which an application for a quota is agreed to; 0: it pends until it is edited
+	Jobs   Duration `json:"jobs,omitempty"`   // duration of an asynchronous NLB job
+	Tags   Duration `json:"tags,omitempty"`   // until lists show changed tags and find new resources by tag
+	FreeIP Duration `json:"freeIp,omitempty"` // until a vSwitch shows its free addresses
+	Routes Duration `json:"routes,omitempty"` // until a new route is available
+	Addons Duration `json:"addons,omitempty"` // duration of an add-on's upgrade
+	Quotas Duration `json:"quotas,omitempty"` // until an application for a quota is approved; 0: it stays pending
 }
 
-// A Trail is what something was, as long as those who ask are still told so.
+// A Trail has the previous values that are still shown.
 type Trail[T any] []past[T]
 
 type past[T any] struct {
@@ -25,7 +24,7 @@ type past[T any] struct {
 	was   T
 }
 
-// At returns what those who ask at this time are told, of what is so now.
+// At returns the value shown at a time; is is the current one.
 func (t Trail[T]) At(now time.Time, is T) T {
 	for _, p := range slices.Backward(t) {
 		if !now.Before(p.until) {
@@ -36,8 +35,7 @@ func (t Trail[T]) At(now time.Time, is T) T {
 	return is
 }
 
-// Leave notes what something was before it changes, and forgets what nobody is
-// told any more.
+// Leave records the value of an object before it changes, and drops values that are no longer shown.
 func Leave[T any](trails map[string]Trail[T], id string, now time.Time, late Duration, was T) {
 	if late <= 0 {
 		return
@@ -46,12 +44,12 @@ func Leave[T any](trails map[string]Trail[T], id string, now time.Time, late Dur
 	trails[id] = append(t, past[T]{until: now.Add(time.Duration(late)), was: was})
 }
 
-// Tagging notes the tags of a resource before they change.
+// Tagging records the tags of a resource before they change.
 func (s *State) Tagging(id string, tags map[string]string) {
 	Leave(s.tagTrail, id, s.Now(), s.Lag.Tags, maps.Clone(tags))
 }
 
-// SeenTags returns the tags of a resource as lists show them.
+// SeenTags returns the tags that lists show for a resource.
 func (s *State) SeenTags(id string, tags map[string]string) map[string]string {
 	if len(s.tagTrail) == 0 {
 		return tags

@@ -9,23 +9,21 @@ import (
 	"strings"
 )
 
-// Params are the parameters of a request. Lists are written as Name.1, Name.2
-// and so on, their fields as Name.1.Key.
+// Params are the parameters of a request. Lists are Name.1, Name.2 and so on, their fields Name.1.Key.
 type Params map[string]string
 
-// Missing refuses a request that lacks a parameter.
+// Missing returns the error for a missing parameter.
 func Missing(name string) *Failure {
 	return Fail(http.StatusBadRequest, "MissingParameter."+name,
 		"The input parameter %q that is mandatory for processing this request is not supplied.", name)
 }
 
-// Invalid refuses a parameter.
+// Invalid returns the error for an invalid parameter.
 func Invalid(name string) *Failure {
 	return Fail(http.StatusBadRequest, "InvalidParameter."+name, "The specified parameter %q is not valid.", name)
 }
 
-// Has reports whether a parameter is there: as a value, a list or a list of
-// structures.
+// Has reports whether a parameter exists, as a value, a list or a list of structures.
 func (p Params) Has(name string) bool {
 	if p[name] != "" || p[name+".1"] != "" {
 		return true
@@ -38,7 +36,7 @@ func (p Params) Has(name string) bool {
 	return false
 }
 
-// Under returns the fields of a structure, which are written as Name.Field.
+// Under returns the fields of a structure, named Name.Field.
 func (p Params) Under(name string) Params {
 	m := Params{}
 	for k, v := range p {
@@ -49,7 +47,7 @@ func (p Params) Under(name string) Params {
 	return m
 }
 
-// Structs returns a list of structures, which are written as Name.1.Field.
+// Structs returns a list of structures, named Name.1.Field.
 func (p Params) Structs(name string) []Params {
 	var list []Params
 	for i := 1; ; i++ {
@@ -61,7 +59,7 @@ func (p Params) Structs(name string) []Params {
 	}
 }
 
-// List returns the elements of Name.N, or the one of Name.
+// List returns the elements of Name.N, or the value of Name.
 func (p Params) List(name string) []string {
 	var list []string
 	for i := 1; ; i++ {
@@ -77,8 +75,7 @@ func (p Params) List(name string) []string {
 	return list
 }
 
-// Number returns a parameter as a number between least and most, or fallback if it
-// is not there.
+// Number returns a parameter as a number between least and most, or fallback if it is absent.
 func (p Params) Number(name string, least, most, fallback int) (int, *Failure) {
 	v := p[name]
 	if v == "" {
@@ -91,8 +88,7 @@ func (p Params) Number(name string, least, most, fallback int) (int, *Failure) {
 	return n, nil
 }
 
-// Tags returns the tags of a request in any of its three ways of writing them:
-// Tag.N.Key, Tag.N.key and Tags as JSON.
+// Tags returns a request's tags in any of their three notations: Tag.N.Key, Tag.N.key and Tags as JSON.
 func (p Params) Tags() (map[string]string, *Failure) {
 	m := map[string]string{}
 	for i := 1; ; i++ {
@@ -126,7 +122,7 @@ func (p Params) Tags() (map[string]string, *Failure) {
 	return m, nil
 }
 
-// Page returns one page of list, and the page's number and size.
+// Page returns one page of list, and its number and size.
 func Page[T any](p Params, list []T, standard, most int) ([]T, int, int, *Failure) {
 	n, bad := p.Number("PageNumber", 1, 1<<30, 1)
 	if bad != nil {
@@ -140,8 +136,7 @@ func Page[T any](p Params, list []T, standard, most int) ([]T, int, int, *Failur
 	return list[from:min(from+size, len(list))], n, size, nil
 }
 
-// Chunk returns the part of list that NextToken and MaxResults ask for, and the
-// token of the next one.
+// Chunk returns the part of list selected by NextToken and MaxResults, and the next token.
 func Chunk[T any](p Params, list []T, standard, most int) ([]T, string, *Failure) {
 	size, bad := p.Number("MaxResults", 1, most, standard)
 	if bad != nil {
@@ -159,8 +154,7 @@ func Chunk[T any](p Params, list []T, standard, most int) ([]T, string, *Failure
 	return list[from:to], next, nil
 }
 
-// OneOf reports whether v is in a list that is separated by commas; an empty
-// list has everything.
+// OneOf reports whether v is in a comma-separated list; an empty list contains everything.
 func OneOf(list, v string) bool {
 	if list == "" {
 		return true
@@ -173,10 +167,10 @@ func OneOf(list, v string) bool {
 	return false
 }
 
-// Is reports whether a filter that may be empty lets v pass.
+// Is reports whether v passes a filter; an empty filter passes everything.
 func Is(filter, v string) bool { return filter == "" || filter == v }
 
-// OnOff returns a switch as the API writes it.
+// OnOff returns a boolean in the API's notation.
 func OnOff(b bool) string {
 	if b {
 		return "on"
@@ -184,7 +178,7 @@ func OnOff(b bool) string {
 	return "off"
 }
 
-// IDs reads a parameter that is a JSON list of IDs.
+// IDs parses a parameter that is a JSON list of IDs.
 func (p Params) IDs(name string) ([]string, *Failure) {
 	if p[name] == "" {
 		return nil, nil
@@ -196,8 +190,7 @@ func (p Params) IDs(name string) ([]string, *Failure) {
 	return ids, nil
 }
 
-// Object returns the fields of a structure, which is written as Name.Field or
-// as JSON.
+// Object returns the fields of a structure, given as Name.Field or as JSON.
 func (p Params) Object(name string) (Params, *Failure) {
 	m := p.Under(name)
 	if p[name] == "" {
@@ -213,7 +206,7 @@ func (p Params) Object(name string) (Params, *Failure) {
 	return m, nil
 }
 
-// Switches refuses parameters that are neither true nor false.
+// Switches rejects parameters other than true and false.
 func (p Params) Switches(names ...string) *Failure {
 	for _, n := range names {
 		if !OneOf("true,false", cmp.Or(p[n], "true")) {
@@ -223,8 +216,7 @@ func (p Params) Switches(names ...string) *Failure {
 	return nil
 }
 
-// Glob reports whether s is pattern, in which * stands for any text and ? for
-// one character.
+// Glob reports whether s matches pattern, in which * matches any text and ? one character.
 func Glob(pattern, s string) bool {
 	if !strings.ContainsAny(pattern, "*?") {
 		return pattern == s

@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// ACS3 begins the Authorization header of a request that is signed with
-// signature version 3.
+// ACS3 is the algorithm in the Authorization header of a signature version 3.
 //
 // https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature
 const ACS3 = "ACS3-HMAC-SHA256"
 
-// ACS3Signed are the headers without which a signature proves nothing.
+// ACS3Signed are the headers that a signature has to cover.
 var ACS3Signed = []string{"host", "x-acs-action", "x-acs-content-sha256", "x-acs-date", "x-acs-signature-nonce", "x-acs-version"}
 
-// ACS3Text returns what the signature is over. The body's hash is computed from the
-// body and not believed, so that a body that was changed does not match.
+// ACS3Text returns the text that is signed. The hash is computed from the body, not taken from its header, so a
+// modified body does not match.
 func ACS3Text(r *http.Request, query url.Values, hash string, names []string) string {
 	var text strings.Builder
 	path := r.URL.EscapedPath()
@@ -44,13 +43,13 @@ func ACS3Text(r *http.Request, query url.Values, hash string, names []string) st
 	return ACS3 + "\n" + Digest([]byte(text.String()))
 }
 
-// Digest returns the SHA-256 of b, in hexadecimal.
+// Digest returns the hexadecimal SHA-256 of b.
 func Digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// Escape encodes as RFC 3986 says, which is what the signature is over.
+// Escape encodes a string as RFC 3986 requires, for the signed text.
 func Escape(s string) string {
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 }

@@ -14,29 +14,29 @@ import (
 	"time"
 )
 
-// A State is what the products of a region share. The maps are never nil.
+// A State is the common state of a region's products. Its maps are never nil.
 type State struct {
 	Region       string
 	AccountID    string
-	Home         string // VPC of what names none: the cluster's
+	Home         string // the cluster's VPC, the default of resources
 	Lag          Lag
 	ForgetTokens bool
 
 	Now     func() time.Time
 	Started time.Time
-	Serial  map[string]int // last number given, by kind of ID
+	Serial  map[string]int // last assigned number by kind of ID
 
-	Made func(id string) bool   // reports whether something that a request made is still there
-	Copy func() (*State, error) // of all that there is, for a request that runs dry
+	Made func(id string) bool   // reports whether a resource created by a request still exists
+	Copy func() (*State, error) // deep copy, for dry runs
 
 	parts    []any
-	tokens   map[string]Settled // what was done, by client token
+	tokens   map[string]Settled // results by client token
 	tagTrail map[string]Trail[map[string]string]
 	jobs     map[string]*Job
 	pending  []*Job
 }
 
-// NewState returns the state of a region in which nothing is.
+// NewState returns the empty state of a region.
 func NewState(region, account string, now func() time.Time) *State {
 	return &State{
 		Region: region, AccountID: account, Now: now, Started: now().UTC().Truncate(time.Second), Serial: map[string]int{},
@@ -44,13 +44,13 @@ func NewState(region, account string, now func() time.Time) *State {
 	}
 }
 
-// Adopt takes over what a World does not say from the state before.
+// Adopt copies from the previous state what a World does not contain.
 func (s *State) Adopt(was *State) {
 	s.Number(was)
 	s.tokens, s.tagTrail, s.jobs, s.pending, s.Started = was.tokens, was.tagTrail, was.jobs, was.pending, was.Started
 }
 
-// Number goes on with the numbers of the state before, so that no ID is given twice.
+// Number continues the numbers of the previous state, which keeps IDs unique.
 func (s *State) Number(was *State) {
 	for kind, n := range was.Serial {
 		s.Serial[kind] = max(s.Serial[kind], n)
@@ -60,7 +60,7 @@ func (s *State) Number(was *State) {
 // Add adds the state of a product.
 func (s *State) Add(part any) { s.parts = append(s.parts, part) }
 
-// Part returns the state of a product by its type.
+// Part returns a product's state by type.
 func Part[T any](s *State) T {
 	for _, p := range s.parts {
 		if part, ok := p.(T); ok {
@@ -70,16 +70,16 @@ func Part[T any](s *State) T {
 	panic(fmt.Sprintf("sim: the state has no %T", *new(T)))
 }
 
-// Owner returns the account's number as a number.
+// Owner returns the account ID as a number.
 func (s *State) Owner() int64 {
-	n, _ := strconv.ParseInt(s.AccountID, 10, 64) // an account that is not one has no number
+	n, _ := strconv.ParseInt(s.AccountID, 10, 64) // zero for an account ID that is not a number
 	return n
 }
 
-// ResourceGroup returns the ID of the account's default resource group.
+// ResourceGroup returns the ID of the default resource group.
 func (s *State) ResourceGroup() string { return "rg-acfm" + strings.ToLower(Derive(s.AccountID, 11)) }
 
-// ID returns the next ID of a kind that is not in use.
+// ID returns the next unused ID of a kind.
 func (s *State) ID(prefix string, used func(string) bool) string {
 	for {
 		s.Serial[prefix]++
@@ -89,7 +89,7 @@ func (s *State) ID(prefix string, used func(string) bool) string {
 	}
 }
 
-// Index puts the elements of list in a map after fill. Each ID that occurs twice is an error.
+// Index calls fill for the elements of list and returns them by ID. Duplicate IDs are errors.
 func Index[T any](kind string, list []T, id func(*T) string, fill func(int, *T)) (map[string]*T, error) {
 	var errs []error
 	m := make(map[string]*T, len(list))
@@ -104,7 +104,7 @@ func Index[T any](kind string, list []T, id func(*T) string, fill func(int, *T))
 	return m, errors.Join(errs...)
 }
 
-// Sorted returns the elements of m in the order of their keys.
+// Sorted returns the elements of m in order of their keys.
 func Sorted[T any](m map[string]*T) []T {
 	list := make([]T, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -113,8 +113,7 @@ func Sorted[T any](m map[string]*T) []T {
 	return list
 }
 
-// Picked returns the elements of m that are wanted, in the order of their keys.
-// They are the live ones.
+// Picked returns the wanted elements of m, not copies, in order of their keys.
 func Picked[T any](m map[string]*T, wanted func(*T) bool) []*T {
 	type entry struct {
 		key string
@@ -134,7 +133,7 @@ func Picked[T any](m map[string]*T, wanted func(*T) bool) []*T {
 	return list
 }
 
-// Derive returns n letters and digits that depend on s alone.
+// Derive returns n letters and digits that depend only on s.
 func Derive(s string, n int) string {
 	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 	h := fnv.New64a()
@@ -146,15 +145,15 @@ func Derive(s string, n int) string {
 	return b.String()
 }
 
-// A Duration is a time.Duration that is written as "30s" in YAML and JSON.
+// A Duration is a time.Duration written as "30s" in YAML and JSON.
 type Duration time.Duration
 
-// MarshalJSON writes the duration as a string.
+// MarshalJSON encodes the duration as a string.
 func (d Duration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).String())
 }
 
-// UnmarshalJSON reads a duration that is written as a string.
+// UnmarshalJSON decodes a duration from a string.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -165,35 +164,33 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A Caller is an access key. It may do what its Allow list says and what the
-// policies of its role or user say, and nothing else.
+// A Caller is an access key. It may call the actions of its Allow list and of the policies of its role or user.
 type Caller struct {
-	Name        string    `json:"name,omitempty"` // the access key ID if empty
+	Name        string    `json:"name,omitempty"` // default: the access key ID
 	AccessKeyID string    `json:"accessKeyId,omitempty"`
 	Secret      string    `json:"secret,omitempty"`
-	Token       string    `json:"token,omitempty"` // of STS; empty: a permanent key
+	Token       string    `json:"token,omitempty"` // STS token; empty: a permanent key
 	Expires     time.Time `json:"expires,omitzero"`
 	Role        string    `json:"role,omitempty"`
 	User        string    `json:"user,omitempty"`
-	Policy      string    `json:"policy,omitempty"` // document that leaves a session less than its role has
+	Policy      string    `json:"policy,omitempty"` // session policy that limits the role's rights
 	Allow       []string  `json:"allow,omitempty"`  // RAM actions, such as slb:Describe*
 	Deny        []string  `json:"deny,omitempty"`
 }
 
-// Credentials are what a client signs with. Token is empty for a permanent key.
+// Credentials sign a client's requests. Token is empty for a permanent key.
 type Credentials struct {
 	AccessKeyID string
 	Secret      string
 	Token       string
 }
 
-// Credentials returns what the caller signs with.
+// Credentials returns the caller's credentials.
 func (k *Caller) Credentials() Credentials {
 	return Credentials{AccessKeyID: k.AccessKeyID, Secret: k.Secret, Token: k.Token}
 }
 
-// Fill gives a caller the key, the secret and the name that it lacks. They are
-// derived, so that the same World always has the same ones.
+// Fill sets a missing key, secret and name. They are derived, so the same World always has the same ones.
 func (k *Caller) Fill() {
 	if k.AccessKeyID == "" {
 		k.AccessKeyID = "LTAI5t" + Derive("key "+k.Name+k.Role+k.User, 18)

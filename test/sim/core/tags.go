@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// mostTags is how many tags a load balancer can have:
+// mostTags is the maximum number of a load balancer's tags:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-tagresources
 const mostTags = 20
 
-// CheckTags refuses tags that cannot be added to those that are there.
+// CheckTags rejects tags that cannot be added to existing ones.
 func CheckTags(more, have map[string]string) *Failure {
 	all := maps.Clone(have)
 	if all == nil {
@@ -32,8 +32,7 @@ func CheckTags(more, have map[string]string) *Failure {
 	return nil
 }
 
-// Carries reports whether a resource with these tags has all that are wanted;
-// an empty value stands for any.
+// Carries reports whether tags include all wanted ones; an empty value matches any.
 func Carries(tags, want map[string]string) bool {
 	for k, v := range want {
 		if have, ok := tags[k]; !ok || v != "" && have != v {
@@ -43,7 +42,7 @@ func Carries(tags, want map[string]string) bool {
 	return true
 }
 
-// ShowTags returns tags as most answers show them, in order.
+// ShowTags returns tags in the usual form of answers, sorted.
 func ShowTags(tags map[string]string) []Reply {
 	list := make([]Reply, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// addonActions are about the add-ons of a cluster and its tasks. Some of them
-// have other names in RAM:
+// addonActions are the actions about a cluster's add-ons and tasks. Some have other names in RAM:
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
 func addonActions() map[string]*core.Action {
 	post := http.MethodPost
@@ -49,7 +48,7 @@ func addonActions() map[string]*core.Action {
 	}
 }
 
-// A task is work on a cluster that goes on after its request was answered.
+// A task is asynchronous work on a cluster.
 type task struct {
 	id      string
 	kind    string
@@ -59,8 +58,7 @@ type task struct {
 	ended   time.Time
 }
 
-// inCluster answers a request about the cluster on the path, if it is the one
-// that there is.
+// inCluster handles a request about the cluster in the path, if that cluster exists.
 func inCluster(do func(*request) (any, *core.Failure)) func(*request) (any, *core.Failure) {
 	return func(q *request) (any, *core.Failure) {
 		if id := q.Params["path.0"]; id != q.state.Cluster.ID {
@@ -82,7 +80,7 @@ func badBody() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "InvalidParameter", "the request body is not valid")
 }
 
-// latest returns the newest version of an add-on that the cluster can have.
+// latest returns the newest version of an add-on for the cluster.
 func (c *Cluster) latest(name string) string { return cmp.Or(c.AddonLatest[name], c.Addons[name]) }
 
 func clusterAddons(s *State) any {
@@ -97,7 +95,7 @@ func clusterAddons(s *State) any {
 	return m
 }
 
-// known returns the names of the add-ons that can be had, in order.
+// known returns the names of available add-ons, sorted.
 func (c *Cluster) known() []string {
 	all := maps.Clone(c.Addons)
 	maps.Copy(all, c.AddonLatest)
@@ -135,7 +133,7 @@ func describeAddon(q *request) (any, *core.Failure) {
 	return q.state.Cluster.addon(name), nil
 }
 
-// installed returns the name of the add-on on the path if the cluster has it.
+// installed returns the add-on in the path if the cluster has it.
 func (q *request) installed() (string, *core.Failure) {
 	name := q.Params["path.1"]
 	if q.state.Cluster.Addons[name] == "" {
@@ -168,7 +166,7 @@ func addonInstance(q *request) (any, *core.Failure) {
 	return q.state.addonInstance(name), nil
 }
 
-// busy returns the task that works on an add-on now, or nil.
+// busy returns the running task of an add-on, or nil.
 func (s *State) busy(addon string) *task {
 	for _, t := range s.tasks {
 		if t.state == "running" && slices.Contains(t.addons, addon) {
@@ -178,7 +176,7 @@ func (s *State) busy(addon string) *task {
 	return nil
 }
 
-// upgrade shows how the last upgrade of an add-on went.
+// upgrade shows the result of an add-on's last upgrade.
 func (s *State) upgrade(name string) map[string]any {
 	var last *task
 	for _, t := range s.tasks {
@@ -222,7 +220,7 @@ func upgradeStatus(q *request) (any, *core.Failure) {
 	return map[string]any{name: q.state.upgrade(name)}, nil
 }
 
-// wanted is what a request says of one add-on.
+// A wantedAddon is a request's entry for an add-on.
 type wantedAddon struct {
 	Name        string `json:"name"`
 	Component   string `json:"component_name"`
@@ -232,7 +230,6 @@ type wantedAddon struct {
 	Policy      string `json:"policy"`
 }
 
-// addons reads the list of add-ons that a request is about.
 func (q *request) addons() ([]wantedAddon, *core.Failure) {
 	var list []wantedAddon
 	if err := json.Unmarshal([]byte(q.Params["body"]), &list); err != nil || len(list) == 0 {
@@ -250,8 +247,7 @@ func (q *request) addons() ([]wantedAddon, *core.Failure) {
 	return list, nil
 }
 
-// start begins a task that ends when an upgrade of an add-on would; then it does
-// finish unless it fails.
+// start starts a task that takes as long as an add-on's upgrade, and then calls finish unless it fails.
 func (q *request) start(kind string, list []wantedAddon, finish func(*State)) any {
 	s := q.state
 	s.Serial["task"]++
@@ -277,7 +273,7 @@ func (q *request) start(kind string, list []wantedAddon, finish func(*State)) an
 	return map[string]any{"cluster_id": s.Cluster.ID, "task_id": t.id}
 }
 
-// upgradeAddons brings add-ons to another version, when the task ends.
+// upgradeAddons sets add-on versions when its task ends.
 func upgradeAddons(q *request) (any, *core.Failure) {
 	list, bad := q.addons()
 	if bad != nil {
@@ -354,7 +350,7 @@ func uninstallAddons(q *request) (any, *core.Failure) {
 	}), nil
 }
 
-// modifyAddon changes how an add-on is configured, not its version.
+// modifyAddon changes an add-on's configuration, not its version.
 func modifyAddon(q *request) (any, *core.Failure) {
 	name, bad := q.installed()
 	if bad != nil {
@@ -392,10 +388,10 @@ func describeTask(q *request) (any, *core.Failure) {
 	}, nil
 }
 
-// describeKubeconfig hands out the kubeconfig of the cluster, for a while.
+// describeKubeconfig returns the cluster's kubeconfig with an expiry.
 func describeKubeconfig(q *request) (any, *core.Failure) {
 	c := &q.state.Cluster
-	life := 3 * 365 * 24 * time.Hour // of one that is not temporary
+	life := 3 * 365 * 24 * time.Hour // of a permanent one
 	if q.Params["TemporaryDurationMinutes"] != "" {
 		n, bad := q.Params.Number("TemporaryDurationMinutes", 15, 4320, 0)
 		if bad != nil {
@@ -430,7 +426,7 @@ func describeUserQuota(*request) (any, *core.Failure) {
 	}, nil
 }
 
-// examine begins a check or a diagnosis of the cluster, which finds nothing.
+// examine starts a check or a diagnosis of the cluster, which finds nothing.
 func examine(key string) func(*request) (any, *core.Failure) {
 	return func(q *request) (any, *core.Failure) {
 		var body struct {

@@ -57,7 +57,7 @@ func TestAddons(t *testing.T) {
 		var info struct {
 			State string `json:"state"`
 		}
-		// The SDK's own request cannot decode task_result, which is a list.
+		// The SDK's request type cannot decode task_result, which is a list.
 		simtest.Check(t, simtest.CallCS(t, c, "GET", "/tasks/"+id, "", &info))
 		return info.State
 	}

@@ -1,4 +1,4 @@
-// Package cs is the container service (ACK): one cluster, its add-ons and tasks.
+// Package cs simulates the container service (ACK): one cluster with add-ons and tasks.
 package cs
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// Product is the container service (ACK), the one product here that has paths.
+// Product is the container service (ACK), the only product with paths.
 //
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
 func Product() *core.Product {
@@ -46,7 +46,7 @@ func Product() *core.Product {
 	return p
 }
 
-// ofCluster answers with what show says of the cluster on the path.
+// ofCluster answers with show's result for the cluster in the path.
 func ofCluster(show func(*State) any) func(*request) (any, *core.Failure) {
 	return inCluster(func(q *request) (any, *core.Failure) { return show(q.state), nil })
 }
@@ -75,14 +75,14 @@ func clusterDetail(s *State) any {
 				}
 				ids[zone] = append(ids[zone], id)
 			}
-			config, _ := json.Marshal(map[string]any{"PodVswitchId": ids}) // strings, which are always written
+			config, _ := json.Marshal(map[string]any{"PodVswitchId": ids}) // strings can always be encoded
 			e["config"] = string(config)
 		}
 		addons = append(addons, e)
 	}
 	meta := map[string]any{"Capabilities": capabilities, "Addons": addons, "VersionSpec": c.Version, "Provider": "Aliyun"}
 	maps.Copy(meta, c.Metadata)
-	text, _ := json.Marshal(meta) // what came out of JSON or YAML goes back
+	text, _ := json.Marshal(meta) // decoded JSON or YAML can be encoded
 	spec := "ack.pro.small"
 	if c.Type == "Kubernetes" {
 		spec = ""
@@ -104,8 +104,7 @@ func clusterDetail(s *State) any {
 	}
 }
 
-// clusterResources lists what the cluster's stack made; the master role is
-// there for a dedicated cluster only.
+// clusterResources lists the resources of the cluster's stack; only a dedicated cluster has a master role.
 func clusterResources(s *State) any {
 	c := s.Cluster
 	list := []map[string]any{}
@@ -113,7 +112,7 @@ func clusterResources(s *State) any {
 		if id == "" {
 			return
 		}
-		info, _ := json.Marshal(map[string]any{ // strings, which are always written
+		info, _ := json.Marshal(map[string]any{ // strings can always be encoded
 			"Id": logical, "Name": logical, "Type": kind, "Status": "CREATE_COMPLETE", "StatusReason": "state changed",
 			"Updated": s.Started.Format("2006-01-02T15:04:05"), "PhysicalId": id,
 		})

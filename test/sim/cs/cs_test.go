@@ -57,7 +57,7 @@ func TestCS(t *testing.T) {
 	rr := cs.CreateDescribeClusterResourcesRequest()
 	rr.ClusterId = id
 	res, err := client.DescribeClusterResources(rr)
-	// The answer is a list, which this SDK cannot decode; it keeps the text.
+	// This SDK cannot decode the answer, a list, but keeps its text.
 	if e, ok := errors.AsType[*sdkerrors.ClientError](err); !ok || e.ErrorCode() != "SDK.JsonUnmarshalError" {
 		t.Errorf("got %v", err)
 	}
@@ -92,7 +92,7 @@ func TestCS(t *testing.T) {
 	simtest.Refused(t, err, "SignatureDoesNotMatch", 400)
 }
 
-// TestAPIServer shows the load balancer that the controller did not make.
+// TestAPIServer tests the API server's load balancer, which the controller did not create.
 func TestAPIServer(t *testing.T) {
 	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a", APIServer: "lb-api"}})
 	got, err := simtest.Attribute(simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), "lb-api")

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// protectionActions are about ACK's own deletion protection of namespaces and Services.
+// protectionActions are the actions about ACK's own deletion protection of namespaces and Services.
 func protectionActions() map[string]*core.Action {
 	return map[string]*core.Action{
 		"DescribeResourcesDeleteProtection": {Do: on(inCluster(describeProtection)), Path: "/clusters/{}/resources/{}/protection"},
@@ -20,7 +20,7 @@ func protectionActions() map[string]*core.Action {
 	}
 }
 
-// protected returns the namespace of a kind of objects, and what an object of it is called in Cluster.Protected.
+// protected returns the namespace of a kind of objects, and a function that names an object in Cluster.Protected.
 func protected(kind, namespace string) (string, func(name string) string, *core.Failure) {
 	namespace = cmp.Or(namespace, "default")
 	switch kind {
@@ -32,8 +32,8 @@ func protected(kind, namespace string) (string, func(name string) string, *core.
 	return "", nil, core.Fail(http.StatusBadRequest, "InvalidParameter", "resource type %s is neither namespaces nor services", kind)
 }
 
-// describeProtection answers about the objects that are named. The namespaces of the cluster itself are not known here, so that those
-// that are protected stand for all.
+// describeProtection returns the protection of the named objects. The cluster's namespaces are not known here, so a
+// request for all returns only the protected ones.
 //
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
 func describeProtection(q *request) (any, *core.Failure) {
@@ -63,7 +63,7 @@ func describeProtection(q *request) (any, *core.Failure) {
 	return list, nil
 }
 
-// updateProtection turns the protection of objects on or off.
+// updateProtection enables or disables the protection of objects.
 //
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection
 func updateProtection(q *request) (any, *core.Failure) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// ccm is the add-on that each cluster has.
+// ccm is the add-on of every cluster.
 const ccm = "cloud-controller-manager"
 
 // A Cluster is an ACK cluster.
@@ -22,24 +22,24 @@ type Cluster struct {
 	VPC               string            `json:"vpc,omitempty"`          // the first VPC if empty
 	Type              string            `json:"type,omitempty"`         // ManagedKubernetes (the zero value) or Kubernetes, a dedicated one
 	Version           string            `json:"version,omitempty"`      // of Kubernetes
-	VSwitches         []string          `json:"vswitches,omitempty"`    // nil: all of the VPC that are not for pods
+	VSwitches         []string          `json:"vswitches,omitempty"`    // nil: all of the VPC that are not for Pods
 	PodVSwitches      []string          `json:"podVSwitches,omitempty"` // of Terway
 	NodePools         []NodePool        `json:"nodePools,omitempty"`    // nil: default-nodepool in the cluster's vSwitches
-	Addons            map[string]string `json:"addons,omitempty"`       // name to version; cloud-controller-manager is always there
-	AddonLatest       map[string]string `json:"addonLatest,omitempty"`  // newer versions that add-ons can be upgraded to
+	Addons            map[string]string `json:"addons,omitempty"`       // versions by name; cloud-controller-manager is always included
+	AddonLatest       map[string]string `json:"addonLatest,omitempty"`  // newer available versions
 	AddonConfig       map[string]string `json:"addonConfig,omitempty"`
-	Kubeconfig        string            `json:"kubeconfig,omitempty"`        // that DescribeClusterUserKubeconfig hands out
-	PrivateKubeconfig string            `json:"privateKubeconfig,omitempty"` // the one for inside the VPC; Kubeconfig if empty
-	// ID of the load balancer of its API server, which is made if it is not there; empty: none
+	Kubeconfig        string            `json:"kubeconfig,omitempty"`        // returned by DescribeClusterUserKubeconfig
+	PrivateKubeconfig string            `json:"privateKubeconfig,omitempty"` // for use inside the VPC; default Kubeconfig
+	// ID of the API server's load balancer, which is created if missing; empty: none
 	APIServer    string         `json:"apiServer,omitempty"`
 	MasterRole   string         `json:"masterRole,omitempty"`   // of a dedicated cluster
-	NoMasterRole bool           `json:"noMasterRole,omitempty"` // a dedicated cluster whose stack made no role for its masters
+	NoMasterRole bool           `json:"noMasterRole,omitempty"` // the stack of a dedicated cluster created no role for masters
 	WorkerRole   string         `json:"workerRole,omitempty"`
 	Network      string         `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
 	PodCIDR      string         `json:"podCidr,omitempty"`
 	ServiceCIDR  string         `json:"serviceCidr,omitempty"`
-	Protected    []string       `json:"protected,omitempty"` // from deletion by ACK: a namespace, or a Service as namespace/name
-	Metadata     map[string]any `json:"metadata,omitempty"`  // merged into meta_data of the cluster's detail
+	Protected    []string       `json:"protected,omitempty"` // by ACK's deletion protection: a namespace, or a Service as namespace/name
+	Metadata     map[string]any `json:"metadata,omitempty"`  // merged into meta_data of the cluster's details
 }
 
 // A NodePool is a group of nodes of the cluster.
@@ -59,10 +59,10 @@ type State struct {
 	ecs    *ecs.State
 	slb    *slb.State
 	tasks  map[string]*task
-	master string // address of the API server, which outlives its load balancer
+	master string // address of the API server, kept after its load balancer is deleted
 }
 
-// New fills in what a cluster does not say of its nodes and add-ons.
+// New returns the state, with defaults for nodes and add-ons.
 func New(base *core.State, c Cluster) *State {
 	s := &State{
 		State: base, Cluster: c, vpc: core.Part[*vpc.State](base), ecs: core.Part[*ecs.State](base), slb: core.Part[*slb.State](base), tasks: map[string]*task{},
@@ -73,13 +73,13 @@ func New(base *core.State, c Cluster) *State {
 	return s
 }
 
-// Adopt takes over what a World does not say from the state before.
+// Adopt copies from the previous state what a World does not contain.
 func (s *State) Adopt(was *State) { s.tasks, s.master = was.tasks, cmp.Or(s.master, was.master) }
 
-// Settle makes the state whole after an edit.
+// Settle updates the state after an edit.
 func (s *State) Settle() { s.noteMaster() }
 
-// Fill gives a cluster what others go by: its ID, its VPC and its roles.
+// Fill sets the fields that other products depend on: ID, VPC and roles.
 func (c *Cluster) Fill(vpc string) error {
 	c.ID, c.Name = cmp.Or(c.ID, "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"), cmp.Or(c.Name, "sim")
 	c.VPC = cmp.Or(c.VPC, vpc)
@@ -132,8 +132,8 @@ func (s *State) fill() {
 	}
 }
 
-// AddAPIServer adds the load balancer of the cluster's API server to those that there are,
-// as the container service does: it carries a tag of the controller's own ones, too.
+// AddAPIServer adds the API server's load balancer, as the container service does. It also has a tag that the
+// controller's load balancers have.
 func (c *Cluster) AddAPIServer(lbs []slb.LoadBalancer, vswitches []vpc.VSwitch) []slb.LoadBalancer {
 	id := c.APIServer
 	if id == "" || slices.ContainsFunc(lbs, func(lb slb.LoadBalancer) bool { return lb.ID == id }) {
@@ -151,21 +151,19 @@ func (c *Cluster) AddAPIServer(lbs []slb.LoadBalancer, vswitches []vpc.VSwitch) 
 	return append(lbs, lb)
 }
 
-// noteMaster notes the address of the API server, which the container service goes on
-// to state when its load balancer is gone.
+// noteMaster stores the API server's address, which the container service still returns after its load balancer is
+// deleted.
 func (s *State) noteMaster() {
 	if lb := s.slb.LoadBalancers[s.Cluster.APIServer]; lb != nil {
 		s.master = lb.Address
 	}
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on makes an action of a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }

@@ -1,4 +1,4 @@
-// Package ecs is the servers, their network interfaces and security groups.
+// Package ecs simulates servers, network interfaces and security groups.
 package ecs
 
 import (
@@ -22,7 +22,7 @@ type ENI struct {
 	SecurityGroups  []string `json:"securityGroups,omitempty"`
 	SourceDestCheck bool     `json:"sourceDestCheck,omitempty"`
 	ID              string   `json:"id,omitempty"`
-	IPs             []string `json:"ips,omitempty"` // the first is the primary one
+	IPs             []string `json:"ips,omitempty"` // the first is the primary address
 	VPC             string   `json:"vpc,omitempty"`
 	VSwitch         string   `json:"vswitch,omitempty"`
 	Instance        string   `json:"instance,omitempty"`
@@ -48,18 +48,18 @@ type State struct {
 	ENIs           map[string]*ENI
 	SecurityGroups map[string]*SecurityGroup
 
-	InUse func(securityGroup string) bool // reports whether a load balancer is in a security group
+	InUse func(securityGroup string) bool // reports whether a security group contains a load balancer
 	vpc   *vpc.State
 }
 
-// A Start is what there is at the start.
+// A Start is the initial state.
 type Start struct {
 	Instances      []Instance
 	ENIs           []ENI
 	SecurityGroups []SecurityGroup
 }
 
-// New fills in what w does not say.
+// New returns the state, with defaults set.
 func New(base *core.State, w Start) (*State, error) {
 	net := core.Part[*vpc.State](base)
 	s := &State{State: base, vpc: net}
@@ -89,7 +89,7 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(enis, instances, groups)
 }
 
-// Settle makes the state whole after an edit.
+// Settle updates the state after an edit.
 func (s *State) Settle() {
 	for id, g := range s.SecurityGroups {
 		g.ID = id
@@ -97,8 +97,7 @@ func (s *State) Settle() {
 	}
 }
 
-// VPCOf returns the VPC of a server; one that the World does not state is in
-// the cluster's.
+// VPCOf returns the VPC of a server, by default the cluster's.
 func (s *State) VPCOf(server string) string {
 	if e := s.ENIs[server]; e != nil {
 		return e.VPC
@@ -109,8 +108,7 @@ func (s *State) VPCOf(server string) string {
 	return s.Home
 }
 
-// ZoneOf returns the zone of a server, or nothing if the World does not state
-// it.
+// ZoneOf returns the zone of a server, or "" if it is unknown.
 func (s *State) ZoneOf(server string) string {
 	if i := s.Instances[server]; i != nil {
 		return i.Zone
@@ -121,18 +119,16 @@ func (s *State) ZoneOf(server string) string {
 	return ""
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on makes an action of a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the servers and their network interfaces.
+// Product is ECS: servers and their network interfaces.
 //
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-overview
 func Product() *core.Product {
@@ -173,8 +169,7 @@ func describeInstances(q *request) (any, *core.Failure) {
 	return pageOrChunk(q, some, 100, "Instances", "Instance", func(i *Instance) core.Reply { return i.show(q.state, attached[i.ID]) })
 }
 
-// show is what answers say of an instance and of the network interfaces that
-// are attached to it.
+// show returns an instance and its attached network interfaces as in answers.
 func (i *Instance) show(s *State, attached []*ENI) core.Reply {
 	slices.SortFunc(attached, func(a, b *ENI) int { return strings.Compare(a.ID, b.ID) })
 	enis := []core.Reply{}
@@ -192,8 +187,8 @@ func eniResource(q *core.Request) string {
 	return "eni/" + cmp.Or(q.Params["NetworkInterfaceId"], "*")
 }
 
-// pageOrChunk answers with the part of list that is asked for, in either of the
-// two ways of ECS: by page, or by token where MaxResults is given.
+// pageOrChunk answers with the requested part of list, in either notation of ECS: by page, or by token if MaxResults is
+// given.
 func pageOrChunk[T any](q *request, list []T, most int, outer, inner string, show func(T) core.Reply) (any, *core.Failure) {
 	shown := func(part []T) core.Reply {
 		all := make([]core.Reply, 0, len(part))
@@ -217,7 +212,6 @@ func pageOrChunk[T any](q *request, list []T, most int, outer, inner string, sho
 	return core.Reply{outer: shown(part), "PageNumber": n, "PageSize": size, "TotalCount": len(list), "NextToken": ""}, nil
 }
 
-// primary returns the primary address of a network interface.
 func (e *ENI) primary() string {
 	if len(e.IPs) == 0 {
 		return ""
@@ -225,11 +219,9 @@ func (e *ENI) primary() string {
 	return e.IPs[0]
 }
 
-// isIPv6 tells the addresses of a network interface apart: the two families are
-// listed in different places.
+// isIPv6 reports whether an address is IPv6; answers list the two families separately.
 func isIPv6(ip string) bool { return strings.Contains(ip, ":") }
 
-// show is what answers say of a network interface.
 func (e *ENI) show(s *State) core.Reply {
 	sets, sets6 := []core.Reply{}, []core.Reply{}
 	for _, ip := range e.IPs {
@@ -251,8 +243,7 @@ func (e *ENI) show(s *State) core.Reply {
 	}
 }
 
-// describeENIs finds network interfaces. Private addresses repeat across VPCs,
-// so that one address may have several.
+// describeENIs finds network interfaces. Private addresses repeat across VPCs, so several can have the same one.
 func describeENIs(q *request) (any, *core.Failure) {
 	p := q.Params
 	ids, ips, ips6 := p.List("NetworkInterfaceId"), p.List("PrivateIpAddress"), p.List("Ipv6Address")

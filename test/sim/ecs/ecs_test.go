@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestENIs finds one private address in two VPCs, and changes an interface.
+// TestENIs finds one private address in two VPCs, and modifies an interface.
 func TestENIs(t *testing.T) {
 	w := &sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}, {ID: "vsw-2", VPC: "vpc-2", CIDR: "10.0.0.0/20"}},
@@ -70,8 +70,7 @@ func TestENIs(t *testing.T) {
 	}
 }
 
-// TestSecurityGroups does what the controller does for an NLB whose Service
-// names source ranges.
+// TestSecurityGroups makes the controller's calls for an NLB whose Service has source ranges.
 func TestSecurityGroups(t *testing.T) {
 	c := sim.New(t, nil)
 	client := simtest.Dial(t, c, c.Admin(), ecs.NewClientWithOptions)
@@ -107,7 +106,7 @@ func TestSecurityGroups(t *testing.T) {
 	simtest.Check(t, authorize(allow("10.0.0.0/8", "TCP", "80/80"), allow("192.0.2.7", "ALL", "-1/-1"), ecs.AuthorizeSecurityGroupPermissions{
 		Ipv6SourceCidrIp: "2001:db8::/32", IpProtocol: "ALL", PortRange: "-1/-1", Policy: "Drop", Priority: "100",
 	}))
-	simtest.Check(t, authorize(allow("10.0.0.0/8", "tcp", "80/80"))) // there already
+	simtest.Check(t, authorize(allow("10.0.0.0/8", "tcp", "80/80"))) // exists already
 	for code, bad := range map[string]ecs.AuthorizeSecurityGroupPermissions{
 		"InvalidSourceCidrIp.Malformed": allow("10.0.0.0/33", "TCP", "80/80"), "InvalidPortRange.Malformed": allow("10.0.0.0/8", "TCP", "80"),
 		"OperationDenied": allow("10.0.0.0/8", "HTTP", "80/80"), "MissingParameter.Source": allow("", "TCP", "80/80"),

@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A SecurityGroup says who may reach what is in it. The controller makes one
-// for an NLB whose Service names source ranges.
+// A SecurityGroup controls access to its members. The controller creates one for an NLB whose Service has source
+// ranges.
 type SecurityGroup struct {
 	ID          string            `json:"id,omitempty"`
 	Name        string            `json:"name,omitempty"`
@@ -27,7 +27,7 @@ type SecurityGroup struct {
 	Created     time.Time         `json:"created,omitzero"`
 }
 
-// A SecurityRule lets some traffic in, or keeps it out.
+// A SecurityRule admits or drops traffic.
 type SecurityRule struct {
 	ID          string `json:"id,omitempty"`
 	Protocol    string `json:"protocol,omitempty"` // ALL if empty
@@ -75,7 +75,7 @@ func (r *SecurityRule) fill(id string) {
 	r.Policy, r.Priority = cmp.Or(r.Policy, "Accept"), cmp.Or(r.Priority, 1)
 }
 
-// same reports whether two rules say the same; descriptions do not count.
+// same reports whether two rules are equal, ignoring descriptions.
 func (r SecurityRule) same(o SecurityRule) bool {
 	r.ID, r.Description, o.ID, o.Description = "", "", "", ""
 	r.Policy, o.Policy = strings.ToLower(r.Policy), strings.ToLower(o.Policy)
@@ -161,7 +161,7 @@ func describeSecurityGroup(q *request) (any, *core.Failure) {
 	list := []core.Reply{}
 	for _, r := range g.Rules {
 		if q.Params["Direction"] == "egress" {
-			break // all rules are for what comes in
+			break // all rules are for ingress
 		}
 		list = append(list, core.Reply{
 			"SecurityGroupRuleId": r.ID, "Direction": "ingress", "IpProtocol": r.Protocol, "PortRange": r.Ports, "SourceCidrIp": r.Source,
@@ -188,7 +188,6 @@ func modifySecurityGroup(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// rule reads one rule.
 func rule(p core.Params) (SecurityRule, *core.Failure) {
 	r := SecurityRule{
 		Protocol: p["IpProtocol"], Ports: p["PortRange"], Source: p["SourceCidrIp"], Source6: p["Ipv6SourceCidrIp"], Policy: p["Policy"],
@@ -225,7 +224,7 @@ func rule(p core.Params) (SecurityRule, *core.Failure) {
 	return r, nil
 }
 
-// rules reads the rules of a request: a list, or one that is written flat.
+// rules parses a request's rules: a list, or a single one without a prefix.
 func (q *request) rules() ([]SecurityRule, *core.Failure) {
 	said := q.Params.Structs("Permissions")
 	if said == nil && q.Params["IpProtocol"] != "" {
@@ -256,7 +255,7 @@ func authorizeRules(q *request) (any, *core.Failure) {
 	case len(g.Rules)+len(list) > 200:
 		return nil, core.Fail(http.StatusForbidden, "AuthorizationLimitExceed", "The limit of authorization records in the security group reaches.")
 	}
-	for _, r := range list { // one that is there already stays as it is
+	for _, r := range list { // existing rules are kept
 		if slices.ContainsFunc(g.Rules, r.same) {
 			continue
 		}

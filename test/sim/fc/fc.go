@@ -1,12 +1,10 @@
-// Package fc plays the runtime API of Function Compute's built-in Go runtime, so that
-// a function's real program, with the real SDK in it, can be invoked.
+// Package fc simulates the runtime API of Function Compute's built-in Go runtime, to invoke a function's real program
+// with the real SDK.
 //
-// The API is the one of the version 2020-11-11, as the SDK v0.3.1 speaks it: a function
-// asks for its next invocation and waits, and posts a response or an error to it. An
-// Invocation can leave out what the platform has been seen to leave out. The zero values
-// are those of an invocation of an event function that may take a minute.
-//
-// A [Gateway] plays the way in: the API that invokes functions, and HTTP triggers.
+// The API is that of version 2020-11-11, as used by the SDK v0.3.1: a function requests its next invocation, and posts
+// a response or an error. An Invocation can omit what the platform sometimes omits. Its zero value invokes an event
+// function that may take a minute. A [Gateway] simulates invocation through the API and HTTP triggers. Begin with
+// [New].
 package fc
 
 import (
@@ -25,10 +23,10 @@ import (
 	"time"
 )
 
-// A Kind is what an invocation is for.
+// A Kind is the purpose of an invocation.
 type Kind int
 
-// The kinds, by the numbers that the platform gives them.
+// The kinds, with the platform's numbers.
 const (
 	Event Kind = iota
 	Initializer
@@ -36,35 +34,34 @@ const (
 	PreFreeze
 )
 
-// An Invocation is what a function is handed.
+// An Invocation is the input of a function.
 type Invocation struct {
 	Kind               Kind
 	Payload            []byte
-	Key, Secret, Token string            // credentials of the function's role; empty: it has none
-	Timeout            time.Duration     // of the function; zero: a minute
-	Header             map[string]string // other headers than the usual ones; an empty value leaves one out
+	Key, Secret, Token string            // of the function's role; empty: none
+	Timeout            time.Duration     // of the function; default: a minute
+	Header             map[string]string // additional headers; an empty value removes a usual one
 }
 
-// An Answer is what a function makes of an invocation.
+// An Answer is a function's result.
 type Answer struct {
 	ID      string // of the request
 	Payload []byte
-	Failure *Failure // nil: the function says that it went well
+	Failure *Failure // nil: success
 }
 
-// A Failure is what a function posts as an error.
+// A Failure is an error posted by a function.
 type Failure struct {
 	Message string            `json:"errorMessage"`
 	Type    string            `json:"errorType"`
 	Stack   []json.RawMessage `json:"stackTrace"`
 }
 
-// ErrTimeout says that a function did not answer within its time. The platform ends the
-// instance then.
+// ErrTimeout means that a function did not answer in time. The platform then ends the instance.
 var ErrTimeout = errors.New("the function did not answer in time")
 
-// A Runtime is the platform of one function instance. Its methods may be called side by
-// side: how many invocations are in hand at once is the caller's choice.
+// A Runtime is the platform of one function instance. Its methods may be called concurrently; the caller decides how
+// many invocations run at once.
 type Runtime struct {
 	address string
 	queue   chan delivery
@@ -74,7 +71,7 @@ type Runtime struct {
 	polls   int
 	away    bool
 	waiting map[string]chan Answer // by request ID
-	strange []string               // what the function did that the platform refuses
+	strange []string               // requests that the platform rejects
 }
 
 type delivery struct {
@@ -84,7 +81,7 @@ type delivery struct {
 
 const path = "/2020-11-11/runtime/invocation/"
 
-// New starts a platform, which ends with the test.
+// New starts a platform that stops with the test.
 func New(t testing.TB) *Runtime {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -105,27 +102,26 @@ func New(t testing.TB) *Runtime {
 	return r
 }
 
-// Environ returns what the platform adds to the environment of a function.
+// Environ returns the variables that the platform sets for a function.
 func (r *Runtime) Environ(function string) []string {
 	return []string{"FC_RUNTIME_API=" + r.address, "FC_FUNCTION_NAME=" + function}
 }
 
-// Polls returns how often a function has asked for its next invocation.
+// Polls returns how often a function has requested its next invocation.
 func (r *Runtime) Polls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.polls
 }
 
-// Away makes the API answer nothing but errors until it is called with false.
+// Away makes the API return only errors until it is called with false.
 func (r *Runtime) Away(away bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.away = away
 }
 
-// Invoke hands the function an invocation and waits for its answer. The error is
-// ErrTimeout if none comes in time, or the one of ctx.
+// Invoke invokes the function and waits for its answer. The error is ErrTimeout, or that of ctx.
 func (r *Runtime) Invoke(ctx context.Context, i Invocation) (Answer, error) {
 	r.mu.Lock()
 	r.count++
@@ -156,7 +152,7 @@ func (r *Runtime) Invoke(ctx context.Context, i Invocation) (Answer, error) {
 	}
 }
 
-// ServeHTTP answers the function.
+// ServeHTTP serves the function.
 func (r *Runtime) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	away := r.away
@@ -226,7 +222,7 @@ func (r *Runtime) answer(w http.ResponseWriter, q *http.Request, id, verb string
 	got, ok := r.waiting[id]
 	delete(r.waiting, id)
 	r.mu.Unlock()
-	if !ok { // answered before, or too late
+	if !ok { // already answered, or too late
 		http.Error(w, "nobody waits for "+id, http.StatusNotFound)
 		return
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// TestMain is a function's program where a test has started this binary for it.
+// TestMain runs a function's program if a test has started this binary for it.
 func TestMain(m *testing.M) {
 	if os.Getenv("FC_RUNTIME_API") == "" {
 		os.Exit(m.Run())
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The real SDK gets its invocations, and its answers come back.
+// TestSDK checks that the real SDK receives invocations and returns answers.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	r := fc.New(t)
@@ -75,12 +75,12 @@ func TestSDK(t *testing.T) {
 			t.Errorf("%s: got %s", tt.name, got.Payload)
 		}
 	}
-	// The SDK leaves an invocation without a deadline unanswered.
+	// The SDK does not answer an invocation without a deadline.
 	_, err := r.Invoke(t.Context(), fc.Invocation{Payload: []byte("a"), Timeout: time.Second, Header: map[string]string{"x-fc-function-deadline": ""}})
 	if !errors.Is(err, fc.ErrTimeout) {
 		t.Errorf("without a deadline: %v", err)
 	}
-	// Several are in hand at once.
+	// Several invocations run at once.
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {

@@ -15,25 +15,24 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Gateway is the gateway of Function Compute 3.0: InvokeFunction of its API, and
-// HTTP triggers that ask for a signature. It checks each signature by itself. It is an
-// http.Handler, whose zero value knows no caller.
+// A Gateway is the gateway of Function Compute 3.0: InvokeFunction of its API, and signed HTTP triggers. It is an
+// http.Handler that verifies each signature; its zero value knows no caller.
 //
 //   - https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction
 //   - https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
 type Gateway struct {
 	Callers   []core.Credentials
-	Functions map[string]func(body []byte) (kind, text string) // by name; a kind is the type of the error that it ends with
-	Trigger   http.Handler                                     // behind all paths that are not the API's
+	Functions map[string]func(body []byte) (kind, text string) // by name; kind is the type of the error, if any
+	Trigger   http.Handler                                     // serves all paths outside the API
 
 	mu     sync.Mutex
 	nonces map[string]bool
 }
 
-// apiPath begins the paths of functions in the API.
+// apiPath is the prefix of functions in the API.
 const apiPath = "/2023-03-30/functions/"
 
-// ServeHTTP answers as the gateway does.
+// ServeHTTP serves a request like the gateway.
 func (f *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 32<<20))
 	if err != nil {
@@ -70,7 +69,7 @@ func (f *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// signed returns why a request is refused, or nothing.
+// signed returns the status and reason of a rejection, or zero.
 func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	h := r.Header
 	said := map[string]string{}
@@ -102,7 +101,7 @@ func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	if err != nil || time.Since(stamp).Abs() > core.Skew {
 		return http.StatusForbidden, "RequestTimeTooSkewed"
 	}
-	// What the gateway signs over has this character escaped, as Alibaba's examples do.
+	// Alibaba's examples escape this character in the signed text.
 	at := *r.URL
 	at.RawPath = strings.ReplaceAll(at.EscapedPath(), "$", "%24")
 	asked := &http.Request{Method: r.Method, URL: &at, Host: r.Host, Header: h}
@@ -125,7 +124,7 @@ func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	return 0, ""
 }
 
-// refuse answers as the gateway does by itself.
+// refuse writes an error of the gateway itself.
 func (f *Gateway) refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// nlbNeeded are the actions of NLB that the real controller calls, v2.14.0.
+// nlbNeeded are the NLB actions that a real controller v2.14.0 calls.
 var nlbNeeded = strings.Fields(`
 	AddServersToServerGroup AssociateAdditionalCertificatesWithListener AttachCommonBandwidthPackageToLoadBalancer
 	CreateListener CreateLoadBalancer CreateServerGroup DeleteListener DeleteLoadBalancer DeleteServerGroup
@@ -26,8 +26,7 @@ var nlbNeeded = strings.Fields(`
 	UpdateLoadBalancerAddressTypeConfig UpdateLoadBalancerAttribute UpdateLoadBalancerProtection UpdateLoadBalancerZones
 	UpdateServerGroupAttribute UpdateServerGroupServersAttribute`)
 
-// controllersNLB returns the client of NLB that the real controller calls the
-// cloud with, as its environment makes it speak to a simulated one.
+// controllersNLB returns the real controller's NLB client, configured for the simulated cloud as its environment does.
 func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 	t.Helper()
 	config := &openapi.Config{
@@ -41,10 +40,10 @@ func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 	return client
 }
 
-// A body is an answer's part that says something.
+// A body is an SDK response with a typed body.
 type body[T any] interface{ GetBody() *T }
 
-// ask makes a call that must not fail and returns what was answered.
+// ask makes a call that must succeed and returns the answer's body.
 func ask[Q any, B any, A body[B]](t *testing.T, do func(Q) (A, error), q Q) *B {
 	t.Helper()
 	a, err := do(q)
@@ -52,7 +51,6 @@ func ask[Q any, B any, A body[B]](t *testing.T, do func(Q) (A, error), q Q) *B {
 	return a.GetBody()
 }
 
-// pointers returns a pointer to each of its arguments.
 func pointers[T any](all ...T) []*T {
 	var list []*T
 	for _, v := range all {
@@ -61,8 +59,8 @@ func pointers[T any](all ...T) []*T {
 	return list
 }
 
-// TestControllersNLBClient makes each call of the real controller with its own
-// client, and looks at what comes of it in the cloud and in the answers.
+// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud and the
+// answers.
 func TestControllersNLBClient(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b"})
@@ -230,7 +228,7 @@ func TestControllersNLBClient(t *testing.T) {
 	}
 }
 
-// TestControllersNLBRefused looks at how errors reach the real controller.
+// TestControllersNLBRefused checks how errors reach the real controller.
 func TestControllersNLBRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -239,7 +237,7 @@ func TestControllersNLBRefused(t *testing.T) {
 		status  int
 		code    string
 		text    string // in the message, before "request id"
-		denied  bool   // says which permission lacks
+		denied  bool   // names the missing permission
 	}{
 		{name: "not there", status: 404, code: "ResourceNotFound.loadBalancer", text: "code: 404, The specified resource of loadbalancer is not found. ",
 			call: func(c *nlb.Client) error {

@@ -24,7 +24,7 @@ type ServerGroup struct {
 	Status        string            `json:"status,omitempty"`    // Available if empty
 	ResourceGroup string            `json:"resourceGroup,omitempty"`
 	Tags          map[string]string `json:"tags,omitempty"`
-	Config        map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
+	Config        map[string]string `json:"config,omitempty"` // other parameters by their API names
 	Servers       []Server          `json:"servers,omitempty"`
 }
 
@@ -73,8 +73,7 @@ func (g *ServerGroup) fill(s *State) {
 	}
 }
 
-// serverGroup returns the group that the request names if nothing is being done
-// to it.
+// serverGroup returns the request's group if no job changes it.
 func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 	g := q.state.ServerGroups[q.Params["ServerGroupId"]]
 	if g == nil {
@@ -86,21 +85,19 @@ func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 	return g, nil
 }
 
-// check begins the parameters of a health check.
+// check is the prefix of health check parameters.
 const check = "HealthCheckConfig."
 
-// groupFields are the parameters of a server group that have fields of their own.
+// groupFields are the parameters of a server group with fields of their own.
 var groupFields = []string{
 	"ServerGroupId", "ServerGroupName", "VpcId", "ServerGroupType", "Protocol", "Scheduler", "AddressIPVersion", "ResourceGroupId",
 	"ClientToken", "DryRun", "RegionId",
 }
 
-// schedulers are the ways in which a group can share connections out. Requests
-// write them in any case.
+// schedulers are a group's scheduling algorithms. Requests may use any case.
 var schedulers = []string{"Wrr", "Wlc", "Rr", "Sch", "Tch", "Qch"}
 
-// setServerGroup makes a group what the request says of it, and leaves what it
-// does not say.
+// setServerGroup changes the group's parameters that are in the request.
 func (q *request) setServerGroup(g *ServerGroup) *core.Failure {
 	p := q.Params
 	scheduler := p["Scheduler"]
@@ -167,9 +164,8 @@ func createServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// available starts a job after which a group and its servers are Available,
-// and those that are being removed are gone. If it fails, those that are being
-// added are gone instead.
+// available starts a job that makes a group and its servers Available and deletes servers being removed. If it fails,
+// it deletes servers being added instead.
 func (q *request) available(id string) string {
 	without := func(status string) func(*State) {
 		return func(s *State) {
@@ -199,7 +195,7 @@ func updateServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// users returns the IDs of the NLBs that have a listener for a group.
+// users returns the IDs of NLBs with a listener that uses a group.
 func (s *State) users(group string) []string {
 	ids := []string{}
 	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
@@ -227,7 +223,6 @@ func deleteServerGroup(q *request) (any, *core.Failure) {
 	})}, nil
 }
 
-// servers reads the servers of a request.
 func (q *request) servers() ([]Server, *core.Failure) {
 	var list []Server
 	for _, m := range q.Params.Structs("Servers") {
@@ -257,7 +252,7 @@ func (q *request) servers() ([]Server, *core.Failure) {
 	return list, nil
 }
 
-// same reports whether two servers are one entry of a group.
+// same reports whether two servers are the same entry of a group.
 func (v Server) same(o Server) bool {
 	return v.ID == o.ID && v.Port == o.Port && (v.IP == "" || o.IP == "" || v.IP == o.IP)
 }
@@ -299,8 +294,7 @@ func addServers(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// each finds the servers of a request in their group and does something to
-// them: to all, or to none.
+// each calls do for the request's servers in their group; it changes all of them or none.
 func (q *request) each(do func(have *Server, said core.Params)) (any, *core.Failure) {
 	g, bad := q.serverGroup()
 	if bad != nil {
@@ -339,8 +333,7 @@ func updateServers(q *request) (any, *core.Failure) {
 	})
 }
 
-// healthCheck returns the health check of a group, which is on unless it says
-// otherwise.
+// healthCheck returns the group's health check, which is on by default.
 func (g *ServerGroup) healthCheck() core.Reply {
 	out := core.Reply{
 		"HealthCheckEnabled": true, "HealthCheckType": "TCP", "HealthCheckConnectPort": 0, "HealthyThreshold": 2, "UnhealthyThreshold": 2,
@@ -382,7 +375,7 @@ func listServerGroups(q *request) (any, *core.Failure) {
 	}
 	ids, names := p.List("ServerGroupIds"), p.List("ServerGroupNames")
 	shown := []core.Reply{}
-	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.ServerGroups))) { // those made last come first
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.ServerGroups))) { // newest first
 		g := s.ServerGroups[id]
 		if inList(ids, id) && inList(names, g.Name) && core.Is(p["VpcId"], g.VPC) && core.Is(p["ServerGroupType"], g.Type) &&
 			core.Is(p["ResourceGroupId"], g.ResourceGroup) && core.Carries(s.SeenTags(id, g.Tags), tags) {

@@ -14,14 +14,14 @@ import (
 // An NLBListener is a port that an NLB forwards to a server group.
 type NLBListener struct {
 	ID           string            `json:"id,omitempty"`
-	Port         int               `json:"port"`               // 0 with StartPort and EndPort in Config: all between
+	Port         int               `json:"port"`               // 0 if Config has StartPort and EndPort
 	Protocol     string            `json:"protocol,omitempty"` // TCP if empty, UDP or TCPSSL
 	ServerGroup  string            `json:"serverGroup,omitempty"`
 	Description  string            `json:"description,omitempty"`
 	Status       string            `json:"status,omitempty"` // Running if empty
-	Config       map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
+	Config       map[string]string `json:"config,omitempty"` // other parameters by their API names
 	Certificates []string          `json:"certificates,omitempty"`
-	CAs          []string          `json:"cas,omitempty"`     // certificates of authorities
+	CAs          []string          `json:"cas,omitempty"`     // CA certificates
 	Further      []string          `json:"further,omitempty"` // additional certificates
 	Tags         map[string]string `json:"tags,omitempty"`
 }
@@ -66,7 +66,7 @@ func (s *State) nlbListener(id string) (*NLB, *NLBListener) {
 	return nil, nil
 }
 
-// nlbListener returns the listener that the request names, and its NLB.
+// nlbListener returns the request's listener, and its NLB.
 func (q *request) nlbListener() (*NLB, *NLBListener, *core.Failure) {
 	n, l := q.state.nlbListener(q.Params["ListenerId"])
 	if l == nil {
@@ -75,8 +75,7 @@ func (q *request) nlbListener() (*NLB, *NLBListener, *core.Failure) {
 	return n, l, nil
 }
 
-// calm returns the listener that the request names if nothing is being done to
-// it.
+// calm returns the request's listener if no job changes it.
 func (q *request) calm() (*NLB, *NLBListener, *core.Failure) {
 	n, l, bad := q.nlbListener()
 	if bad == nil && l.Status != "Running" && l.Status != "Stopped" {
@@ -85,7 +84,7 @@ func (q *request) calm() (*NLB, *NLBListener, *core.Failure) {
 	return n, l, bad
 }
 
-// transit starts a job after which a listener has a status.
+// transit starts a job that changes a listener's status.
 func (q *request) transit(l *NLBListener, meanwhile, then string) string {
 	id, was := l.ID, l.Status
 	l.Status = meanwhile
@@ -96,27 +95,25 @@ func (q *request) transit(l *NLBListener, meanwhile, then string) string {
 			}
 		}
 	}
-	if was == "Provisioning" { // there is nothing to go back to
+	if was == "Provisioning" { // it has no previous status
 		return q.job(ends(then), func(s *State) { s.dropListener(id) })
 	}
 	return q.job(ends(then), ends(was))
 }
 
-// dropListener removes a listener.
 func (s *State) dropListener(id string) {
 	if n, _ := s.nlbListener(id); n != nil {
 		n.Listeners = slices.DeleteFunc(n.Listeners, func(l NLBListener) bool { return l.ID == id })
 	}
 }
 
-// listenerFields are the parameters of a listener that have fields of their own.
+// listenerFields are the parameters of a listener with fields of their own.
 var listenerFields = []string{
 	"ListenerProtocol", "ListenerPort", "LoadBalancerId", "ListenerId", "ServerGroupId", "ListenerDescription", "ClientToken", "DryRun",
 	"RegionId",
 }
 
-// setNLBListener makes a listener what the request says of it, and leaves what it does
-// not say.
+// setNLBListener changes the listener's parameters that are in the request.
 func (q *request) setNLBListener(n *NLB, l *NLBListener) *core.Failure {
 	p := q.Params
 	group := cmp.Or(p["ServerGroupId"], l.ServerGroup)
@@ -175,11 +172,9 @@ func (q *request) setNLBListener(n *NLB, l *NLBListener) *core.Failure {
 	return nil
 }
 
-// proxyMarks is the parameter that says what the proxy protocol tells servers
-// apart from the address of the client.
+// proxyMarks is the parameter that selects the proxy protocol's information, besides the client's address.
 const proxyMarks = "ProxyProtocolV2Config"
 
-// span returns the first and the last port of a listener.
 func (l *NLBListener) span() (first, last int) {
 	if l.Port != 0 {
 		return l.Port, l.Port
@@ -189,7 +184,6 @@ func (l *NLBListener) span() (first, last int) {
 	return first, last
 }
 
-// ports reads what ports a new listener is for.
 func (q *request) ports(l *NLBListener) *core.Failure {
 	var bad *core.Failure
 	if l.Port, bad = q.Params.Number("ListenerPort", 0, 65535, -1); bad != nil {
@@ -209,7 +203,7 @@ func (q *request) ports(l *NLBListener) *core.Failure {
 	return nil
 }
 
-// certified refuses certificates that do not exist, if the World has any.
+// certified rejects unknown certificates, if the World has any.
 func (q *request) certified(ids []string) *core.Failure {
 	for _, id := range ids {
 		if len(q.state.slb.Certificates) > 0 && q.state.slb.Certificates[id] == nil {
@@ -219,8 +213,7 @@ func (q *request) certified(ids []string) *core.Failure {
 	return nil
 }
 
-// listenerStem reports whether a listener's ID begins with stem, before the
-// port.
+// listenerStem reports whether a listener's ID has the prefix stem before its port.
 func (s *State) listenerStem(stem string) bool {
 	for _, n := range s.NLBs {
 		if slices.ContainsFunc(n.Listeners, func(l NLBListener) bool { return strings.HasPrefix(l.ID, stem+"@") }) {
@@ -248,7 +241,7 @@ func createNLBListener(q *request) (any, *core.Failure) {
 		return nil, illegalParam("ListenerProtocol")
 	}
 	first, last := l.span()
-	for _, o := range n.Listeners { // only UDP shares a port with the others
+	for _, o := range n.Listeners { // only UDP can share a port with the others
 		from, to := o.span()
 		if from <= last && first <= to && (o.Protocol == l.Protocol || o.Protocol != "UDP" && l.Protocol != "UDP") {
 			return nil, core.Fail(http.StatusBadRequest, "Conflict.Port", "The Port [%d] is conflict.", max(first, from))
@@ -307,7 +300,6 @@ func deleteNLBListener(q *request) (any, *core.Failure) {
 	})}, nil
 }
 
-// show is what answers say of a listener.
 func (l *NLBListener) show(n *NLB, s *State) core.Reply {
 	out := core.Reply{
 		"IdleTimeout": 900, "Cps": 0, "Mss": 0, "SecurityPolicyId": "", "CaEnabled": false, "AlpnEnabled": false, "AlpnPolicy": "",

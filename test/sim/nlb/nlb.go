@@ -1,4 +1,4 @@
-// Package nlb is the network load balancer (NLB).
+// Package nlb simulates the network load balancer (NLB).
 package nlb
 
 import (
@@ -28,13 +28,13 @@ type NLB struct {
 	IPVersion              string            `json:"ipVersion,omitempty"`   // ipv4 if empty, or DualStack
 	IPv6AddressType        string            `json:"ipv6AddressType,omitempty"`
 	VPC                    string            `json:"vpc,omitempty"`    // the cluster's if empty
-	Zones                  []NLBZone         `json:"zones,omitempty"`  // where it has addresses
+	Zones                  []NLBZone         `json:"zones,omitempty"`  // zones with addresses
 	Status                 string            `json:"status,omitempty"` // Active if empty
 	Tags                   map[string]string `json:"tags,omitempty"`
 	ResourceGroup          string            `json:"resourceGroup,omitempty"`
 	SecurityGroups         []string          `json:"securityGroups,omitempty"`
 	BandwidthPackage       string            `json:"bandwidthPackage,omitempty"`
-	CPS                    int               `json:"cps,omitempty"` // new connections per second; 0: no limit
+	CPS                    int               `json:"cps,omitempty"` // new connections per second; 0: unlimited
 	NoCrossZone            bool              `json:"noCrossZone,omitempty"`
 	DeletionProtection     bool              `json:"deletionProtection,omitempty"`
 	DeletionReason         string            `json:"deletionReason,omitempty"` // of the deletion protection
@@ -43,29 +43,28 @@ type NLB struct {
 	Created                time.Time         `json:"created,omitzero"`
 }
 
-// An NLBZone is where an NLB has an address: one vSwitch in each zone.
+// An NLBZone is an NLB's address in a zone, in one vSwitch.
 type NLBZone struct {
-	Zone    string `json:"zone,omitempty"` // the vSwitch's if empty
+	Zone    string `json:"zone,omitempty"` // default: the vSwitch's
 	VSwitch string `json:"vswitch,omitempty"`
-	Address string `json:"address,omitempty"` // private; the next free one if empty
-	EIP     string `json:"eip,omitempty"`     // ID; a new one if empty and the NLB is an Internet one
+	Address string `json:"address,omitempty"` // private; default: the next free one
+	EIP     string `json:"eip,omitempty"`     // ID; a new one if empty and the NLB is of type Internet
 	Public  string `json:"public,omitempty"`  // address of the EIP
 	IPv6    string `json:"ipv6,omitempty"`
 }
 
-// The names of quotas of NLB:
-// https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
+// The names of quotas of NLB: https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
 const (
 	quotaNLBs            = "nlb_quota_loadbalancers_num"
 	quotaServers         = "nlb_quota_loadbalancer_noeci_servers_num"
 	quotaNLBListeners    = "nlb_quota_loadbalancer_listeners_num"
 	quotaNLBCertificates = "nlb_quota_loadbalancer_certificates_num"
 	quotaServerGroups    = "nlb_quota_servergroups_num"
-	// The limits name no quota for the security groups of an NLB.
+	// The limits page names no quota for the security groups of an NLB.
 	quotaNLBSecurityGroups = "nlb_quota_loadbalancer_securitygroups_num"
 )
 
-// Quotas returns the limits that an account starts with.
+// Quotas returns an account's default limits.
 func Quotas() []quotas.Quota {
 	return []quotas.Quota{
 		{Product: "nlb", Name: quotaNLBs, Total: 60, Max: 500, Adjustable: true},
@@ -74,15 +73,13 @@ func Quotas() []quotas.Quota {
 	}
 }
 
-// Used returns how many there are of what a quota limits, if that is counted.
+// Used returns how many resources count against a quota, if they are counted.
 func (s *State) Used(quota string) (int, bool) { return len(s.NLBs), quota == quotaNLBs }
 
-// Product is the network load balancer.
+// Product is the network load balancer. A load balancer or listener with a job in progress accepts no changes; [Lag]
+// determines a job's duration.
 //
 // https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview
-//
-// A load balancer or listener that is being made or changed takes no further
-// changes until its job has ended, [Lag] says when.
 func Product() *core.Product {
 	one := []string{"LoadBalancerId"}
 	p := &core.Product{
@@ -116,8 +113,7 @@ func Product() *core.Product {
 	return p
 }
 
-// nlbResource names the resource that a request is about, by the first ID that
-// it has.
+// nlbResource returns the RAM resource of a request, from the first ID in it.
 func nlbResource(q *core.Request) string {
 	for _, of := range [][2]string{{"ListenerId", "listener/"}, {"LoadBalancerId", "loadbalancer/"}, {"ServerGroupId", "servergroup/"}} {
 		if id := q.Params[of[0]]; id != "" {
@@ -130,7 +126,7 @@ func nlbResource(q *core.Request) string {
 	return "*"
 }
 
-// nlbWords puts general errors into the words of NLB.
+// nlbWords converts general errors to those of NLB.
 func nlbWords(f *core.Failure) *core.Failure {
 	if name, ok := strings.CutPrefix(f.Code, "MissingParameter."); ok {
 		return core.Fail(http.StatusBadRequest, "MissingParam."+name, "The parameter of %s is missing.", name)
@@ -152,8 +148,7 @@ func illegalParam(name string) *core.Failure {
 	return core.Fail(http.StatusBadRequest, "IllegalParam."+name, "The param of %s is illegal.", name)
 }
 
-// notFound says that a resource is not there. Codes and texts spell the kinds
-// of resources in different ways.
+// notFound returns the error for a missing resource. Codes and texts spell kinds differently.
 func notFound(kind string) *core.Failure {
 	code := map[string]string{"loadbalancer": "loadBalancer", "vSwitch": "VSwitch", "job": "Job"}[kind]
 	return core.Fail(http.StatusNotFound, "ResourceNotFound."+cmp.Or(code, kind), "The specified resource of %s is not found.", kind)
@@ -163,7 +158,7 @@ func mismatch(what, a, b string) *core.Failure {
 	return core.Fail(http.StatusBadRequest, "Mismatch."+what, "The %s is mismatched for %s and %s.", what, a, b)
 }
 
-// exceeded refuses what would go beyond a quota.
+// exceeded returns an error if a request exceeds a quota.
 func (q *request) exceeded(name string, standard, used, more int) *core.Failure {
 	most := q.state.quotas.Limit(name, standard)
 	if more <= 0 || used+more <= most {
@@ -172,7 +167,7 @@ func (q *request) exceeded(name string, standard, used, more int) *core.Failure 
 	return core.Fail(http.StatusBadRequest, "QuotaExceeded.QuotaInsufficient", "The quota of %s is exceeded, usage %d/%d.", name, used, most)
 }
 
-// fill sets what every NLB has, and the addresses of its zones.
+// fill sets defaults and the addresses of zones.
 func (n *NLB) fill(s *State) error {
 	n.VPC, n.Status = cmp.Or(n.VPC, s.Home), cmp.Or(n.Status, "Active")
 	n.DNSName = cmp.Or(n.DNSName, n.ID+"."+s.Region+".nlb.aliyuncs.com")
@@ -213,14 +208,14 @@ func (n *NLB) fill(s *State) error {
 	return errors.Join(errs...)
 }
 
-// place gives a zone the next free address of its vSwitch.
+// place assigns the next free address of the zone's vSwitch.
 func (z *NLBZone) place(s *State) bool {
 	a, ok := s.vpc.Private(z.VSwitch)
 	z.Address = a
 	return ok
 }
 
-// publish gives a zone a public address: of its EIP, or of a new one.
+// publish assigns a public address: of the zone's EIP, or of a new one.
 func (z *NLBZone) publish(s *State, n *NLB) {
 	if e := s.vpc.EIPs[z.EIP]; e != nil {
 		e.Instance, e.InstanceType, z.Public = n.ID, "Nlb", e.IP
@@ -231,8 +226,7 @@ func (z *NLBZone) publish(s *State, n *NLB) {
 	s.vpc.EIPs[z.EIP] = &vpc.EIP{ID: z.EIP, IP: z.Public, Instance: n.ID, InstanceType: "Nlb"}
 }
 
-// withdraw takes a zone's public address away. An EIP that came with the NLB
-// goes with it.
+// withdraw removes a zone's public address, and deletes an EIP that was created with the NLB.
 func (z *NLBZone) withdraw(s *State) {
 	if strings.HasPrefix(z.EIP, "eip-sim") {
 		delete(s.vpc.EIPs, z.EIP)
@@ -243,13 +237,11 @@ func (z *NLBZone) withdraw(s *State) {
 	z.EIP, z.Public = "", ""
 }
 
-// vacate gives back all addresses of a zone.
 func (z *NLBZone) vacate(s *State) {
 	z.withdraw(s)
 	s.vpc.Release(z.Address, z.VSwitch)
 }
 
-// nlb returns the NLB that the request names.
 func (q *request) nlb() (*NLB, *core.Failure) {
 	if n := q.state.NLBs[q.Params["LoadBalancerId"]]; n != nil {
 		return n, nil
@@ -257,7 +249,7 @@ func (q *request) nlb() (*NLB, *core.Failure) {
 	return nil, notFound("loadbalancer")
 }
 
-// idle returns the NLB that the request names if nothing is being done to it.
+// idle returns the request's NLB if no job changes it.
 func (q *request) idle() (*NLB, *core.Failure) {
 	n, bad := q.nlb()
 	switch {
@@ -265,7 +257,7 @@ func (q *request) idle() (*NLB, *core.Failure) {
 		return nil, bad
 	case n.Status == "Provisioning":
 		return nil, core.Fail(http.StatusBadRequest, "ResourceInCreating.loadbalancer", "The specified resource of loadbalancer is creating, please try again later.")
-	case n.Status == "CreateFailed" && q.Action.Name == "DeleteLoadBalancer": // all that can be done with it
+	case n.Status == "CreateFailed" && q.Action.Name == "DeleteLoadBalancer": // it can only be deleted
 	case n.Status != "Active":
 		return nil, core.Fail(http.StatusBadRequest, "ResourceInConfiguring.loadbalancer",
 			"The specified resource of loadbalancer is being configured, please try again later.")
@@ -273,8 +265,7 @@ func (q *request) idle() (*NLB, *core.Failure) {
 	return n, nil
 }
 
-// underway answers with a job that changes an NLB: it is Configuring until
-// the job ends.
+// underway starts a job that changes an NLB, which is Configuring until the end.
 func (q *request) underway(n *NLB, finish func(*State)) core.Reply {
 	n.Status = "Configuring"
 	id := n.ID
@@ -291,7 +282,7 @@ func (q *request) underway(n *NLB, finish func(*State)) core.Reply {
 	}, active)}
 }
 
-// affordable refuses what costs money if the account cannot pay.
+// affordable returns an error if the account cannot pay.
 func (q *request) affordable() *core.Failure {
 	switch bad := q.state.billing.Payable(); {
 	case bad == nil:
@@ -303,8 +294,8 @@ func (q *request) affordable() *core.Failure {
 	}
 }
 
-// addressType returns an address type as answers write it. Requests may write
-// it in lower case, as the controller does when a Service does not say one.
+// addressType returns an address type as in answers. Requests may use lower case, as the controller does if a Service
+// names no type.
 func addressType(s string) string {
 	for _, t := range []string{"Internet", "Intranet"} {
 		if strings.EqualFold(s, t) {
@@ -357,7 +348,7 @@ func createNLB(q *request) (any, *core.Failure) {
 	if n.Zones, bad = q.zones(n, nil); bad != nil {
 		return nil, bad
 	}
-	_ = n.fill(s) // what it refers to was checked
+	_ = n.fill(s) // its references were checked
 	s.NLBs[n.ID] = n
 	s.Tagging(n.ID, nil)
 	id := n.ID
@@ -373,8 +364,7 @@ func createNLB(q *request) (any, *core.Failure) {
 	return core.Reply{"LoadbalancerId": id, "OrderId": 20230000 + s.Serial["order"], "JobId": job}, nil
 }
 
-// zones takes the addresses that ZoneMappings ask for: all of them, or none.
-// Zones that an NLB has already stay as they are.
+// zones assigns the addresses of ZoneMappings, all or none. It keeps existing zones of the NLB.
 func (q *request) zones(n *NLB, have []NLBZone) ([]NLBZone, *core.Failure) {
 	s := q.state
 	want := q.Params.Structs("ZoneMappings")
@@ -382,7 +372,7 @@ func (q *request) zones(n *NLB, have []NLBZone) ([]NLBZone, *core.Failure) {
 		return nil, core.Fail(http.StatusBadRequest, "InvalidZones", "The current zone list is illegal.")
 	}
 	var list, fresh []NLBZone
-	var moved []func() // what comes of the zones that stay, once nothing can fail
+	var moved []func() // changes of existing zones, to be made when everything has succeeded
 	undo := func(bad *core.Failure) ([]NLBZone, *core.Failure) {
 		for _, z := range fresh {
 			z.vacate(s)
@@ -451,7 +441,7 @@ func noVSwitchIP() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "ResourceNotEnough.VSwitchIp", "The specified resource of VSwitchIp is not enough.")
 }
 
-// occupy takes an address of a vSwitch that somebody asks for.
+// occupy takes a requested address of a vSwitch.
 func (s *State) occupy(address string, v *vpc.VSwitch) *core.Failure {
 	a, err := netip.ParseAddr(address)
 	block, bad := netip.ParsePrefix(v.CIDR)
@@ -477,7 +467,7 @@ func deleteNLB(q *request) (any, *core.Failure) {
 	return q.underway(n, func(s *State) { s.Drop(id) }), nil
 }
 
-// Drop removes an NLB and gives its addresses back.
+// Drop deletes an NLB and releases its addresses.
 func (s *State) Drop(id string) {
 	n := s.NLBs[id]
 	if n == nil {
@@ -598,7 +588,7 @@ func setIPv6Internet(to string) func(*request) (any, *core.Failure) {
 	}
 }
 
-// known refuses security groups that do not exist.
+// known rejects unknown security groups.
 func (q *request) known(groups []string) *core.Failure {
 	for _, id := range groups {
 		if q.state.ecs.SecurityGroups[id] == nil {
@@ -673,7 +663,6 @@ func detachBandwidth(q *request) (any, *core.Failure) {
 	return q.underway(n, nil), nil
 }
 
-// show is what answers say of an NLB.
 func (n *NLB) show(s *State) core.Reply {
 	zones := make([]core.Reply, 0, len(n.Zones))
 	for _, z := range n.Zones {
@@ -701,7 +690,7 @@ func (n *NLB) show(s *State) core.Reply {
 	}
 }
 
-// tagPairs returns tags as lists show them.
+// tagPairs returns tags as in lists.
 func tagPairs(tags map[string]string) []core.Reply {
 	list := make([]core.Reply, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -720,8 +709,7 @@ func getNLB(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// inList reports whether a filter that is a list, and may be missing, lets v
-// pass.
+// inList reports whether v passes a filter that is a list; an empty list passes everything.
 func inList(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 
 func listNLBs(q *request) (any, *core.Failure) {
@@ -745,7 +733,7 @@ func listNLBs(q *request) (any, *core.Failure) {
 	return q.tokenPage(shown, "LoadBalancers")
 }
 
-// tokenPage answers with the part of a list that is asked for.
+// tokenPage answers with the requested part of a list.
 func (q *request) tokenPage(list []core.Reply, name string) (any, *core.Failure) {
 	part, next, bad := core.Chunk(q.Params, list, 20, 100)
 	if bad != nil {
@@ -763,7 +751,7 @@ func nlbTagActions() map[string]*core.Action {
 	}
 }
 
-// nlbTags returns the tags of all resources of a kind that can have them, by ID.
+// nlbTags returns the tags, by ID, of all resources of a kind.
 func (s *State) nlbTags(kind string) (map[string]map[string]string, *core.Failure) {
 	m := map[string]map[string]string{}
 	switch kind {
@@ -787,7 +775,7 @@ func (s *State) nlbTags(kind string) (map[string]map[string]string, *core.Failur
 	return m, nil
 }
 
-// taggedNLB returns the tags of the resources that a request names.
+// taggedNLB returns the tags of a request's resources.
 func (q *request) taggedNLB() (map[string]map[string]string, *core.Failure) {
 	all, bad := q.state.nlbTags(q.Params["ResourceType"])
 	if bad != nil {
@@ -819,7 +807,7 @@ func tagNLB(q *request) (any, *core.Failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	for _, have := range list { // all of them, or none
+	for _, have := range list { // all or none
 		if bad := core.CheckTags(tags, have); bad != nil {
 			return nil, bad
 		}
@@ -831,7 +819,7 @@ func tagNLB(q *request) (any, *core.Failure) {
 	return core.Reply{"JobId": q.job(stays, stays)}, nil
 }
 
-// stays is what a job does at its end when all was done at once.
+// stays is the end of a job whose changes were made at once.
 func stays(*State) {}
 
 func untagNLB(q *request) (any, *core.Failure) {
@@ -878,8 +866,8 @@ func listNLBTags(q *request) (any, *core.Failure) {
 	return q.tokenPage(shown, "TagResources")
 }
 
-// typedConfig returns the further parameters of a listener or a server group
-// as answers show them: numbers and truth values by the ends of their names.
+// typedConfig returns further parameters of a listener or server group as in answers, with numbers and booleans
+// recognized by the suffix of their names.
 func typedConfig(config map[string]string) core.Reply {
 	out := core.Reply{}
 	for k, v := range config {
@@ -887,7 +875,7 @@ func typedConfig(config map[string]string) core.Reply {
 		switch {
 		case strings.HasSuffix(k, "Enabled"):
 			out[k] = v == "true"
-		case k == "StartPort" || k == "EndPort": // text in answers
+		case k == "StartPort" || k == "EndPort": // strings in answers
 		default:
 			if n, err := strconv.Atoi(v); err == nil {
 				out[k] = n

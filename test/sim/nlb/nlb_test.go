@@ -16,10 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// zones are the mappings that most tests make an NLB with.
+// zones are the mappings of NLBs in most tests.
 var zones = &[]nlb.CreateLoadBalancerZoneMappings{{ZoneId: "cn-hangzhou-h", VSwitchId: "vsw-h"}, {ZoneId: "cn-hangzhou-i", VSwitchId: "vsw-i"}}
 
-// A tour is a client of NLB at a Cloud whose clock a test moves.
+// A tour is an NLB client of a Cloud whose clock a test advances.
 type tour struct {
 	*nlb.Client
 	t     *testing.T
@@ -34,7 +34,6 @@ func newTour(t *testing.T, w *sim.World) *tour {
 	return tr
 }
 
-// pass lets time pass.
 func (tr *tour) pass(d time.Duration) {
 	tr.cloud.Edit(func(*sim.State) { tr.now = tr.now.Add(d) })
 }
@@ -241,7 +240,7 @@ func zone(id string, vswitches ...string) func(*nlb.CreateLoadBalancerRequest) {
 		for _, v := range vswitches {
 			list = append(list, nlb.CreateLoadBalancerZoneMappings{ZoneId: id, VSwitchId: v})
 		}
-		if len(vswitches) == 1 { // behind a good one, which must be undone
+		if len(vswitches) == 1 { // after a valid one, which must be undone
 			list = append([]nlb.CreateLoadBalancerZoneMappings{{ZoneId: "cn-hangzhou-k", VSwitchId: "vsw-k"}}, list...)
 		}
 		r.ZoneMappings = &list
@@ -536,7 +535,7 @@ func TestNLBListeners(t *testing.T) {
 		t.Errorf("got %+v", listeners.Listeners)
 	}
 
-	// A group that a listener uses stays.
+	// A group in use by a listener cannot be deleted.
 	del := nlb.CreateDeleteServerGroupRequest()
 	del.ServerGroupId = udp
 	_, err = tr.DeleteServerGroup(del)
@@ -556,7 +555,7 @@ func TestNLBListeners(t *testing.T) {
 	simtest.Check(t, err)
 }
 
-// TestNLBListenerBusy shows that a listener takes one change at a time.
+// TestNLBListenerBusy checks that a listener accepts one change at a time.
 func TestNLBListenerBusy(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(time.Second)
@@ -583,7 +582,7 @@ func TestNLBListenerBusy(t *testing.T) {
 	}
 }
 
-// TestNLBFailedJobs shows what is left when jobs fail.
+// TestNLBFailedJobs checks the state after failed jobs.
 func TestNLBFailedJobs(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(time.Second)
@@ -815,8 +814,7 @@ func TestNLBTags(t *testing.T) {
 	simtest.Refused(t, err, "IllegalParam.MaxResults", 400)
 }
 
-// TestListAsynJobs asks for several jobs at a time, which this SDK has no
-// request for.
+// TestListAsynJobs requests several jobs at once, for which this SDK has no request type.
 func TestListAsynJobs(t *testing.T) {
 	tr := newTour(t, simtest.NLBWorld())
 	made, err := tr.create(nil)

@@ -33,7 +33,7 @@ type State struct {
 	slb     *slb.State
 }
 
-// New fills in what the load balancers and their server groups do not say.
+// New returns the state, with defaults for load balancers and server groups.
 func New(base *core.State, nlbs []NLB, groups []ServerGroup) (*State, error) {
 	s := &State{
 		State: base, vpc: core.Part[*vpc.State](base), ecs: core.Part[*ecs.State](base), ram: core.Part[*ram.State](base),
@@ -48,7 +48,7 @@ func New(base *core.State, nlbs []NLB, groups []ServerGroup) (*State, error) {
 	return s, errors.Join(twice, s.fillNLBs(nlbs))
 }
 
-// Settle makes the state whole after an edit.
+// Settle updates the state after an edit.
 func (s *State) Settle() {
 	for _, n := range s.NLBs {
 		for _, z := range n.Zones {
@@ -67,17 +67,17 @@ func (s *State) Settle() {
 	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
 		n := s.NLBs[id]
 		n.ID = id
-		_ = n.fill(s) // an edit may leave an NLB that refers to nothing, as the cloud does
+		_ = n.fill(s) // an edit may leave invalid references, as the cloud does
 	}
 }
 
-// Has reports whether there is a load balancer, a server group or a listener with this ID.
+// Has reports whether a load balancer, server group or listener with this ID exists.
 func (s *State) Has(id string) bool {
 	_, l := s.nlbListener(id)
 	return s.NLBs[id] != nil || s.ServerGroups[id] != nil || l != nil
 }
 
-// Guarded reports whether a load balancer is in a security group.
+// Guarded reports whether a security group contains a load balancer.
 func (s *State) Guarded(securityGroup string) bool {
 	for _, n := range s.NLBs {
 		if slices.Contains(n.SecurityGroups, securityGroup) {
@@ -89,7 +89,7 @@ func (s *State) Guarded(securityGroup string) bool {
 
 func (s *State) fillNLBs(list []NLB) error {
 	var errs, bad []error
-	for _, n := range list { // addresses that are stated come first, so that none is given away
+	for _, n := range list { // stated addresses first, so they stay free
 		for _, z := range n.Zones {
 			if a, err := netip.ParseAddr(z.Address); z.Address != "" && (err != nil || !s.vpc.Take(a, z.VSwitch)) {
 				errs = append(errs, fmt.Errorf("NLB %s: bad address %s, or it occurs twice", n.ID, z.Address))
@@ -112,19 +112,16 @@ func (s *State) fillNLBs(list []NLB) error {
 	return errors.Join(append(append(errs, twice), bad...)...)
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on makes an action of a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// job starts a job and returns its ID. At its end it does finish or, if it
-// fails, undo.
+// job starts a job and returns its ID. The job ends with finish or, if it fails, undo.
 func (q *request) job(finish, undo func(*State)) string { return q.Job(core.On(finish), core.On(undo)) }
 
 func getJobStatus(q *request) (any, *core.Failure) {

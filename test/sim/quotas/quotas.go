@@ -1,4 +1,4 @@
-// Package quotas is the quota center: limits, applications for higher ones, and flow control.
+// Package quotas simulates the quota center: limits, applications for higher ones, and rate limits.
 package quotas
 
 import (
@@ -15,22 +15,21 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Quota is a limit of the quota center. One of the category FlowControl says
-// how often an action may be called in a Period; calls beyond it are throttled.
+// A Quota is a limit. One of the category FlowControl limits the calls of an action in a Period, and further calls are
+// throttled.
 type Quota struct {
 	Product    string        `json:"product,omitempty"`  // slb if empty
 	Code       string        `json:"code,omitempty"`     // opaque, such as q_hvnoqv
 	Name       string        `json:"name,omitempty"`     // such as slb_quota_backendservers_num, or an action
 	Category   string        `json:"category,omitempty"` // CommonQuota if empty, or FlowControl
 	Total      float64       `json:"total,omitempty"`
-	Used       float64       `json:"used,omitempty"` // shown where the simulator does not count it
+	Used       float64       `json:"used,omitempty"` // for quotas that the simulator does not count
 	Adjustable bool          `json:"adjustable,omitempty"`
-	Max        float64       `json:"max,omitempty"`    // of the range that can be asked for
-	Period     core.Duration `json:"period,omitempty"` // of FlowControl: a minute if 0
+	Max        float64       `json:"max,omitempty"`    // of the range for applications
+	Period     core.Duration `json:"period,omitempty"` // of FlowControl; default a minute
 }
 
-// A QuotaApplication asks for a higher quota. It pends until Lag.Quotas has
-// passed or somebody sets Status.
+// A QuotaApplication requests a higher quota. It is pending until Lag.Quotas has passed or Status is edited.
 type QuotaApplication struct {
 	ID       string    `json:"id,omitempty"`
 	Product  string    `json:"product,omitempty"` // slb if empty
@@ -39,7 +38,7 @@ type QuotaApplication struct {
 	Reason   string    `json:"reason,omitempty"`
 	Status   string    `json:"status,omitempty"` // Process if empty, Agree, Disagree or Cancel
 	Opinion  string    `json:"opinion,omitempty"`
-	Approved float64   `json:"approved,omitempty"` // Desired if it is 0 and agreed to
+	Approved float64   `json:"approved,omitempty"` // Desired if 0 and approved
 	At       time.Time `json:"at,omitzero"`
 }
 
@@ -49,11 +48,11 @@ type State struct {
 	Quotas            []Quota
 	QuotaApplications map[string]*QuotaApplication
 
-	Used  func(name string) (int, bool) // how many there are of what a quota limits, if that is counted
-	rates map[string]*rate              // of calls, by the code of the quota
+	Used  func(name string) (int, bool) // usage of a quota, if it is counted
+	rates map[string]*rate              // of calls, by the quota's code
 }
 
-// New fills in the quotas and what was applied for.
+// New returns the state, with defaults set.
 func New(base *core.State, quotas []Quota, applications []QuotaApplication) (*State, error) {
 	s := &State{State: base, Quotas: quotas, rates: map[string]*rate{}}
 	base.Add(s)
@@ -78,10 +77,10 @@ func New(base *core.State, quotas []Quota, applications []QuotaApplication) (*St
 	return s, errors.Join(errs...)
 }
 
-// Adopt takes over what a World does not say from the state before.
+// Adopt copies from the previous state what a World does not contain.
 func (s *State) Adopt(was *State) { s.rates = was.rates }
 
-// Settle makes the state whole after an edit.
+// Settle updates the state after an edit.
 func (s *State) Settle() {
 	for i := range s.Quotas {
 		s.Quotas[i].fill()
@@ -108,7 +107,7 @@ func (a *QuotaApplication) fill(s *State) {
 	}
 }
 
-// agree raises the quotas whose applications were agreed to just now.
+// agree raises the quotas of newly approved applications.
 func (s *State) agree() {
 	for _, a := range s.QuotaApplications {
 		u := s.quotaOf(a.Product, a.Code)
@@ -120,7 +119,7 @@ func (s *State) agree() {
 	}
 }
 
-// Audit agrees to the applications that have waited long enough.
+// Audit approves applications that have waited long enough.
 func (s *State) Audit(now time.Time) {
 	if s.Lag.Quotas <= 0 || len(s.QuotaApplications) == 0 {
 		return
@@ -133,7 +132,7 @@ func (s *State) Audit(now time.Time) {
 	s.agree()
 }
 
-// quotaOf returns the quota of a product with this code, or nil.
+// quotaOf returns the product's quota with this code, or nil.
 func (s *State) quotaOf(product, code string) *Quota {
 	for i := range s.Quotas {
 		if u := &s.Quotas[i]; u.Product == product && u.Code == code {
@@ -143,7 +142,7 @@ func (s *State) quotaOf(product, code string) *Quota {
 	return nil
 }
 
-// Limit returns the limit of this name, or standard if the World has none.
+// Limit returns the limit with this name, or standard if the World has none.
 func (s *State) Limit(name string, standard int) int {
 	for _, q := range s.Quotas {
 		if q.Name == name {
@@ -153,8 +152,7 @@ func (s *State) Limit(name string, standard int) int {
 	return standard
 }
 
-// usage returns how much of a quota is used. Of a limit that is for each load
-// balancer or server, the quota center shows nothing as used.
+// usage returns a quota's usage. The quota center shows 0 for limits of each load balancer or server.
 func (s *State) usage(u *Quota) float64 {
 	if n, ok := s.Used(u.Name); ok {
 		return float64(n)
@@ -162,14 +160,13 @@ func (s *State) usage(u *Quota) float64 {
 	return u.Used
 }
 
-// rate counts the calls of an action in the present period.
+// rate counts the calls of an action in the current period.
 type rate struct {
 	since time.Time
 	calls float64
 }
 
-// Throttle refuses a call beyond what a quota of the category FlowControl
-// allows the account. A call that is refused does not count.
+// Throttle rejects a call that exceeds a FlowControl quota of the account. Rejected calls do not count.
 func (s *State) Throttle(q *core.Request) *core.Failure {
 	for i := range s.Quotas {
 		u := &s.Quotas[i]
@@ -208,18 +205,16 @@ func Product() *core.Product {
 	}
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on makes an action of a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// pageOfQuotas answers with the part of a list that is asked for.
+// pageOfQuotas answers with the requested part of a list.
 func pageOfQuotas[T any](q *request, list []T, name string) (any, *core.Failure) {
 	part, next, bad := core.Chunk(q.Params, list, 30, 200)
 	if bad != nil {
@@ -251,7 +246,6 @@ func listQuotaDimensions(q *request) (any, *core.Failure) {
 	}}, "QuotaDimensions")
 }
 
-// show is what answers say of a quota.
 func (u *Quota) show(s *State) core.Reply {
 	e := core.Reply{
 		"ProductCode": u.Product, "QuotaActionCode": u.Code, "QuotaName": u.Name, "QuotaDescription": u.Name, "QuotaCategory": u.Category,
@@ -273,7 +267,7 @@ func (u *Quota) show(s *State) core.Reply {
 	return e
 }
 
-// period returns the period of a quota in its largest unit.
+// period returns a quota's period in its largest unit.
 func (u *Quota) period() core.Reply {
 	for _, of := range []struct {
 		name string
@@ -290,7 +284,7 @@ func (s *State) quotaARN(u *Quota) string {
 	return "acs:quotas:" + s.Region + ":" + s.AccountID + ":quota/" + u.Product + "/" + u.Code
 }
 
-// pendingFor reports whether an application for a quota is not decided about.
+// pendingFor reports whether an application for a quota is undecided.
 func (s *State) pendingFor(u *Quota) bool {
 	for _, a := range s.QuotaApplications {
 		if a.Product == u.Product && a.Code == u.Code && a.Status == "Process" {
@@ -328,8 +322,7 @@ func getProductQuota(q *request) (any, *core.Failure) {
 	return core.Reply{"Quota": u.show(q.state)}, nil
 }
 
-// createQuotaApplication takes an application, which somebody will look at: the
-// quota stays as it is until Lag.Quotas has passed or a test edits it.
+// createQuotaApplication stores an application. The quota is unchanged until Lag.Quotas has passed or a test edits it.
 func createQuotaApplication(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	u := s.quotaOf(p["ProductCode"], p["QuotaActionCode"])
@@ -356,7 +349,6 @@ func createQuotaApplication(q *request) (any, *core.Failure) {
 	return a.show(s), nil
 }
 
-// show is what answers say of an application.
 func (a *QuotaApplication) show(s *State) core.Reply {
 	e := core.Reply{
 		"ApplicationId": a.ID, "Status": a.Status, "ProductCode": a.Product, "QuotaActionCode": a.Code, "DesireValue": a.Desired, "ApproveValue": a.Approved,

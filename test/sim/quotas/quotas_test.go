@@ -106,7 +106,7 @@ func TestFlowControl(t *testing.T) {
 		_, err := client.DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
 		return err
 	}
-	for _, client := range []*slb.Client{one, other, one} { // an account is counted, not a caller
+	for _, client := range []*slb.Client{one, other, one} { // the account's calls count, not the caller's
 		simtest.Check(t, list(client))
 	}
 	if e := simtest.Refused(t, list(other), "Throttling.User", 400); e.Message() != "Request was denied due to user flow control." {

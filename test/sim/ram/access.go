@@ -24,10 +24,10 @@ type statement struct {
 	Condition map[string]any
 }
 
-// words are one string or a list of them.
+// words are one string or a list of strings.
 type words []string
 
-// UnmarshalJSON reads one string or a list of them.
+// UnmarshalJSON decodes one string or a list.
 func (w *words) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -37,7 +37,7 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(w))
 }
 
-// document parses a policy document, once.
+// document returns a parsed policy document, from a cache if possible.
 func (s *State) document(text string) (*document, error) {
 	if d := s.parsed[text]; d != nil {
 		return d, nil
@@ -57,7 +57,7 @@ func (s *State) document(text string) (*document, error) {
 		if t.Effect != "Allow" && t.Effect != "Deny" || len(t.Action)+len(t.NotAction) == 0 || len(t.Resource) == 0 {
 			return nil, fmt.Errorf("statement %d lacks Effect, Action or Resource", i+1)
 		}
-		for _, l := range []words{t.Action, t.NotAction} { // letter case does not count in actions
+		for _, l := range []words{t.Action, t.NotAction} { // actions ignore case
 			for n, a := range l {
 				l[n] = strings.ToLower(a)
 			}
@@ -77,8 +77,7 @@ func (p *Policy) current() *PolicyVersion {
 	return nil
 }
 
-// inForce returns the document of a policy that RAM goes by: a change counts
-// only after State.RAM.Delay.
+// inForce returns the effective document of a policy: a change takes effect after State.RAM.Delay.
 func (s *State) inForce(p *Policy, now time.Time) string {
 	text := ""
 	if v := p.current(); v != nil {
@@ -87,8 +86,7 @@ func (s *State) inForce(p *Policy, now time.Time) string {
 	return s.documents[p.Name].At(now, text)
 }
 
-// changing notes, before a policy changes, what it says until the change takes
-// effect.
+// changing records a policy's document before a change, because it remains effective for a while.
 func (s *State) changing(p *Policy, now time.Time) {
 	if v := p.current(); v != nil {
 		core.Leave(s.documents, p.Name, now, s.RAM.Delay, v.Document)
@@ -115,17 +113,15 @@ func (s *State) policy(name string) *Policy {
 	}}}
 }
 
-// Authorize refuses a request unless RAM allows it: something must allow the
-// action, and nothing deny it.
+// Authorize returns an error unless RAM allows a request: it must be allowed and not denied.
 func (s *State) Authorize(q *core.Request) *core.Failure { return (&request{q, s}).authorize() }
 
-// Verdict returns why RAM refuses the action of a request on a resource:
-// ExplicitDeny, ImplicitDeny, or nothing if it allows it.
+// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or "" if it allows
+// it.
 func (s *State) Verdict(q *core.Request, resource string) string {
 	return (&request{q, s}).verdict(resource)
 }
 
-// authorize is Authorize.
 func (q *request) authorize() *core.Failure {
 	if q.Action.Open {
 		return nil
@@ -151,7 +147,6 @@ func (q *request) authorize() *core.Failure {
 	return &f
 }
 
-// verdict is Verdict.
 func (q *request) verdict(resource string) string {
 	region := q.State.Region
 	if q.Product.Name == "ram" || q.Product.Name == "sts" {
@@ -159,7 +154,7 @@ func (q *request) verdict(resource string) string {
 	}
 	arn := "acs:" + q.Product.Name + ":" + region + ":" + q.state.AccountID + ":" + resource
 	answer := "ImplicitDeny"
-	for _, name := range q.Action.RAM { // one of them suffices, and none may be denied
+	for _, name := range q.Action.RAM { // one of them has to be allowed, and none denied
 		lower := strings.ToLower(name)
 		deny := q.unlimited(name, lower, arn)
 		if deny == "" && q.Caller.Policy != "" {
@@ -175,8 +170,7 @@ func (q *request) verdict(resource string) string {
 	return answer
 }
 
-// unlimited returns why RAM refuses an action by one of its names, whatever the
-// policy of a session says.
+// unlimited returns why RAM denies an action under one of its names, ignoring a session policy.
 func (q *request) unlimited(name, lower, arn string) string {
 	if matches(q.Caller.Deny, name, lower) {
 		return "ExplicitDeny"
@@ -195,7 +189,7 @@ func (q *request) unlimited(name, lower, arn string) string {
 			case !t.covers(lower, arn):
 			case t.Effect == "Deny":
 				return "ExplicitDeny"
-			case len(t.Condition) == 0: // a condition that nobody can check allows nothing
+			case len(t.Condition) == 0: // a condition that cannot be evaluated allows nothing
 				deny = ""
 			}
 		}
@@ -203,8 +197,7 @@ func (q *request) unlimited(name, lower, arn string) string {
 	return deny
 }
 
-// limit returns why the policy of a session, which is checked besides those of
-// its role, refuses an action.
+// limit returns why a session policy, which applies in addition to the role's policies, denies an action.
 func (q *request) limit(action, arn string) string {
 	deny := "ImplicitDeny"
 	d, err := q.state.document(q.Caller.Policy)
@@ -227,7 +220,7 @@ func matches(list []string, name, lower string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return p == name || core.Glob(strings.ToLower(p), lower) })
 }
 
-// documents returns the policy documents that are in force for the caller.
+// documents returns the caller's effective policy documents.
 func (q *request) documents() []string {
 	var list []string
 	if r := q.state.Roles[q.Caller.Role]; r != nil {
@@ -248,8 +241,7 @@ func (q *request) documents() []string {
 	return list
 }
 
-// covers reports whether a statement is about an action, in lower case, on a
-// resource.
+// covers reports whether a statement applies to a lower-case action on a resource.
 func (t *statement) covers(action, arn string) bool {
 	hit := slices.ContainsFunc(t.Action, func(p string) bool { return core.Glob(p, action) })
 	if len(t.NotAction) > 0 {

@@ -19,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestUserPolicies shows that a RAM user has its own policies, and reads a
-// version of one.
+// TestUserPolicies checks that a RAM user has its own policies, and reads a version of one.
 func TestUserPolicies(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		Policies: []sim.Policy{{Name: "p", Users: []string{"ann"}, Versions: simtest.Policy(`{"Effect":"Allow","Action":["vpc:*","ram:*"],"Resource":"*"}`)}},
@@ -106,8 +105,8 @@ func TestRefusals(t *testing.T) {
 	simtest.Refused(t, err, "NoPermission", 403)
 }
 
-// TestHolder: what RAM knows by several names is allowed by any of them, and a
-// holder's document is all that it has.
+// TestHolder checks that an action with several RAM names is allowed by any of them, and that a holder has only its
+// document's rights.
 func TestHolder(t *testing.T) {
 	c := sim.New(t, nil)
 	id := c.Snapshot().Cluster.ID
@@ -184,7 +183,7 @@ func TestPolicyVersions(t *testing.T) {
 	both := simtest.Policy(`{"Effect":"Allow","Action":["slb:*","vpc:*"],"Resource":"*"}`)[0].Document
 	_, err = make(both, "")
 	simtest.Check(t, err)
-	simtest.Refused(t, describe(), "NoPermission", 403) // not in force yet
+	simtest.Refused(t, describe(), "NoPermission", 403) // not in effect yet
 	c.Edit(func(*sim.State) { now = now.Add(61 * time.Second) })
 	simtest.Check(t, describe())
 

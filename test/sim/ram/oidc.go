@@ -20,16 +20,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// An OIDCProvider is an issuer of tokens that the account trusts, such as the
-// API server of a cluster whose pods assume roles (RRSA).
+// An OIDCProvider is an issuer of tokens that the account trusts, such as the API server of a cluster whose Pods assume
+// roles (RRSA).
 type OIDCProvider struct {
 	Name      string   `json:"name,omitempty"`
 	Issuer    string   `json:"issuer,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // sts.aliyuncs.com if empty
-	Key       string   `json:"key,omitempty"`       // public key in PEM; empty: signatures are not checked
+	Key       string   `json:"key,omitempty"`       // public key in PEM; empty: signatures are not verified
 }
 
-// An OIDCTrust lets whoever has a token of a provider assume a role.
+// An OIDCTrust allows holders of a provider's token to assume a role.
 type OIDCTrust struct {
 	Provider string `json:"provider,omitempty"`
 	Subject  string `json:"subject,omitempty"` // such as system:serviceaccount:ns:name; * matches any text
@@ -65,7 +65,7 @@ func publicKey(text string) (any, error) {
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-// claims are what a token says.
+// claims are the claims of a token.
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -74,13 +74,13 @@ type claims struct {
 	Issued   int64  `json:"iat"`
 }
 
-// unauthenticated refuses a token, with the texts of
+// unauthenticated returns the error for a token, with the texts of
 // https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-errorcodes
 func unauthenticated(code, format string, args ...any) *core.Failure {
 	return core.Fail(http.StatusUnauthorized, "AuthenticationFail."+code, format, args...)
 }
 
-// verify reads a token, and refuses one that the provider did not issue.
+// verify returns a token's claims, and rejects a token that the provider did not issue.
 func (p *OIDCProvider) verify(token string, now time.Time) (*claims, *core.Failure) {
 	if token == "" {
 		return nil, unauthenticated("OIDCToken.Invalid", "The OIDCToken can not empty.")
@@ -119,14 +119,14 @@ func (p *OIDCProvider) verify(token string, now time.Time) (*claims, *core.Failu
 	return &c, nil
 }
 
-// signedJWT reports whether the parts of a token fit the key.
+// signedJWT reports whether a token's signature matches the key.
 func signedJWT(key string, parts []string) bool {
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil {
 		return false
 	}
-	public, _ := publicKey(key) // checked at the start; of a bad one, no case is true
+	public, _ := publicKey(key) // checked at the start; an invalid one matches no case
 	switch k := public.(type) {
 	case *rsa.PublicKey:
 		return rsa.VerifyPKCS1v15(k, crypto.SHA256, sum[:], signature) == nil
@@ -136,8 +136,8 @@ func signedJWT(key string, parts []string) bool {
 	return false
 }
 
-// assumeRoleWithOIDC lends a role to whoever has a token of a provider that the
-// role trusts. It is the one action that nobody signs.
+// assumeRoleWithOIDC returns credentials of a role to the holder of a token of a provider that the role trusts. It is
+// the only unsigned action.
 func assumeRoleWithOIDC(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	prefix := "acs:ram::" + s.AccountID + ":oidc-provider/"

@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestOIDC lends a role for a token of a pod, as RRSA does.
+// TestOIDC assumes a role with a Pod's token, as RRSA does.
 func TestOIDC(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	simtest.Check(t, err)
@@ -104,7 +104,7 @@ func TestOIDC(t *testing.T) {
 		t.Errorf("got %+v, %v", me, err)
 	}
 
-	// A policy of the session leaves it less than the role has.
+	// A session policy limits the role's rights.
 	_, _, k = assume("lbremedy", "ack-rrsa", token(same), `{"Version":"1","Statement":[{"Effect":"Allow","Action":"vpc:*","Resource":"*"}]}`)
 	_, err = simtest.Dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
 	simtest.Check(t, err)

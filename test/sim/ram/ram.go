@@ -1,4 +1,4 @@
-// Package ram is the access control: roles, policies and who may do what ([State.Authorize]), and the products RAM and STS.
+// Package ram simulates access control ([State.Authorize]) and the products RAM and STS.
 package ram
 
 import (
@@ -15,20 +15,19 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// Settings say how the access control of an account behaves.
+// Settings are the behaviour of an account's access control.
 type Settings struct {
-	Delay          core.Duration `json:"delay,omitempty"`          // after which a change of policies takes effect
-	NoServiceRoles bool          `json:"noServiceRoles,omitempty"` // nobody made the service-linked roles, without which no NLB can be created
-	FilterLists    bool          `json:"filterLists,omitempty"`    // lists of load balancers leave out what the caller may not see, instead of answering 403
+	Delay          core.Duration `json:"delay,omitempty"`          // until a change of policies takes effect
+	NoServiceRoles bool          `json:"noServiceRoles,omitempty"` // the service-linked roles, which NLBs require, do not exist
+	FilterLists    bool          `json:"filterLists,omitempty"`    // lists of load balancers omit what the caller may not see, instead of a 403
 }
 
-// A Role is a RAM role. The policies are names of World.Policies or of the
-// system policies that the simulator knows: AdministratorAccess and
-// Aliyun<Product>FullAccess.
+// A Role is a RAM role. Its policies are names of World.Policies or of the simulator's system policies:
+// AdministratorAccess and Aliyun<Product>FullAccess.
 type Role struct {
 	Name     string      `json:"name,omitempty"`
 	Policies []string    `json:"policies,omitempty"`
-	OIDC     []OIDCTrust `json:"oidc,omitempty"` // who may assume it with a token of an issuer
+	OIDC     []OIDCTrust `json:"oidc,omitempty"` // may assume it with an issuer's token
 }
 
 // A Policy is a RAM policy with its versions.
@@ -36,15 +35,15 @@ type Policy struct {
 	Name     string          `json:"name,omitempty"`
 	Type     string          `json:"type,omitempty"` // Custom if empty, or System
 	Versions []PolicyVersion `json:"versions,omitempty"`
-	Roles    []string        `json:"roles,omitempty"` // attached to these, besides the ones that name it
+	Roles    []string        `json:"roles,omitempty"` // attached to these, besides roles that name the policy
 	Users    []string        `json:"users,omitempty"`
 }
 
 // A PolicyVersion is a version of a policy's document.
 type PolicyVersion struct {
-	ID       string    `json:"id,omitempty"` // v1, v2, … by its place if empty
+	ID       string    `json:"id,omitempty"` // v1, v2, … by position if empty
 	Document string    `json:"document,omitempty"`
-	Default  bool      `json:"default,omitempty"` // the last one if none is
+	Default  bool      `json:"default,omitempty"` // otherwise the last one
 	Created  time.Time `json:"created,omitzero"`
 }
 
@@ -62,17 +61,17 @@ type State struct {
 	parsed      map[string]*document
 }
 
-// A Start is what the access control of an account starts with.
+// A Start is the initial state.
 type Start struct {
 	Settings      Settings
 	Roles         []Role
-	Needed        []string // roles that are there if Roles does not name them; an empty name is none
+	Needed        []string // created if Roles lacks them; empty names are ignored
 	Policies      []Policy
 	OIDCProviders []OIDCProvider
 	Callers       []core.Caller
 }
 
-// New fills in what w does not say.
+// New returns the state, with defaults set.
 func New(base *core.State, w Start) (*State, error) {
 	s := &State{
 		State: base, RAM: w.Settings, documents: map[string]core.Trail[string]{}, attachments: map[string]core.Trail[[]string]{},
@@ -97,8 +96,7 @@ func New(base *core.State, w Start) (*State, error) {
 				errs = append(errs, fmt.Errorf("policy %s, version %s: %w", p.Name, v.ID, err))
 			}
 		}
-		// A policy that names a role and a role that names a policy are the same
-		// thing; State keeps it with the role.
+		// Policies can name roles, and roles policies; State stores both with the role.
 		for _, name := range p.Roles {
 			r := s.Roles[name]
 			if r == nil {
@@ -128,7 +126,7 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(append(errs, s.fillOIDC(w.OIDCProviders))...)
 }
 
-// fill gives the versions of a policy their IDs, and one of them as the default.
+// fill sets the IDs of a policy's versions, and the default one.
 func (p *Policy) fill(s *State) {
 	p.Type = cmp.Or(p.Type, "Custom")
 	for i := range p.Versions {
@@ -143,17 +141,17 @@ func (p *Policy) fill(s *State) {
 	}
 }
 
-// Adopt takes over what a World does not say from the state before.
+// Adopt copies from the previous state what a World does not contain.
 func (s *State) Adopt(was *State) { s.documents, s.attachments = was.documents, was.attachments }
 
-// Share makes the access control of a region that of the whole account.
+// Share makes a region use the access control of the account.
 func (s *State) Share(home *State) {
 	base := s.State
 	*s = *home
 	s.State = base
 }
 
-// Settle makes the state whole after an edit.
+// Settle updates the state after an edit.
 func (s *State) Settle() {
 	for id, p := range s.Policies {
 		p.Name, p.Type = id, cmp.Or(p.Type, "Custom")
@@ -170,7 +168,7 @@ type request struct {
 	state *State
 }
 
-// on makes an action of a handler.
+// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
@@ -182,7 +180,7 @@ const (
 	mostVersions    = 5
 )
 
-// Product is the access control.
+// Product is RAM.
 //
 // https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-overview
 func Product() *core.Product {
@@ -221,7 +219,7 @@ func (q *request) role() (*Role, *core.Failure) {
 	return nil, core.Fail(http.StatusNotFound, "EntityNotExist.Role", "The role not exists: %s", q.Params["RoleName"])
 }
 
-// readable returns the policy that a request names.
+// readable returns the request's policy.
 func (q *request) readable() (*Policy, *core.Failure) {
 	p := q.state.policy(q.Params["PolicyName"])
 	if p == nil || !core.Is(q.Params["PolicyType"], p.Type) {
@@ -230,8 +228,7 @@ func (q *request) readable() (*Policy, *core.Failure) {
 	return p, nil
 }
 
-// writable returns the policy that a request names if it is not a system one,
-// which nobody can change.
+// writable returns the request's policy if it is not a system policy, which cannot be changed.
 func (q *request) writable() (*Policy, *core.Failure) {
 	p, bad := q.readable()
 	if bad == nil && p.Type != "Custom" {
@@ -257,7 +254,7 @@ func (v *PolicyVersion) show(document bool) core.Reply {
 	return m
 }
 
-// attached returns the roles that have a policy.
+// attached returns the roles with a policy.
 func (s *State) attached(policy string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
@@ -423,7 +420,7 @@ func createPolicyVersion(q *request) (any, *core.Failure) {
 		}
 		p.Versions = slices.Delete(p.Versions, oldest, oldest+1)
 	}
-	next := q.state.Serial["version "+p.Name] // numbers are never used again
+	next := q.state.Serial["version "+p.Name] // numbers are never reused
 	for _, v := range p.Versions {
 		next = max(next, v.number())
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// STS says who calls, and lends roles.
+// STS returns the caller's identity and credentials of roles.
 //
 // https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-overview
 func STS() *core.Product {
@@ -41,7 +41,7 @@ func getCallerIdentity(q *request) (any, *core.Failure) {
 
 func roleName(arn string) string { return arn[strings.LastIndex(arn, "/")+1:] }
 
-// assumed returns the role that a request wants to have.
+// assumed returns the requested role.
 func (q *request) assumed() (*Role, *core.Failure) {
 	arn, s := q.Params["RoleArn"], q.state
 	for _, r := range s.Roles { // an ARN has the name in lower case
@@ -64,8 +64,7 @@ func assumeRole(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// session makes a caller that has a role, with a token that expires. A policy
-// in the request leaves it less than the role has.
+// session creates a caller with a role and an expiring token. A policy in the request limits the role's rights.
 func (q *request) session(role *Role) (core.Reply, *core.Failure) {
 	s := q.state
 	seconds, bad := q.Params.Number("DurationSeconds", 900, 43200, 3600)

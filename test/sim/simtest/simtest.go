@@ -1,4 +1,4 @@
-// Package simtest is what the tests of the simulated cloud share: a client of the SDK for it, and worlds.
+// Package simtest has helpers for tests of the simulated cloud: SDK clients and worlds.
 package simtest
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A Wire sends what is meant for the cloud to the simulator at Addr, host header and all.
+// A Wire is a transport that sends requests for the cloud to the simulator at Addr, with an unchanged Host header.
 type Wire struct{ Addr string }
 
 // RoundTrip sends a request to the simulator.
@@ -33,9 +33,8 @@ func (w Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Instead lets the server at addr answer, until the test ends, what clients with a copy
-// of the default transport ask by HTTPS, as those for RAM roles are. It returns whom they have
-// asked. Tests that use it are not parallel.
+// Instead redirects HTTPS requests of clients with a copy of the default transport, such as those for RAM roles, to the
+// server at addr until the test ends. It returns the requested hosts. Tests that use it cannot be parallel.
 func Instead(t testing.TB, addr string) (asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -56,9 +55,9 @@ func Instead(t testing.TB, addr string) (asked func() []string) {
 	}
 }
 
-// ServiceAccount tests a chain of keys. With RRSA, STS is asked at its address in the VPC of
-// the region where the environment says so, as the chart sets it. Where that refuses, the error
-// says which role and why, and the role of the node is not taken instead.
+// ServiceAccount tests a credentials chain with RRSA: STS is called at its address in the region's VPC if the
+// environment says so, as the chart does. If STS refuses, the error names the role and the reason, and the node's role
+// is not used instead.
 func ServiceAccount(t *testing.T, chain func(context.Context) error) {
 	served := sim.New(t, &sim.World{})
 	account := served.Snapshot().AccountID
@@ -87,12 +86,11 @@ func ServiceAccount(t *testing.T, chain func(context.Context) error) {
 	}
 }
 
-// dialing is held while the SDK makes a client: a service package fills its map
-// of endpoints when the first client is made, without a lock.
+// dialing serializes the creation of SDK clients: the first client of a service package fills its endpoint map without
+// a lock.
 var dialing sync.Mutex
 
-// Dial makes a client of the SDK, by the constructor of a service package, that
-// signs with k and talks to c.
+// Dial returns an SDK client for c, made by a service package's constructor, that signs with k.
 func Dial[T any](t testing.TB, c *sim.Cloud, k sim.Credentials, make func(string, *sdk.Config, auth.Credential) (T, error)) T {
 	t.Helper()
 	cfg := sdk.NewConfig().WithScheme("HTTPS")
@@ -110,7 +108,7 @@ func Dial[T any](t testing.TB, c *sim.Cloud, k sim.Credentials, make func(string
 	return client
 }
 
-// Refused checks that err is an answer with this code and HTTP status.
+// Refused checks that err has this code and HTTP status.
 func Refused(t testing.TB, err error, code string, status int) *sdkerrors.ServerError {
 	t.Helper()
 	var e *sdkerrors.ServerError
@@ -123,7 +121,7 @@ func Refused(t testing.TB, err error, code string, status int) *sdkerrors.Server
 	return e
 }
 
-// Check ends a test with an error.
+// Check fails a test with an error immediately.
 func Check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -139,21 +137,21 @@ func Text(t testing.TB, v any) string {
 	return string(b)
 }
 
-// Create makes a load balancer of CLB.
+// Create creates a CLB.
 func Create(client *slb.Client, edit func(*slb.CreateLoadBalancerRequest)) (*slb.CreateLoadBalancerResponse, error) {
 	r := slb.CreateCreateLoadBalancerRequest()
 	edit(r)
 	return client.CreateLoadBalancer(r)
 }
 
-// Attribute reads a load balancer of CLB.
+// Attribute reads a CLB.
 func Attribute(client *slb.Client, id string) (*slb.DescribeLoadBalancerAttributeResponse, error) {
 	r := slb.CreateDescribeLoadBalancerAttributeRequest()
 	r.LoadBalancerId = id
 	return client.DescribeLoadBalancerAttribute(r)
 }
 
-// Web is a load balancer with a listener of each protocol and two groups.
+// Web returns a load balancer with a listener of each protocol and two groups.
 func Web() sim.LoadBalancer {
 	return sim.LoadBalancer{
 		ID: "lb-a", VGroups: []sim.VGroup{{ID: "rsp-a"}, {ID: "rsp-b"}},
@@ -164,7 +162,7 @@ func Web() sim.LoadBalancer {
 	}
 }
 
-// NLBWorld has what an NLB needs, and what it must not have.
+// NLBWorld has the resources that an NLB needs, and some that it cannot use.
 func NLBWorld() *sim.World {
 	return &sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}},
@@ -178,8 +176,7 @@ func NLBWorld() *sim.World {
 	}
 }
 
-// CallCS makes a request of the container service that the SDK has no type for,
-// and decodes the answer.
+// CallCS makes a request to the container service for which the SDK has no type, and decodes the answer.
 func CallCS(t testing.TB, c *sim.Cloud, method, path, body string, out any) error {
 	t.Helper()
 	r := requests.NewCommonRequest()
@@ -198,7 +195,7 @@ func CallCS(t testing.TB, c *sim.Cloud, method, path, body string, out any) erro
 	return nil
 }
 
-// Policy returns the one version of a policy with these statements.
+// Policy returns a policy's only version with these statements.
 func Policy(statements ...string) []sim.PolicyVersion {
 	return []sim.PolicyVersion{{Document: `{"Version":"1","Statement":[` + strings.Join(statements, ",") + `]}`}}
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// An ACL is an access control list, which lets some addresses reach a listener
-// or keeps them away.
+// An ACL is an access control list, which allows or denies addresses at a listener.
 type ACL struct {
 	ID        string            `json:"id,omitempty"`
 	Name      string            `json:"name,omitempty"`
@@ -24,13 +23,13 @@ type ACL struct {
 	Created   time.Time         `json:"created,omitzero"`
 }
 
-// An ACLEntry is a block of addresses.
+// An ACLEntry is an address block.
 type ACLEntry struct {
 	Block   string `json:"block,omitempty"` // such as 10.0.0.0/24
 	Comment string `json:"comment,omitempty"`
 }
 
-// mostEntries is how many entries a call may add to a list:
+// mostEntries is the maximum number of entries in one call:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-addaccesscontrollistentry
 const mostEntries = 50
 
@@ -68,7 +67,7 @@ func (q *request) acl() (*ACL, *core.Failure) {
 	return nil, noACL()
 }
 
-// uses reports whether a listener is bound to an access control list.
+// uses reports whether a listener uses an access control list.
 func (l *Listener) uses(acl string) bool {
 	return l.Config["AclStatus"] == "on" && core.OneOf(cmp.Or(l.Config["AclId"], "none"), acl)
 }
@@ -106,7 +105,7 @@ func deleteACL(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// bound shows the listeners that use an access control list.
+// bound returns the listeners that use an access control list.
 func (s *State) bound(acl string) []core.Reply {
 	list := []core.Reply{}
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
@@ -127,7 +126,7 @@ func setACL(q *request) (any, *core.Failure) {
 	return core.Reply{}, bad
 }
 
-// entries reads the entries that a request names.
+// entries parses a request's entries.
 func (q *request) entries(a *ACL) ([]ACLEntry, *core.Failure) {
 	var list []struct{ Entry, Comment string }
 	if err := json.Unmarshal([]byte(q.Params["AclEntrys"]), &list); err != nil || len(list) == 0 || len(list) > mostEntries {
@@ -176,7 +175,7 @@ func addACLEntries(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// removeACLEntries ignores what is not there.
+// removeACLEntries ignores missing entries.
 func removeACLEntries(q *request) (any, *core.Failure) {
 	a, bad := q.acl()
 	if bad != nil {
@@ -231,7 +230,7 @@ func describeACL(q *request) (any, *core.Failure) {
 	}
 	out := a.show()
 	out["TotalAclEntry"] = len(list)
-	if q.Params["Page"] != "" || q.Params["PageSize"] != "" { // else all of them
+	if q.Params["Page"] != "" || q.Params["PageSize"] != "" { // otherwise all of them
 		part, _, _, bad := core.Page(core.Params{"PageNumber": q.Params["Page"], "PageSize": q.Params["PageSize"]}, list, 10, 50)
 		if bad != nil {
 			return nil, bad

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// protocols are those of listeners, as the names of actions spell them.
+// protocols are the listener protocols as spelled in actions.
 var protocols = []string{"TCP", "UDP", "HTTP", "HTTPS"}
 
 func listenerActions() map[string]*core.Action {
@@ -36,16 +36,14 @@ func listenerActions() map[string]*core.Action {
 	return m
 }
 
-// conflict reports whether two protocols cannot share a port: only UDP can
-// share one with the others.
+// conflict reports whether two protocols cannot share a port: only UDP can share one with others.
 func conflict(a, b string) bool { return a == b || a != "udp" && b != "udp" }
 
 func noCertificate() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "CertificateNotExist", "The specified CertificateId does not exist.")
 }
 
-// listener returns the listener that a request names. The protocol may be
-// left out if only one listener has the port.
+// listener returns the request's listener. The protocol is optional if only one listener has the port.
 func (q *request) listener(lb *LoadBalancer, protocol string) (int, *core.Failure) {
 	port, bad := q.Params.Number("ListenerPort", 1, 65535, 0)
 	if bad != nil {
@@ -67,14 +65,14 @@ func (q *request) listener(lb *LoadBalancer, protocol string) (int, *core.Failur
 	return found, nil
 }
 
-// configured are the parameters of a listener that have fields of their own.
+// configured are the parameters of a listener with fields of their own.
 var configured = []string{
 	"LoadBalancerId", "ListenerPort", "ListenerProtocol", "VServerGroup", "VServerGroupId", "Description", "Scheduler", "Bandwidth",
 	"ClientToken", "RegionId",
 }
 
-// bounds are the ranges of the numbers that listeners are configured with. -520
-// stands for the port of the backend, which the controller sends:
+// bounds are the ranges of numbers in a listener's configuration. -520 means the backend's port, which the controller
+// sends:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
 var bounds = map[string][2]int{
 	"HealthyThreshold": {2, 10}, "UnhealthyThreshold": {2, 10}, "HealthCheckInterval": {1, 50}, "HealthCheckTimeout": {1, 300},
@@ -83,8 +81,7 @@ var bounds = map[string][2]int{
 	"ForwardPort": {1, 65535},
 }
 
-// choices are the values of the switches and kinds that listeners are
-// configured with.
+// choices are the allowed values in a listener's configuration.
 var choices = map[string]string{
 	"HealthCheck": "on,off", "HealthCheckSwitch": "on,off", "StickySession": "on,off", "StickySessionType": "insert,server", "HealthCheckType": "tcp,http,udp",
 	"HealthCheckMethod": "get,head", "ConnectionDrain": "on,off", "EnableHttp2": "on,off", "Gzip": "on,off", "XForwardedFor": "on,off",
@@ -92,7 +89,7 @@ var choices = map[string]string{
 	"XForwardedFor_SLBID": "on,off", "ListenerForward": "on,off", "Scheduler": "wrr,wlc,rr,sch,tch,qch",
 }
 
-// sound refuses what is out of range or no choice. What is empty is not said.
+// sound rejects values outside of bounds and choices. It ignores empty ones.
 func sound(p core.Params) *core.Failure {
 	for name, b := range bounds {
 		if _, bad := p.Number(name, b[0], b[1], 0); bad != nil {
@@ -107,8 +104,7 @@ func sound(p core.Params) *core.Failure {
 	return nil
 }
 
-// configure sets a listener to what the request says of it, and leaves what it
-// does not say.
+// configure changes the listener's parameters that are in the request.
 func (q *request) configure(lb *LoadBalancer, l *Listener) *core.Failure {
 	p := q.Params
 	n, bad := p.Number("Bandwidth", -1, 5120, cmp.Or(l.Bandwidth, -1))
@@ -154,8 +150,7 @@ func (q *request) configure(lb *LoadBalancer, l *Listener) *core.Failure {
 	return nil
 }
 
-// controlled refuses a listener whose access control names no list, or one that
-// is not there.
+// controlled rejects access control without a list or with an unknown one.
 func (q *request) controlled(config map[string]string) *core.Failure {
 	switch {
 	case !core.OneOf("on,off", cmp.Or(config["AclStatus"], "off")):
@@ -234,7 +229,7 @@ func deleteListener(q *request) (any, *core.Failure) {
 	})
 }
 
-// show is what answers say of a listener.
+// show returns a listener as in answers.
 func (l *Listener) show(lb *LoadBalancer) core.Reply {
 	return core.Reply{
 		"LoadBalancerId": lb.ID, "ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "Status": l.Status,
@@ -279,7 +274,7 @@ func describeListeners(q *request) (any, *core.Failure) {
 				continue
 			}
 			e := l.show(lb)
-			e["AclIds"] = slices.DeleteFunc(strings.Split(l.Config["AclId"], ","), func(id string) bool { return id == "" }) // of the list alone
+			e["AclIds"] = slices.DeleteFunc(strings.Split(l.Config["AclId"], ","), func(id string) bool { return id == "" }) // in this list only
 			e[strings.ToUpper(l.Protocol)+"ListenerConfig"] = l.parameters()
 			list = append(list, e)
 		}
@@ -291,7 +286,7 @@ func describeListeners(q *request) (any, *core.Failure) {
 	return core.Reply{"Listeners": part, "TotalCount": len(list), "MaxResults": len(part), "NextToken": next}, nil
 }
 
-// domainExtension finds a further domain of an HTTPS listener by its ID.
+// domainExtension returns a further domain of an HTTPS listener by ID.
 func (q *request) domainExtension() (*Listener, int, *core.Failure) {
 	for _, lb := range q.state.LoadBalancers {
 		for i := range lb.Listeners {

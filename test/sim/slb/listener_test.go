@@ -94,7 +94,7 @@ func TestListenerKinds(t *testing.T) {
 	_, err = client.SetLoadBalancerHTTPListenerAttribute(http)
 	simtest.Refused(t, err, "InvalidParameter", 400)
 
-	// Two listeners share the port, so that the protocol must be said.
+	// Two listeners share the port, so the protocol is required.
 	stop := slb.CreateStopLoadBalancerListenerRequest()
 	stop.LoadBalancerId, stop.ListenerPort = "lb-a", port(53)
 	_, err = client.StopLoadBalancerListener(stop)

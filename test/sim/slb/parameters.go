@@ -7,12 +7,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// usual are the parameters of listeners of a protocol that nobody has set, as
-// answers show them:
+// usual are the default parameters of a protocol's listeners in answers:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
-// and those of UDP, HTTP and HTTPS beside it. An HTTP listener says that it
-// redirects nothing: a client that does not read this takes it for one to be made
-// again.
+// and those of UDP, HTTP and HTTPS beside it. An HTTP listener states that it redirects nothing; without that, a client
+// would recreate it.
 var usual = func() map[string]core.Reply {
 	checked := core.Reply{"HealthyThreshold": 3, "UnhealthyThreshold": 3, "HealthCheckInterval": 2}
 	with := func(base, more core.Reply) core.Reply {
@@ -33,8 +31,7 @@ var usual = func() map[string]core.Reply {
 	}
 }()
 
-// parameters is what answers say of a listener beyond what all listeners have. Who may come
-// in is among the latter.
+// parameters returns the protocol's parameters of a listener as in answers. Access control is among the common ones.
 func (l *Listener) parameters() core.Reply {
 	all := core.Reply{}
 	maps.Copy(all, usual[l.Protocol])

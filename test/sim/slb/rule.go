@@ -24,8 +24,7 @@ func noSuchRule() *core.Failure {
 	return core.Fail(http.StatusNotFound, "InvalidRuleId.NotFound", "Rule does not exist.")
 }
 
-// forwards returns the listener that a request names if it can have rules:
-// only HTTP and HTTPS ones do.
+// forwards returns the request's listener if it can have rules: only HTTP and HTTPS ones can.
 func (q *request) forwards() (*LoadBalancer, *Listener, *core.Failure) {
 	lb, bad := q.loadBalancer()
 	if bad != nil {
@@ -42,8 +41,7 @@ func (q *request) forwards() (*LoadBalancer, *Listener, *core.Failure) {
 	return lb, l, nil
 }
 
-// createRules makes rules that send some of a listener's requests to another
-// group: all of them, or none.
+// createRules creates rules that send some of a listener's requests to another group: all or none.
 func createRules(q *request) (any, *core.Failure) {
 	lb, l, bad := q.forwards()
 	if bad != nil {
@@ -75,7 +73,7 @@ func createRules(q *request) (any, *core.Failure) {
 	return core.Reply{"Rules": core.Reply{"Rule": made}}, nil
 }
 
-// rule finds a rule by its ID; the index is -1 if it is not there.
+// rule returns a rule by ID; the index is -1 if it does not exist.
 func (s *State) rule(id string) (*LoadBalancer, *Listener, int) {
 	for _, lb := range s.LoadBalancers {
 		for i := range lb.Listeners {
@@ -139,7 +137,7 @@ func setRule(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// deleteRules deletes all the rules that it names, or none.
+// deleteRules deletes the request's rules, all or none.
 func deleteRules(q *request) (any, *core.Failure) {
 	ids, bad := q.Params.IDs("RuleIds")
 	if bad != nil {

@@ -1,4 +1,4 @@
-// Package slb is the classic load balancer (CLB).
+// Package slb simulates the classic load balancer (CLB).
 package slb
 
 import (
@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/quotas"
 )
 
-// The names of quotas:
-// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
+// The names of quotas: https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
 const (
 	quotaCLBs         = "slb_quota_instances_num"
 	quotaListeners    = "slb_quota_listeners_num"
@@ -29,7 +28,7 @@ const (
 	quotaACLEntries   = "slb_quota_acl_entries_num"
 )
 
-// Quotas returns the limits that an account starts with.
+// Quotas returns an account's default limits.
 func Quotas() []quotas.Quota {
 	return []quotas.Quota{
 		{Name: quotaCLBs, Total: 60, Max: 500, Adjustable: true},
@@ -44,7 +43,7 @@ func Quotas() []quotas.Quota {
 	}
 }
 
-// Used returns how many there are of what a quota limits, if that is counted.
+// Used returns how many resources count against a quota, if they are counted.
 func (s *State) Used(quota string) (int, bool) {
 	switch quota {
 	case quotaCLBs:
@@ -84,7 +83,7 @@ func Product() *core.Product {
 			"DescribeServerCertificates":            {Do: on(describeServerCertificates)},
 		},
 	}
-	// What is about one load balancer needs its ID.
+	// Actions about one load balancer require its ID.
 	for _, name := range []string{
 		"DeleteLoadBalancer", "DescribeLoadBalancerAttribute", "SetLoadBalancerName", "SetLoadBalancerStatus",
 		"SetLoadBalancerDeleteProtection", "SetLoadBalancerModificationProtection", "ModifyLoadBalancerInstanceSpec",
@@ -104,8 +103,8 @@ func Product() *core.Product {
 	return p
 }
 
-// loadBalancerResource names the load balancer that a request is about: by its
-// own ID, or by a vServer group of it.
+// loadBalancerResource returns the RAM resource of a request's load balancer, named by its own ID or by that of a
+// vServer group.
 func loadBalancerResource(q *core.Request) string {
 	id := q.Params["LoadBalancerId"]
 	if g := q.Params["VServerGroupId"]; id == "" && g != "" {
@@ -124,7 +123,7 @@ func noLoadBalancer() *core.Failure {
 	return core.Fail(http.StatusNotFound, "InvalidLoadBalancerId.NotFound", "The specified LoadBalancerId does not exist.")
 }
 
-// loadBalancer returns the load balancer that a request names.
+// loadBalancer returns the request's load balancer.
 func (q *request) loadBalancer() (*LoadBalancer, *core.Failure) {
 	if lb := q.state.LoadBalancers[q.Params["LoadBalancerId"]]; lb != nil {
 		return lb, nil
@@ -136,7 +135,7 @@ func createLoadBalancer(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	token := p["ClientToken"]
 	if done, ok := q.Settled(token); ok {
-		return maps.Clone(done.Answer), nil // each answer has an ID of its own
+		return maps.Clone(done.Answer), nil // each answer gets an ID of its own
 	}
 	lb := &LoadBalancer{
 		Name: p["LoadBalancerName"], AddressType: cmp.Or(p["AddressType"], "internet"), IPVersion: p["AddressIPVersion"],
@@ -177,8 +176,7 @@ func createLoadBalancer(q *request) (any, *core.Failure) {
 	return done, nil
 }
 
-// orderable refuses a load balancer that cannot be bought, and settles its
-// charge type.
+// orderable rejects a load balancer that cannot be bought, and sets its charge type.
 func (q *request) orderable(lb *LoadBalancer) *core.Failure {
 	switch {
 	case lb.AddressType != "internet" && lb.AddressType != "intranet":
@@ -206,8 +204,7 @@ func (q *request) orderable(lb *LoadBalancer) *core.Failure {
 	return nil
 }
 
-// place gives a new load balancer its address: one of its vSwitch, or a public
-// one.
+// place assigns a new load balancer's address: one of its vSwitch, or a public one.
 func (q *request) place(lb *LoadBalancer) *core.Failure {
 	full := core.Fail(http.StatusBadRequest, "VSwitchAvailableIpNotExist", "The specified VSwitch has no available ip.")
 	if lb.AddressType == "internet" {
@@ -270,8 +267,7 @@ func (lb *LoadBalancer) networkType() string {
 	return "classic"
 }
 
-// vpcID returns the VPC as the API shows it: an internet load balancer has
-// none.
+// vpcID returns the VPC as in the API: an internet load balancer has none.
 func (lb *LoadBalancer) vpcID() string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC
@@ -296,8 +292,7 @@ func deleteLoadBalancer(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// loadBalancerFilters are the filters of a list that are for one field, or for
-// one of several values of it.
+// loadBalancerFilters are the list filters for one field, or for one of several values of it.
 var loadBalancerFilters = []struct {
 	param   string
 	several bool
@@ -317,8 +312,7 @@ var loadBalancerFilters = []struct {
 	{"MasterZoneId", false, func(lb *LoadBalancer) string { return lb.MasterZone }},
 }
 
-// wanted returns what the parameters of a list ask of a load balancer, besides
-// its tags. Most lists name few filters, and there may be many load
+// wanted returns a function for the list filters, except tags. It skips absent filters, because there may be many load
 // balancers.
 func wanted(p core.Params) func(*LoadBalancer) bool {
 	var asked []func(*LoadBalancer) bool
@@ -377,7 +371,7 @@ func (lb *LoadBalancer) serves(server string) bool {
 	})
 }
 
-// brief is what a list shows of a load balancer.
+// brief returns a load balancer as in lists.
 func (lb *LoadBalancer) brief(s *State) core.Reply {
 	return core.Reply{
 		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressType": lb.AddressType,
@@ -409,13 +403,13 @@ func describeLoadBalancerAttribute(q *request) (any, *core.Failure) {
 	out["ListenerPorts"] = core.Reply{"ListenerPort": ports}
 	out["ListenerPortsAndProtocol"] = core.Reply{"ListenerPortAndProtocol": both}
 	out["ListenerPortsAndProtocal"] = core.Reply{"ListenerPortAndProtocal": both}
-	out["BackendServers"] = core.Reply{"BackendServer": []core.Reply{}} // of the default group, which nobody here uses
+	out["BackendServers"] = core.Reply{"BackendServer": []core.Reply{}} // the default group, which is not used here
 	out["RenewalStatus"] = "Normal"
-	out["EndTime"], out["EndTimeStamp"] = "2999-09-08T16:00:00Z", 32493801600000 // what pay-as-you-go instances show
+	out["EndTime"], out["EndTimeStamp"] = "2999-09-08T16:00:00Z", 32493801600000 // as for pay-as-you-go instances
 	return out, nil
 }
 
-// change runs a change of the load balancer that the request names.
+// change changes the request's load balancer.
 func change(q *request, do func(*LoadBalancer) *core.Failure) (any, *core.Failure) {
 	lb, bad := q.loadBalancer()
 	if bad != nil {
@@ -520,8 +514,7 @@ func modifyInternetSpec(q *request) (any, *core.Failure) {
 	})
 }
 
-// modifyPayType turns an internet load balancer that is paid for by use into a
-// subscription, once somebody has paid the order.
+// modifyPayType turns an internet load balancer that is billed by use into a subscription, once the order is paid.
 func modifyPayType(q *request) (any, *core.Failure) {
 	lb, bad := q.loadBalancer()
 	if bad != nil {
@@ -567,7 +560,7 @@ func describeServerCertificates(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerCertificates": core.Reply{"ServerCertificate": list}}, nil
 }
 
-// numeric reports whether a parameter of a listener is a number in answers.
+// numeric reports whether a listener's parameter is a number in answers.
 func numeric(name string) bool {
 	for _, end := range []string{"Timeout", "Threshold", "Interval", "Port", "MaxConnection"} {
 		if strings.HasSuffix(name, end) {
@@ -577,7 +570,7 @@ func numeric(name string) bool {
 	return false
 }
 
-// typed returns a parameter's value as an answer shows it.
+// typed returns a parameter's value as in answers.
 func typed(name, v string) any {
 	if n, err := strconv.Atoi(v); err == nil && numeric(name) {
 		return n

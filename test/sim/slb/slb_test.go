@@ -76,7 +76,7 @@ func TestCreate(t *testing.T) {
 		400); e.Message() != "The loadbalancer can not be deleted due to DeleteProtection is enabled." {
 		t.Errorf("got %q", e.Message())
 	}
-	// The token is remembered although somebody deleted what it made.
+	// The token is remembered after the deletion of its resource.
 	c.DropLoadBalancer(lb.LoadBalancerId)
 	if again := made("t1"); again.LoadBalancerId != lb.LoadBalancerId {
 		t.Errorf("got %s, want %s, which is gone", again.LoadBalancerId, lb.LoadBalancerId)
@@ -175,7 +175,7 @@ func TestTags(t *testing.T) {
 		simtest.Check(t, tag(fmt.Sprintf("k%02d", i)))
 	}
 	simtest.Refused(t, tag("k20"), "QuotaExceed.TagsPerResource", 400)
-	simtest.Check(t, tag("k19")) // one that is there is only set
+	simtest.Check(t, tag("k19")) // an existing key is only overwritten
 	simtest.Refused(t, tag("acs:x"), "InvalidParameter.TagKey", 400)
 
 	l := slb.CreateListTagResourcesRequest()
@@ -394,7 +394,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestTogether creates from many sides at once: the last address goes to one.
+// TestTogether creates load balancers concurrently: only one gets the last address.
 func TestTogether(t *testing.T) {
 	c := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-a", Free: new(5)}}, Quotas: []sim.Quota{{Name: "slb_quota_instances_num", Total: 100}}})
 	k := c.Admin()
@@ -430,7 +430,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestEdit adds a load balancer behind the API's back and works with it.
+// TestEdit adds a load balancer outside the API and uses it.
 func TestEdit(t *testing.T) {
 	c := sim.New(t, nil)
 	c.Edit(func(s *sim.State) {

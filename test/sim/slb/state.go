@@ -22,7 +22,7 @@ import (
 type LoadBalancer struct {
 	ID                     string            `json:"id,omitempty"`
 	Name                   string            `json:"name,omitempty"`
-	Address                string            `json:"address,omitempty"`     // the next free one if empty
+	Address                string            `json:"address,omitempty"`     // default: the next free one
 	AddressType            string            `json:"addressType,omitempty"` // intranet if a vSwitch is named, else internet
 	IPVersion              string            `json:"ipVersion,omitempty"`   // ipv4 if empty
 	VPC                    string            `json:"vpc,omitempty"`         // the vSwitch's if empty
@@ -30,7 +30,7 @@ type LoadBalancer struct {
 	MasterZone             string            `json:"masterZone,omitempty"`
 	SlaveZone              string            `json:"slaveZone,omitempty"`
 	Spec                   string            `json:"spec,omitempty"`               // empty with PayBySpec: a shared-resource instance
-	ChargeType             string            `json:"chargeType,omitempty"`         // PayByCLCU if there is no spec, else PayBySpec
+	ChargeType             string            `json:"chargeType,omitempty"`         // PayByCLCU without a spec, else PayBySpec
 	InternetChargeType     string            `json:"internetChargeType,omitempty"` // paybytraffic if empty
 	Bandwidth              int               `json:"bandwidth,omitempty"`
 	PayType                string            `json:"payType,omitempty"` // PayOnDemand if empty; PrePay is a subscription
@@ -56,15 +56,15 @@ type Listener struct {
 	Protocol    string            `json:"protocol,omitempty"` // tcp if empty
 	VGroup      string            `json:"vgroup,omitempty"`   // ID
 	Description string            `json:"description,omitempty"`
-	Status      string            `json:"status,omitempty"` // running in a World if empty; a created one is stopped
+	Status      string            `json:"status,omitempty"` // default in a World: running; a created one is stopped
 	Scheduler   string            `json:"scheduler,omitempty"`
 	Bandwidth   int               `json:"bandwidth,omitempty"`
-	Config      map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
+	Config      map[string]string `json:"config,omitempty"` // other parameters by their API names
 	Rules       []Rule            `json:"rules,omitempty"`
-	Domains     []Domain          `json:"domains,omitempty"` // further ones of an HTTPS listener
+	Domains     []Domain          `json:"domains,omitempty"` // further domains of an HTTPS listener
 }
 
-// A Rule forwards some of the requests of an HTTP listener to another group.
+// A Rule forwards some requests of an HTTP listener to another group.
 type Rule struct {
 	ID     string `json:"id,omitempty"`
 	Name   string `json:"name,omitempty"`
@@ -80,14 +80,14 @@ type Domain struct {
 	Certificate string `json:"certificate,omitempty"`
 }
 
-// A VGroup is a group of backends, a vServer group.
+// A VGroup is a vServer group: a group of backends.
 type VGroup struct {
 	ID       string    `json:"id,omitempty"`
 	Name     string    `json:"name,omitempty"`
 	Backends []Backend `json:"backends,omitempty"`
 }
 
-// A Backend is a server behind a load balancer.
+// A Backend is a server of a load balancer.
 type Backend struct {
 	Server      string `json:"server,omitempty"` // ID of an instance or an ENI
 	IP          string `json:"ip,omitempty"`
@@ -101,14 +101,13 @@ type Backend struct {
 type Certificate struct {
 	ID      string            `json:"id,omitempty"`
 	Name    string            `json:"name,omitempty"`
-	Domain  string            `json:"domain,omitempty"` // its common name
-	Names   []string          `json:"names,omitempty"`  // further ones
+	Domain  string            `json:"domain,omitempty"` // common name
+	Names   []string          `json:"names,omitempty"`  // alternative names
 	Expires time.Time         `json:"expires,omitzero"`
 	Tags    map[string]string `json:"tags,omitempty"`
 }
 
-// A State holds the load balancers of a region. They are the live ones, to be
-// changed in place.
+// A State holds a region's load balancers, which can be changed in place.
 type State struct {
 	*core.State
 	LoadBalancers map[string]*LoadBalancer
@@ -124,7 +123,7 @@ type State struct {
 	billing *billing.State
 }
 
-// A Start is what there is at the start.
+// A Start is the initial state.
 type Start struct {
 	LoadBalancers []LoadBalancer
 	ACLs          []ACL
@@ -132,7 +131,7 @@ type Start struct {
 	KnownServers  bool
 }
 
-// New fills in what w does not say.
+// New returns the state, with defaults set.
 func New(base *core.State, w Start) (*State, error) {
 	s := &State{
 		State: base, KnownServers: w.KnownServers, groups: map[string]string{}, vpc: core.Part[*vpc.State](base), ecs: core.Part[*ecs.State](base),
@@ -146,8 +145,7 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(s.fillLoadBalancers(w.LoadBalancers), s.fillACLs(w.ACLs), certificates)
 }
 
-// Settle makes the state whole after an edit: what was added gets its defaults
-// and is found from now on. A load balancer without an address gets one.
+// Settle sets defaults of added objects after an edit and indexes them. A load balancer without an address gets one.
 func (s *State) Settle() {
 	clear(s.groups)
 	for _, lb := range s.LoadBalancers {
@@ -177,7 +175,7 @@ func (s *State) Settle() {
 
 func (s *State) fillLoadBalancers(list []LoadBalancer) error {
 	var errs []error
-	for _, lb := range list { // addresses that are stated come first, so that none is given away
+	for _, lb := range list { // stated addresses first, so they stay free
 		if a, err := netip.ParseAddr(lb.Address); lb.Address != "" && err != nil {
 			errs = append(errs, fmt.Errorf("load balancer %s: %w", lb.ID, err))
 		} else if err == nil && !s.vpc.Take(a, lb.VSwitch) {
@@ -241,8 +239,7 @@ func (s *State) fillACLs(list []ACL) error {
 	return errors.Join(errs...)
 }
 
-// complete fills in the defaults of what a load balancer holds, and notes whose
-// its vServer groups are.
+// complete sets defaults of a load balancer's parts, and indexes its vServer groups.
 func (lb *LoadBalancer) complete(s *State) []error {
 	var errs []error
 	for n := range lb.VGroups {
@@ -270,7 +267,7 @@ func (lb *LoadBalancer) complete(s *State) []error {
 	return errs
 }
 
-// fill sets what every load balancer has.
+// fill sets a load balancer's defaults.
 func (lb *LoadBalancer) fill(s *State) {
 	lb.IPVersion = cmp.Or(lb.IPVersion, "ipv4")
 	lb.PayType = cmp.Or(lb.PayType, "PayOnDemand")
@@ -315,8 +312,8 @@ func (lb *LoadBalancer) vgroup(id string) *VGroup {
 	return nil
 }
 
-// address takes an address for a load balancer: of its vSwitch, or a public
-// one. It reports false if none exists left, and leaves VSwitch.Free alone.
+// address takes an address for a load balancer, of its vSwitch or a public one, and reports false if all are taken. It
+// does not change VSwitch.Free.
 func (s *State) address(lb *LoadBalancer) (string, bool) {
 	switch {
 	case lb.IPVersion == "ipv6":
@@ -327,7 +324,7 @@ func (s *State) address(lb *LoadBalancer) (string, bool) {
 	return s.vpc.Public()
 }
 
-// Drop removes a load balancer and gives its address back.
+// Drop deletes a load balancer and releases its address.
 func (s *State) Drop(id string) {
 	lb := s.LoadBalancers[id]
 	if lb == nil {
@@ -351,7 +348,7 @@ type request struct {
 	state *State
 }
 
-// on makes an action of a handler.
+// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }

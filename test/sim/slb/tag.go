@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// mostAtOnce is how many tags AddTags takes in one call:
+// mostAtOnce is the maximum number of tags in one AddTags call:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-tagresources
 const mostAtOnce = 5
 
@@ -24,7 +24,7 @@ func tagActions() map[string]*core.Action {
 	}
 }
 
-// tagged returns the load balancers that ResourceId names.
+// tagged returns the load balancers of ResourceId.
 func (q *request) tagged() ([]*LoadBalancer, *core.Failure) {
 	if q.Params["ResourceType"] != "instance" {
 		return nil, core.Invalid("ResourceType")
@@ -56,7 +56,7 @@ func tagResources(q *request) (any, *core.Failure) {
 	if len(tags) == 0 {
 		return nil, core.Missing("Tag")
 	}
-	for _, lb := range list { // all of them, or none
+	for _, lb := range list { // all or none
 		if bad := core.CheckTags(tags, lb.Tags); bad != nil {
 			return nil, bad
 		}

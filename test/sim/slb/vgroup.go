@@ -29,7 +29,7 @@ func noVGroup() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "InvalidParameter", "The specified VServerGroupId does not exist.")
 }
 
-// vgroup returns the vServer group that a request names, and its load balancer.
+// vgroup returns the request's vServer group, and its load balancer.
 func (q *request) vgroup() (*LoadBalancer, *VGroup, *core.Failure) {
 	lb := q.state.LoadBalancers[q.state.groups[q.Params["VServerGroupId"]]]
 	if lb == nil {
@@ -38,8 +38,7 @@ func (q *request) vgroup() (*LoadBalancer, *VGroup, *core.Failure) {
 	return lb, lb.vgroup(q.Params["VServerGroupId"]), nil
 }
 
-// backends reads a list of backends. Clients write its keys in any case, and
-// numbers as numbers or as text.
+// backends parses a list of backends. Keys may have any case, and numbers may be strings.
 func (q *request) backends(param string) ([]Backend, *core.Failure) {
 	if q.Params[param] == "" {
 		return nil, nil
@@ -57,7 +56,7 @@ func (q *request) backends(param string) ([]Backend, *core.Failure) {
 		if w, err := strconv.Atoi(fmt.Sprint(e.Weight)); err == nil {
 			b.Weight = &w
 		}
-		b.Port, _ = strconv.Atoi(fmt.Sprint(e.Port)) // no number is no port, which the check refuses
+		b.Port, _ = strconv.Atoi(fmt.Sprint(e.Port)) // an invalid number is 0, which the check rejects
 		b.fill()
 		if b.Server == "" {
 			return nil, core.Invalid(param)
@@ -67,8 +66,7 @@ func (q *request) backends(param string) ([]Backend, *core.Failure) {
 	return out, nil
 }
 
-// change returns the vServer group that a request names, its load balancer, and the
-// backends of the request.
+// change returns the request's vServer group, its load balancer, and the request's backends.
 func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *core.Failure) {
 	lb, g, bad := q.vgroup()
 	if bad != nil {
@@ -78,7 +76,7 @@ func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *core
 	return lb, g, list, bad
 }
 
-// admit refuses backends that a load balancer cannot take.
+// admit rejects backends that a load balancer cannot accept.
 func (q *request) admit(lb *LoadBalancer, more []Backend) *core.Failure {
 	total := len(more)
 	for _, g := range lb.VGroups {
@@ -105,8 +103,7 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *core.Failure {
 	return nil
 }
 
-// runs refuses a backend that the World does not state, or that does not run,
-// if the World states all.
+// runs rejects a backend that the World does not list as running, if the World lists all.
 func (q *request) runs(b Backend) *core.Failure {
 	if !q.state.KnownServers {
 		return nil
@@ -121,8 +118,8 @@ func (q *request) runs(b Backend) *core.Failure {
 	return nil
 }
 
-// attachedTooOften reports whether a load balancer would be one too many for one
-// of its new servers. What the API says then is not documented.
+// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is
+// not documented.
 func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	most := q.state.quotas.Limit(quotaAttached, math.MaxInt)
 	if len(q.state.LoadBalancers) <= most {
@@ -142,8 +139,8 @@ func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	return false
 }
 
-// home returns the VPC that the backends of a load balancer must be in: its own,
-// or for an internet one, which has none, that of the backends it has.
+// home returns the VPC required of a load balancer's backends: its own, or for an internet load balancer, which has
+// none, that of its existing backends.
 func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC
@@ -156,7 +153,7 @@ func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	return q.state.ecs.VPCOf(more[0].Server)
 }
 
-// same reports whether two backends are one entry of a group.
+// same reports whether two backends are the same entry of a group.
 func same(a, b Backend) bool {
 	return a.Server == b.Server && a.Port == b.Port && (a.Type != "eni" || a.IP == "" || b.IP == "" || a.IP == b.IP)
 }
@@ -268,8 +265,7 @@ func describeVGroup(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// setVGroup renames a group and sets weights and descriptions of backends that
-// it has.
+// setVGroup renames a group and changes weights and descriptions of its backends.
 func setVGroup(q *request) (any, *core.Failure) {
 	_, g, list, bad := q.change("BackendServers")
 	if bad != nil {

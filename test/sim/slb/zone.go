@@ -7,8 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// settleZones chooses the zones of a new load balancer, and refuses what they
-// have no room for. A zone that is not said is one that has room.
+// settleZones chooses a new load balancer's zones, and rejects zones without stock. An unspecified zone is one with
+// stock.
 func (q *request) settleZones(lb *LoadBalancer) *core.Failure {
 	s := q.state
 	if lb.MasterZone == "" {
@@ -34,9 +34,8 @@ func (q *request) settleZones(lb *LoadBalancer) *core.Failure {
 	return nil
 }
 
-// describeAvailableResource pairs the zones that have stock with each other. Its
-// address types are not those of a load balancer: vpc, classic_internet and
-// classic_intranet, which is no longer sold:
+// describeAvailableResource returns pairs of zones with stock. Its address types differ from those of a load balancer:
+// vpc, classic_internet and classic_intranet, which is no longer sold:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
 func describeAvailableResource(q *request) (any, *core.Failure) {
 	kind, version := q.Params["AddressType"], q.Params["AddressIPVersion"]
@@ -87,8 +86,7 @@ func describeRegions(q *request) (any, *core.Failure) {
 	return core.Reply{"Regions": core.Reply{"Region": []core.Reply{{"RegionId": id, "LocalName": id, "RegionEndpoint": "slb." + id + ".aliyuncs.com"}}}}, nil
 }
 
-// eipRole refuses to touch a load balancer with an EIP unless somebody made the
-// service-linked role for that.
+// eipRole rejects operations on a load balancer with an EIP unless the service-linked role for that exists.
 func (q *request) eipRole(lb *LoadBalancer) *core.Failure {
 	if !q.state.ram.RAM.NoServiceRoles {
 		return nil

@@ -34,7 +34,7 @@ func TestZones(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	r := slb.CreateDescribeAvailableResourceRequest()
-	r.AddressType = "intranet" // the word is another one here
+	r.AddressType = "intranet" // this action uses other words
 	_, err := client.DescribeAvailableResource(r)
 	simtest.Refused(t, err, "InvalidParameter.AddressType", 400)
 
@@ -73,7 +73,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// TestGates shows what an account cannot buy for.
+// TestGates tests errors of accounts that cannot buy.
 func TestGates(t *testing.T) {
 	c := sim.New(t, nil)
 	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
@@ -112,7 +112,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestKnownServers adds backends that are not there.
+// TestKnownServers adds backends that do not exist.
 func TestKnownServers(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		KnownServers: true, LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", VGroups: []sim.VGroup{{ID: "rsp-a"}}}},

@@ -1,4 +1,4 @@
-// Package support is the support system, the product workorder.
+// Package support simulates the support system, the product workorder.
 package support
 
 import (
@@ -23,7 +23,7 @@ type Ticket struct {
 	Severity    int       `json:"severity,omitempty"`
 	Status      string    `json:"status,omitempty"` // in_progress if empty; assigned, wait_feedback, feedback, wait_confirm or completed
 	Notes       []string  `json:"notes,omitempty"`
-	Score       int       `json:"score,omitempty"` // 1 to 5, when somebody gave one
+	Score       int       `json:"score,omitempty"` // 1 to 5; 0: none
 	Created     time.Time `json:"created,omitzero"`
 }
 
@@ -33,7 +33,7 @@ type State struct {
 	Tickets map[string]*Ticket
 }
 
-// New fills in what the tickets do not say.
+// New returns the state, with defaults set.
 func New(base *core.State, tickets []Ticket) (*State, error) {
 	s := &State{State: base}
 	base.Add(s)
@@ -53,12 +53,12 @@ type request struct {
 	state *State
 }
 
-// on makes an action of a handler.
+// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the ticket support.
+// Product is the ticket system.
 //
 // https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-overview
 func Product() *core.Product {
@@ -81,14 +81,13 @@ func Product() *core.Product {
 	}
 }
 
-// statuses are those of tickets: what a World calls them, the API's word, and
-// its number.
+// statuses are the statuses of tickets: in a World, in the API, and as the API's number.
 var statuses = [][3]string{
 	{"assigned", "assigned", "1"}, {"in_progress", "dealing", "2"}, {"wait_feedback", "wait_feedback", "3"}, {"feedback", "feedback", "4"},
 	{"wait_confirm", "wait_confirm", "5"}, {"completed", "confirmed", "6"},
 }
 
-// status shows the status of a ticket.
+// status returns a ticket's status as in answers.
 func (t *Ticket) status() core.Reply {
 	for _, s := range statuses {
 		if t.Status == s[0] || t.Status == s[1] {
@@ -108,7 +107,7 @@ func (t *Ticket) in(states []string) bool {
 	return states == nil || slices.Contains(states, t.Status)
 }
 
-// categories are what the support system has a category for.
+// categories are the categories of products.
 var categories = []struct {
 	product, category int
 	name, title       string
@@ -118,8 +117,7 @@ var categories = []struct {
 	{18521, 53813, "Resource Access Management", "Permission"},
 }
 
-// done is a good answer of the ticket support. Its code is 0 for some actions and
-// 200 for others.
+// done returns a successful answer. Its code is 0 for some actions and 200 for others.
 func done(code int, data any) (any, *core.Failure) {
 	return core.Reply{"Code": code, "Message": "success", "Success": true, "Data": data}, nil
 }
@@ -168,7 +166,7 @@ func getTicket(q *request) (any, *core.Failure) {
 	})
 }
 
-// listTickets finds tickets by what their description says, or by their status.
+// listTickets finds tickets by their description or status.
 func listTickets(q *request) (any, *core.Failure) {
 	p := q.Params
 	states, ids := p.List("StatusList"), p.List("TicketIdList")
@@ -190,7 +188,7 @@ func listTickets(q *request) (any, *core.Failure) {
 	return core.Reply{"Code": 0, "Message": "success", "Success": true, "PageNumber": n, "PageSize": size, "TotalCount": len(list), "Data": part}, nil
 }
 
-// listTicketNotes shows what was said of a ticket: as text, by the user.
+// listTicketNotes returns a ticket's notes as text of the user.
 func listTicketNotes(q *request) (any, *core.Failure) {
 	t, bad := q.ticket()
 	if bad != nil {
@@ -206,7 +204,7 @@ func listTicketNotes(q *request) (any, *core.Failure) {
 	return done(0, list)
 }
 
-// openTicket returns the ticket that a request names if nobody closed it.
+// openTicket returns the request's ticket if it is not closed.
 func (q *request) openTicket() (*Ticket, *core.Failure) {
 	t, bad := q.ticket()
 	if bad == nil && t.Status == "completed" {
@@ -224,7 +222,7 @@ func replyTicket(q *request) (any, *core.Failure) {
 	return done(0, strconv.Itoa(len(t.Notes)+1))
 }
 
-// reopenTicket opens a closed ticket again, with a reply.
+// reopenTicket reopens a closed ticket with a reply.
 func reopenTicket(q *request) (any, *core.Failure) {
 	t, bad := q.ticket()
 	if bad != nil {

@@ -27,7 +27,7 @@ func TestSupport(t *testing.T) {
 	_, err = client.CreateTicket(r)
 	simtest.Refused(t, err, "MissingParameter.CategoryId", 400)
 	r.CategoryId = fmt.Sprint(categories.Data[0].CategoryId)
-	r.FormParams["Title"] = "a title" // not in the request's struct
+	r.FormParams["Title"] = "a title" // missing in the request type
 	made, err := client.CreateTicket(r)
 	simtest.Check(t, err)
 	reply := workorder.CreateReplyTicketRequest()
@@ -57,8 +57,7 @@ func TestSupport(t *testing.T) {
 	}
 }
 
-// TestTicketLife closes a ticket, opens it again and closes it for good, by
-// actions that the SDK has no requests for.
+// TestTicketLife closes and reopens a ticket and closes it finally, by actions for which the SDK has no request types.
 func TestTicketLife(t *testing.T) {
 	c := sim.New(t, &sim.World{Tickets: []sim.Ticket{{ID: "T1", Title: "a", Description: "case 7"}, {ID: "T2", Description: "other", Status: "completed"}}})
 	client := simtest.Dial(t, c, c.Admin(), sdk.NewClientWithOptions)

@@ -8,14 +8,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// publicRanges are blocks that are reserved for documentation and benchmarks
-// (RFC 5737, RFC 2544): nothing answers there.
+// publicRanges are reserved for documentation and benchmarks (RFC 5737, RFC 2544): nothing answers there.
 var publicRanges = []netip.Prefix{
 	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("198.51.100.0/24"),
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
 }
 
-// Public takes a public address. It reports false if none exists left.
+// Public takes a public address. It reports false if all are taken.
 func (s *State) Public() (string, bool) {
 	for _, p := range publicRanges {
 		if a, ok := s.next(p.String(), p, ""); ok {
@@ -25,8 +24,7 @@ func (s *State) Public() (string, bool) {
 	return "", false
 }
 
-// Private takes an address of a vSwitch, and leaves VSwitch.Free alone. It
-// reports false if none exists left.
+// Private takes an address of a vSwitch without changing VSwitch.Free. It reports false if all are taken.
 func (s *State) Private(vswitch string) (string, bool) {
 	v := s.VSwitches[vswitch]
 	if v == nil {
@@ -44,8 +42,7 @@ func (s *State) IPv6(vswitch string) (string, bool) {
 	return s.next("ipv6", netip.MustParsePrefix("2001:db8::/64"), vswitch)
 }
 
-// next takes the first free address of a block behind the last one given, and
-// starts over once.
+// next takes the first free address of a block after the last assigned one, wrapping around once.
 func (s *State) next(key string, p netip.Prefix, vswitch string) (string, bool) {
 	size := 1 << min(32-4, p.Addr().BitLen()-p.Bits())
 	for range size {
@@ -73,8 +70,7 @@ func add(a netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// A spot is an address in a VPC, or a public one; private addresses repeat
-// across VPCs.
+// A spot is an address in a VPC, or a public one; private addresses repeat across VPCs.
 type spot struct {
 	vpc  string
 	addr netip.Addr
@@ -87,8 +83,8 @@ func (s *State) spot(a netip.Addr, vswitch string) spot {
 	return spot{"", a}
 }
 
-// Take marks an address as used in the VPC of a vSwitch, or as public if
-// vswitch is empty. It reports false if it is in use.
+// Take marks an address as used in the VPC of a vSwitch, or as public if vswitch is empty. It reports false if it is
+// already used.
 func (s *State) Take(a netip.Addr, vswitch string) bool {
 	at := s.spot(a, vswitch)
 	_, used := s.taken[at]
@@ -96,8 +92,7 @@ func (s *State) Take(a netip.Addr, vswitch string) bool {
 	return !used
 }
 
-// Release gives an address back: to its vSwitch, or a public one if that is
-// empty.
+// Release releases an address of a vSwitch, or a public one if vswitch is empty.
 func (s *State) Release(address, vswitch string) {
 	if a, err := netip.ParseAddr(address); err == nil {
 		delete(s.taken, s.spot(a, vswitch))
@@ -107,11 +102,11 @@ func (s *State) Release(address, vswitch string) {
 	}
 }
 
-// Spend changes how many addresses of a vSwitch are free.
+// Spend changes the number of a vSwitch's free addresses.
 func (s *State) Spend(v *VSwitch, n int) {
 	core.Leave(s.freeTrail, v.ID, s.Now(), s.Lag.FreeIP, *v.Free)
 	v.Free = new(*v.Free + n)
 }
 
-// seenFree returns how many addresses of a vSwitch are free, as it is shown.
+// seenFree returns the number of free addresses that is shown for a vSwitch.
 func (s *State) seenFree(v *VSwitch) int { return s.freeTrail[v.ID].At(s.Now(), *v.Free) }

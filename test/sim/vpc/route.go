@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A RouteTable says where a VPC sends what is for addresses outside of its
-// vSwitches. Each VPC has one of the system.
+// A RouteTable routes a VPC's traffic to addresses outside its vSwitches. Each VPC has a system table.
 type RouteTable struct {
 	ID     string  `json:"id,omitempty"`
 	Name   string  `json:"name,omitempty"`
@@ -24,7 +23,7 @@ type RouteTable struct {
 	Routes []Route `json:"routes,omitempty"`
 }
 
-// A Route sends what is for a block of addresses to its next hop.
+// A Route sends traffic for an address block to its next hop.
 type Route struct {
 	ID          string `json:"id,omitempty"`
 	Name        string `json:"name,omitempty"`
@@ -76,7 +75,7 @@ func (r *RouteTable) fill() {
 	}
 }
 
-// addRouteTables gives each VPC its table of the system.
+// addRouteTables adds each VPC's system table.
 func (s *State) addRouteTables() {
 	has := map[string]bool{}
 	for id, r := range s.RouteTables {
@@ -97,7 +96,7 @@ func noRouteTable() *core.Failure {
 
 func routerID(vpc string) string { return "vrt-" + vpc }
 
-// tables returns the route tables that a request asks for, in order.
+// tables returns a request's route tables, sorted.
 func (q *request) tables() []*RouteTable {
 	p := q.Params
 	router := cmp.Or(p["RouterId"], p["VRouterId"])
@@ -112,7 +111,7 @@ func (q *request) tables() []*RouteTable {
 	return list
 }
 
-// show is what answers say of a route table.
+// show returns a route table as in answers.
 func (r *RouteTable) show(s *State) core.Reply {
 	ids := []string{}
 	for _, v := range core.Sorted(s.VSwitches) {
@@ -156,8 +155,7 @@ func describeRouteTables(q *request) (any, *core.Failure) {
 	return core.Reply{"PageNumber": n, "PageSize": size, "TotalCount": len(q.tables()), "RouteTables": core.Reply{"RouteTable": list}}, nil
 }
 
-// entries shows the routes of a table: those that were made, and of the system
-// the ones to its own vSwitches.
+// entries returns the routes of a table: created ones, and the system's routes to the VPC's own vSwitches.
 func (r *RouteTable) entries(s *State) []core.Reply {
 	list := []core.Reply{}
 	add := func(e Route, kind string) {
@@ -195,7 +193,8 @@ func describeRouteEntryList(q *request) (any, *core.Failure) {
 			!core.Is(p["DestinationCidrBlock"], e["DestinationCidrBlock"].(string)) ||
 			!core.Is(p["NextHopId"], e["InstanceId"].(string)) || !core.Is(p["NextHopType"], e["NextHopType"].(string))
 	})
-	// This action says MaxResult. The controller asks for 500 (RouteMaxQueryRouteEntry in pkg/model/route.go).
+	// This action's parameter is MaxResult. The controller asks for 500 (RouteMaxQueryRouteEntry in
+	// pkg/model/route.go).
 	part, next, bad := core.Chunk(core.Params{"MaxResults": p["MaxResult"], "NextToken": p["NextToken"]}, list, 50, 500)
 	if bad != nil {
 		return nil, core.Invalid("MaxResult")
@@ -203,7 +202,7 @@ func describeRouteEntryList(q *request) (any, *core.Failure) {
 	return core.Reply{"NextToken": next, "RouteEntrys": core.Reply{"RouteEntry": part}}, nil
 }
 
-// route makes a route, or says why not.
+// route creates a route or returns a failure.
 func (q *request) route(r *RouteTable, e Route) (string, *core.Failure) {
 	if e.Block != "" && !strings.Contains(e.Block, "/") {
 		e.Block += "/32"
@@ -267,7 +266,7 @@ func createRouteEntry(q *request) (any, *core.Failure) {
 	return core.Reply{"RouteEntryId": id}, nil
 }
 
-// drop deletes the route with this ID, or this block and next hop.
+// drop deletes the route with this ID, or with this block and next hop.
 func (q *request) drop(p core.Params, block, hop string) *core.Failure {
 	for _, r := range q.state.RouteTables {
 		if !core.Is(p["RouteTableId"], r.ID) {
@@ -298,14 +297,12 @@ func deleteRouteEntry(q *request) (any, *core.Failure) {
 	return core.Reply{}, q.drop(p, p["DestinationCidrBlock"], p["NextHopId"])
 }
 
-// failedCodes are the codes by which one of several routes fails, where they are
-// not those of a single one.
+// failedCodes are the error codes of a batch that differ from those of a single route.
 var failedCodes = map[string]string{
 	"InvalidCIDRBlock.Duplicate": "VPC_ROUTE_ENTRY_CIDR_BLOCK_DUPLICATE", "IncorrectRouteEntryStatus": "VPC_ROUTE_ENTRY_STATUS_ERROR",
 }
 
-// each does something with each of the routes of a request, and says what
-// failed.
+// each calls do for each route of a request, and returns the failures.
 func each(q *request, do func(core.Params) (string, *core.Failure)) (any, *core.Failure) {
 	ids, failed := []string{}, []core.Reply{}
 	said := q.Params.Structs("RouteEntries")
@@ -350,7 +347,6 @@ func deleteRouteEntries(q *request) (any, *core.Failure) {
 	})
 }
 
-// createVSwitch makes a subnet of a VPC.
 func createVSwitch(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	block, err := netip.ParsePrefix(p["CidrBlock"])

@@ -1,4 +1,4 @@
-// Package vpc is the network: VPCs, vSwitches with their addresses, zones, route tables and elastic addresses.
+// Package vpc simulates the network: VPCs, vSwitches and their addresses, zones, route tables and elastic addresses.
 package vpc
 
 import (
@@ -29,7 +29,7 @@ type VSwitch struct {
 	VPC    string `json:"vpc,omitempty"`  // the cluster's if empty
 	Zone   string `json:"zone,omitempty"` // zone h of the region if empty
 	CIDR   string `json:"cidr,omitempty"` // a /20 of its own if empty
-	Free   *int   `json:"free,omitempty"` // free addresses; nil: as many as the CIDR block has
+	Free   *int   `json:"free,omitempty"` // default: the size of the CIDR block
 	Status string `json:"status,omitempty"`
 	IPv6   string `json:"ipv6,omitempty"` // IPv6 CIDR block; empty: none
 }
@@ -51,15 +51,15 @@ type State struct {
 	RouteTables map[string]*RouteTable
 	EIPs        map[string]*EIP
 
-	Balancers func(vswitch string) int // how many load balancers of CLB are in a vSwitch
-	Instance  func(id string) bool     // reports whether there is an instance that a route can lead to
+	Balancers func(vswitch string) int // number of CLBs in a vSwitch
+	Instance  func(id string) bool     // reports whether an instance exists that can be a next hop
 
 	quotas    *quotas.State
 	taken     map[spot]struct{}          // addresses of load balancers
 	freeTrail map[string]core.Trail[int] // of vSwitches
 }
 
-// A Start is what a network starts with.
+// A Start is the initial state.
 type Start struct {
 	VPCs        []VPC
 	VSwitches   []VSwitch
@@ -68,7 +68,7 @@ type Start struct {
 	EIPs        []EIP
 }
 
-// New fills in what w does not say.
+// New returns the state, with defaults set.
 func New(base *core.State, w Start) (*State, error) {
 	s := &State{State: base, quotas: core.Part[*quotas.State](base), taken: map[spot]struct{}{}, freeTrail: map[string]core.Trail[int]{}}
 	base.Add(s)
@@ -78,16 +78,15 @@ func New(base *core.State, w Start) (*State, error) {
 // quotaRoutes is the quota of routes in a route table.
 const quotaRoutes = "vpc_quota_route_entrys_num"
 
-// Quotas returns the limits that an account starts with.
+// Quotas returns an account's default limits.
 func Quotas() []quotas.Quota {
 	return []quotas.Quota{{Product: "vpc", Name: quotaRoutes, Total: 200, Max: 1000, Adjustable: true}}
 }
 
-// Adopt takes over what a World does not say from the state before.
+// Adopt copies from the previous state what a World does not contain.
 func (s *State) Adopt(was *State) { s.freeTrail = was.freeTrail }
 
-// Settle makes the state whole after an edit. All addresses are free until those
-// who have them take them again.
+// Settle updates the state after an edit. All addresses are free until their owners take them again.
 func (s *State) Settle() {
 	for id, v := range s.VSwitches {
 		v.ID = id
@@ -137,7 +136,7 @@ func (s *State) fillVSwitches(list []VSwitch) error {
 		case err != nil || !p.Addr().Is4():
 			errs = append(errs, fmt.Errorf("vSwitch %s: bad CIDR block %q", v.ID, v.CIDR))
 		case v.Free == nil:
-			// The first and the last three addresses of a block are the cloud's own:
+			// The cloud reserves the first and the last three addresses of a block:
 			// https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch
 			v.Free = new(max(0, 1<<(32-p.Bits())-4))
 		}
@@ -145,7 +144,7 @@ func (s *State) fillVSwitches(list []VSwitch) error {
 	return errors.Join(errs...)
 }
 
-// subnet returns the n-th /20 of a block, or the block itself if it is smaller.
+// subnet returns the n-th /20 of a block, or a smaller block itself.
 func subnet(block string, n int) string {
 	p, err := netip.ParsePrefix(block)
 	if err != nil || !p.Addr().Is4() || p.Bits() >= 20 {
@@ -173,12 +172,12 @@ type request struct {
 	state *State
 }
 
-// on makes an action of a handler.
+// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the network.
+// Product is VPC.
 //
 // https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-overview
 func Product() *core.Product {
@@ -264,7 +263,6 @@ func (v *VPC) show(s *State) core.Reply {
 	}
 }
 
-// tablesOf returns the IDs of the route tables of a VPC.
 func (s *State) tablesOf(vpc string) []string {
 	ids := []string{}
 	for _, r := range core.Sorted(s.RouteTables) {

@@ -8,14 +8,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Zone is a zone of the region, and how many load balancers it has room for.
+// A Zone is a zone of the region, with its stock of load balancers.
 type Zone struct {
 	ID     string `json:"id,omitempty"`
-	Stock  *int   `json:"stock,omitempty"`  // load balancers that can still be made there; nil: any number
+	Stock  *int   `json:"stock,omitempty"`  // load balancers that can still be created; nil: unlimited
 	NoIPv6 bool   `json:"noIpv6,omitempty"` // it has no IPv6
 }
 
-// Sold reports whether nothing more can be made in a zone.
+// Sold reports whether a zone is sold out.
 func (z *Zone) Sold() bool { return z.Stock != nil && *z.Stock <= 0 }
 
 func (s *State) fillZones(list []Zone) error {
@@ -32,7 +32,7 @@ func (s *State) fillZones(list []Zone) error {
 	return err
 }
 
-// settleZones adds the zones of vSwitches that nobody stated.
+// settleZones adds zones of vSwitches that are not listed.
 func (s *State) settleZones() {
 	for _, v := range s.VSwitches {
 		s.AddZone(v.Zone)
@@ -42,15 +42,14 @@ func (s *State) settleZones() {
 	}
 }
 
-// AddZone adds a zone that something is in, if nobody stated it.
+// AddZone adds a zone if it is missing.
 func (s *State) AddZone(id string) {
 	if id != "" && s.Zones[id] == nil {
 		s.Zones[id] = &Zone{ID: id}
 	}
 }
 
-// Roomy returns the first zone besides one that has stock, beginning with those
-// that are asked for; it is empty if none exists.
+// Roomy returns the first zone with stock other than besides, trying first before the others, or "".
 func (s *State) Roomy(besides string, first ...string) string {
 	for _, id := range append(first, slices.Sorted(maps.Keys(s.Zones))...) {
 		if z := s.Zones[id]; z != nil && id != besides && !z.Sold() {
@@ -60,7 +59,7 @@ func (s *State) Roomy(besides string, first ...string) string {
 	return ""
 }
 
-// Stock changes how many load balancers a zone has room for.
+// Stock changes the stock of a zone.
 func (s *State) Stock(zone string, n int) {
 	if z := s.Zones[zone]; z != nil && z.Stock != nil {
 		z.Stock = new(*z.Stock + n)

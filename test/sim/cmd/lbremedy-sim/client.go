@@ -22,17 +22,16 @@ type client struct {
 }
 
 func newClient(r record) *client {
-	// No proxy: what is asked never leaves the machine.
+	// No proxy: requests must not leave the machine.
 	return &client{r, &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// errAbsent is of something that is not there.
 var errAbsent = errors.New("not there")
 
-// open makes a request below /sim/ and returns the body of the answer.
+// open makes a request below /sim/ and returns the answer's body.
 func (c *client) open(ctx context.Context, method, path string, body []byte, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+"/sim/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -65,8 +64,7 @@ func (c *client) open(ctx context.Context, method, path string, body []byte, acc
 	return nil, fmt.Errorf("the simulation answered %s: %s", resp.Status, said)
 }
 
-// do makes a request with a body, unless in is nil, and reads the answer into
-// out, unless that is nil.
+// do makes a request with the body in, unless nil, and decodes the answer into out, unless nil.
 func (c *client) do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -78,7 +76,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	return c.send(ctx, method, path, body, out)
 }
 
-// send is do with a body that is JSON or YAML already.
+// send is do with an encoded JSON or YAML body.
 func (c *client) send(ctx context.Context, method, path string, body []byte, out any) error {
 	answer, err := c.open(ctx, method, path, body, "application/json")
 	if err != nil {
@@ -94,7 +92,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
-// text returns an answer as it is written for people.
+// text returns an answer in its form for people.
 func (c *client) text(ctx context.Context, path string) (string, error) {
 	answer, err := c.open(ctx, http.MethodGet, path, nil, "application/yaml")
 	if err != nil {
@@ -108,11 +106,10 @@ func (c *client) text(ctx context.Context, path string) (string, error) {
 	return string(b), nil
 }
 
-// world returns all that there is.
 func (c *client) world(ctx context.Context) (*sim.World, error) {
 	var w sim.World
 	return &w, c.send(ctx, http.MethodGet, "world", nil, &w)
 }
 
-// thing is the path of one thing.
+// thing returns the path of an object.
 func thing(kind, id string) string { return kind + "/" + url.PathEscape(id) }

@@ -15,10 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// quick is how long completion waits for the simulation: somebody is typing.
+// quick is the time-out of completion, because somebody is typing.
 const quick = time.Second
 
-// asking returns a client for a completion, nil if no simulation runs.
+// asking returns a client for completion, or nil if no simulation runs.
 func (p *program) asking(cmd *cobra.Command) *client {
 	if p.settle(cmd.Root().PersistentFlags()) != nil {
 		return nil
@@ -30,8 +30,8 @@ func (p *program) asking(cmd *cobra.Command) *client {
 	return c
 }
 
-// completeThings completes a kind, then IDs of it: as many as there are
-// arguments, or any number if that is below 0. Behind them may come fields.
+// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally followed by
+// fields.
 func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -68,7 +68,7 @@ func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFun
 	}
 }
 
-// assignable returns the fields of a thing, as set takes them.
+// assignable returns the fields of an object that set accepts.
 func assignable(t reflect.Type) []cobra.Completion {
 	if t.Kind() != reflect.Struct {
 		return nil
@@ -93,7 +93,7 @@ func assignable(t reflect.Type) []cobra.Completion {
 	return all
 }
 
-// ids returns the IDs of a kind with what else tells one from another.
+// ids returns the IDs of a kind, with distinguishing fields.
 func (c *client) ids(cmd *cobra.Command, kind string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(contextOf(cmd), quick)
 	defer cancel()
@@ -116,7 +116,7 @@ func (c *client) ids(cmd *cobra.Command, kind string) []cobra.Completion {
 	return all
 }
 
-// contextOf returns the context of a command, which a completion may lack.
+// contextOf returns the context of a command; completion may lack one.
 func contextOf(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx
@@ -158,7 +158,7 @@ func completeActions(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return sim.Actions(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeBareActions completes actions without their products.
+// completeBareActions completes actions without their product.
 func completeBareActions(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var all []cobra.Completion
 	for _, a := range sim.Actions() {
@@ -169,7 +169,6 @@ func completeBareActions(*cobra.Command, []string, string) ([]cobra.Completion, 
 	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// products returns the products that the cloud has.
 func products() []string {
 	var all []string
 	for _, a := range sim.Actions() {

@@ -14,18 +14,15 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Callers that the cloud always has. Both may do everything unless the world
-// has callers of these names.
+// Callers that always exist. Both may do everything, unless the world has callers of these names.
 const (
 	operator   = "operator"
 	controlled = "controller"
 )
 
-// An environment is what makes programs talk to a simulation: variables, where
-// an empty one must not be set.
+// An environment makes programs use a simulation: variables to set, or to unset if empty.
 type environment map[string]string
 
-// environmentOf returns the environment of a simulation.
 func environmentOf(r record, w *sim.World) (environment, error) {
 	i := slices.IndexFunc(w.Callers, func(k sim.Caller) bool { return k.Name == operator })
 	if i < 0 {
@@ -34,13 +31,12 @@ func environmentOf(r record, w *sim.World) (environment, error) {
 	}
 	k := w.Callers[i]
 	e := environment{
-		// Of lbremedy, and of the commands of this program.
+		// For lbremedy and the commands of this program.
 		"LBREMEDY_SIM": r.Address, "LBREMEDY_CLOUD_ENDPOINT": r.Address, "LBREMEDY_CLOUD_SCHEME": "HTTP", "LBREMEDY_CLOUD_VPC": "",
 		"LBREMEDY_REGION": w.Region, "LBREMEDY_CLUSTER": w.Cluster.ID,
-		// Of the aliyun command line:
-		// https://www.alibabacloud.com/help/en/cli/environment-variables
+		// For the aliyun CLI: https://www.alibabacloud.com/help/en/cli/environment-variables
 		"ALIBABA_CLOUD_ENDPOINT": r.Address, "ALIBABA_CLOUD_IGNORE_PROFILE": "TRUE",
-		// Of the controller.
+		// For the controller.
 		"ALICLOUD_CLIENT_SCHEME": "HTTP", "METADATA_ENDPOINT": "http://" + r.Address,
 		"ACCESS_KEY_ID": k.AccessKeyID, "ACCESS_KEY_SECRET": k.Secret,
 	}
@@ -57,7 +53,7 @@ func environmentOf(r record, w *sim.World) (environment, error) {
 	return e, nil
 }
 
-// A shell is a way to write an environment.
+// A shell is the syntax for an environment.
 type shell struct{ set, unset, quote, escaped string }
 
 var shells = map[string]shell{
@@ -65,8 +61,7 @@ var shells = map[string]shell{
 	"fish": {"set -gx %s %s", "set -e %s", "'", `\'`},
 }
 
-// write returns the environment as lines that a shell can read; leave: those
-// that take it back.
+// write returns shell commands that set the environment, or with leave restore it.
 func (e environment) write(kind string, leave bool) string {
 	s := shells[kind]
 	var b strings.Builder
@@ -84,7 +79,7 @@ func (e environment) write(kind string, leave bool) string {
 	return b.String()
 }
 
-// shellOf returns the kind of shell that a flag or else the environment names.
+// shellOf returns the kind of shell that the flag or the environment names.
 func (p *program) shellOf(flag string) (string, error) {
 	switch flag {
 	case "sh", "fish":

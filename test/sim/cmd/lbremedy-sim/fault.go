@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A fault is one of the admin API.
 type fault struct {
 	ID        int          `json:"id,omitempty"`
 	Product   string       `json:"product,omitempty"`
@@ -37,7 +36,7 @@ type fault struct {
 	Rate      float64      `json:"rate,omitempty"`
 }
 
-// does says what a fault does to a call.
+// does returns a fault's effect on a call.
 func (f fault) does() string {
 	var all []string
 	if f.Delay > 0 {
@@ -138,8 +137,7 @@ The answer is the fault's number.`,
 	return cmd
 }
 
-// matching returns the actions that the cloud answers of a product, or of all
-// if that is empty, and that fit a pattern.
+// matching returns the actions of a product, or of all if empty, that match a pattern.
 func matching(product, pattern string) []string {
 	return slices.DeleteFunc(sim.Actions(), func(a string) bool {
 		of, name, _ := strings.Cut(a, ":")
@@ -228,7 +226,6 @@ func (p *program) faultRm() *cobra.Command {
 	return cmd
 }
 
-// A call is one of the admin API.
 type call struct {
 	At        time.Time         `json:"at"`
 	Caller    string            `json:"caller,omitempty"`
@@ -240,7 +237,6 @@ type call struct {
 	RequestID string            `json:"requestId,omitempty"`
 }
 
-// row returns a call as a row of a table.
 func (k call) row() []any {
 	status := "none"
 	if k.Status != 0 {
@@ -331,7 +327,7 @@ with -o json a line of JSON, with yaml a document.`,
 	return cmd
 }
 
-// follow prints calls as they come. An end by a signal is a good one.
+// follow prints calls as they arrive. It ends without an error at a signal.
 func (p *program) follow(cmd *cobra.Command, c *client, query string) error {
 	answer, err := c.open(cmd.Context(), http.MethodGet, query, nil, "application/json")
 	if err != nil {
@@ -352,7 +348,7 @@ func (p *program) follow(cmd *cobra.Command, c *client, query string) error {
 	}
 }
 
-// one prints a call among many as they come.
+// one prints a call of a stream.
 func (p *program) one(k call) error {
 	switch p.output {
 	case "json":

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// kindOf returns the kind that a word means: its name in a world, in any case,
-// in the singular, or what people say for it.
+// kindOf returns the kind that a word means: its name in a world in any case, its singular, or an alias.
 func kindOf(word string) (string, error) {
 	short := map[string]string{
 		"lb": "loadBalancers", "lbs": "loadBalancers", "clb": "loadBalancers", "clbs": "loadBalancers",
@@ -42,10 +41,9 @@ func kindOf(word string) (string, error) {
 	return "", command.Wrong("there is no kind %q; there are %s", word, strings.Join(all, ", "))
 }
 
-// kinds returns the names of all kinds.
 func kinds() []string { return slices.Sorted(maps.Keys(sim.Kinds())) }
 
-// typeOf returns the type of the things of a kind, or of the world.
+// typeOf returns the type of a kind's objects, or of the world.
 func typeOf(kind string) reflect.Type {
 	world := reflect.TypeFor[sim.World]()
 	if kind == worldKind {
@@ -57,10 +55,10 @@ func typeOf(kind string) reflect.Type {
 	return reflect.TypeFor[map[string]any]()
 }
 
-// worldKind stands for the world where a kind is asked for.
+// worldKind names the world where a kind is expected.
 const worldKind = "world"
 
-// fieldOf returns the field of a struct that JSON knows by a name.
+// fieldOf returns the field of a struct with a JSON name.
 func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	for _, f := range reflect.VisibleFields(t) {
 		if f.IsExported() && jsonName(f) == name {
@@ -75,7 +73,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// fieldNames returns the names of the fields of a struct, as JSON has them.
+// fieldNames returns the JSON names of a struct's fields.
 func fieldNames(t reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {
@@ -86,15 +84,13 @@ func fieldNames(t reflect.Type) []string {
 	return names
 }
 
-// An assignment is a field and its new value, as somebody writes it:
-// account.arrearage=true, or tags[a.b]=c where a name has dots.
+// An assignment is a field and its new value, written as account.arrearage=true, or tags[a.b]=c if a name has dots.
 type assignment struct {
 	path  []string
 	value any // nil removes
 }
 
-// assign reads an assignment to a thing of a type. The type decides how the
-// value is read: as the text that it is, or as YAML.
+// assign parses an assignment to an object of a type. The type decides whether the value is plain text or YAML.
 func assign(t reflect.Type, text string) (assignment, error) {
 	name, raw, ok := cutAssignment(text)
 	if !ok || name == "" {
@@ -133,7 +129,7 @@ func assign(t reflect.Type, text string) (assignment, error) {
 	return a, nil
 }
 
-// cutAssignment cuts a text at its first = that is not in brackets.
+// cutAssignment cuts a text at its first = outside of brackets.
 func cutAssignment(text string) (name, value string, ok bool) {
 	depth := 0
 	for i, r := range text {
@@ -178,7 +174,7 @@ func splitPath(name string) ([]string, error) {
 	return path, nil
 }
 
-// valueOf reads a value for a type. null is the absence of one, for all types.
+// valueOf parses a value for a type. null removes values of all types.
 func valueOf(t reflect.Type, raw string) (any, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -217,7 +213,7 @@ func valueOf(t reflect.Type, raw string) (any, error) {
 	return v, nil
 }
 
-// patchOf returns the merge patch that makes the assignments.
+// patchOf returns the merge patch of assignments.
 func patchOf(t reflect.Type, texts []string) (map[string]any, error) {
 	patch := map[string]any{}
 	for _, text := range texts {
@@ -239,10 +235,10 @@ func patchOf(t reflect.Type, texts []string) (map[string]any, error) {
 	return patch, nil
 }
 
-// noise are the names of what reads YAML and JSON, in its errors.
+// noise are phrases of YAML and JSON parsers in errors.
 var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct `)
 
-// oneLine returns the error with its text on one line, without noise.
+// oneLine returns the error's text on one line, without noise.
 func oneLine(err error) error {
 	return errors.New(noise.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), ""))
 }

@@ -1,12 +1,9 @@
-// Lbremedy-sim runs the simulated cloud alone, and a controller where it is
-// given a cluster, so that a person can break things by hand, watch what
-// happens, and heal them.
+// Lbremedy-sim runs the simulated cloud, and a controller if it has a cluster, for a person who wants to break things
+// by hand, watch, and repair them.
 //
-// "lbremedy-sim up" is the cloud: it listens on loopback until it is told to
-// end. All other commands talk to one that runs, over its admin API, and find it
-// by themselves: up leaves its address in a state directory, and the environment
-// that it prints names it. What a command prints as data goes to standard output,
-// as a table, JSON or YAML; what it says beside that goes to standard error.
+// "lbremedy-sim up" is the cloud: it listens on loopback until it is stopped. All other commands use its admin API.
+// They find its address in a state directory, or in the environment that up prints. Commands print data to standard
+// output as a table, JSON or YAML, and messages to standard error.
 package main
 
 import (
@@ -33,16 +30,16 @@ func main() {
 	})
 }
 
-// A program is one call of lbremedy-sim: what it is given, and where it writes.
+// A program is one run of lbremedy-sim, with its inputs and outputs.
 type program struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 
-	name, server, state, output string // the global flags
+	name, server, state, output string // global flags
 }
 
-// run runs the command that the arguments name and returns the exit code.
+// run executes the command in the arguments and returns the exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
 	root.SetIn(p.in)
@@ -92,12 +89,11 @@ input is wrong.`,
 	)
 }
 
-// settle gives each global flag that wasn't set the value of its variable, and
-// checks what has a certain form.
+// settle sets global flags from their variables if they were not given, and validates some.
 func (p *program) settle(flags *pflag.FlagSet) error {
 	for _, f := range []struct{ flag, variable string }{{"server", "LBREMEDY_SIM"}, {"name", "LBREMEDY_SIM_NAME"}, {"state-dir", "LBREMEDY_SIM_STATE_DIR"}} {
 		value := p.getenv(f.variable)
-		// A simulation that is named goes before the address in the environment.
+		// A named simulation takes precedence over the address in the environment.
 		if value == "" || flags.Changed(f.flag) || f.flag == "server" && (flags.Changed("name") || flags.Changed("state-dir")) {
 			continue
 		}
@@ -116,7 +112,7 @@ func (p *program) settle(flags *pflag.FlagSet) error {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// note says something to a person.
+// note prints a message for a person.
 func (p *program) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(p.err, command.Clean(fmt.Sprintf(format, args...)))
 }

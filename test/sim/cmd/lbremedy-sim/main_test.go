@@ -29,7 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A person calls the program again and again, on a machine of the test's own.
+// A person runs the program repeatedly, on a machine of the test.
 type person struct {
 	*testing.T
 	env map[string]string
@@ -40,20 +40,20 @@ func somebody(t *testing.T) person {
 	return person{t, map[string]string{"HOME": t.TempDir()}}
 }
 
-// said is what a call came to.
+// said is the result of a run.
 type said struct {
 	code     int
 	out, err string
 }
 
-// run calls the program with standard input.
+// run runs the program with a standard input.
 func (p person) run(ctx context.Context, in string, args ...string) said {
 	var out, errs bytes.Buffer
 	code := (&program{in: strings.NewReader(in), out: &out, err: &errs, getenv: func(name string) string { return p.env[name] }}).run(ctx, args)
 	return said{code, out.String(), errs.String()}
 }
 
-// good does what must succeed, and returns what was printed.
+// good runs a command that must succeed, and returns its output.
 func (p person) good(args ...string) string {
 	p.Helper()
 	got := p.run(p.Context(), "", args...)
@@ -63,7 +63,7 @@ func (p person) good(args ...string) string {
 	return got.out
 }
 
-// bad does what must fail with a code and a sentence.
+// bad runs a command that must fail with a code and a sentence.
 func (p person) bad(code int, says string, args ...string) {
 	p.Helper()
 	got := p.run(p.Context(), "", args...)
@@ -75,7 +75,7 @@ func (p person) bad(code int, says string, args ...string) {
 	}
 }
 
-// up runs a simulation until the test ends, and returns what it announced.
+// up runs a simulation until the test ends, and returns its announcement.
 func (p person) up(args ...string) announcement {
 	p.Helper()
 	ctx, stop := context.WithCancel(p.Context())
@@ -97,7 +97,7 @@ func (p person) up(args ...string) announcement {
 	if err := json.NewDecoder(r).Decode(&a); err != nil {
 		p.Fatalf("up announced nothing: %v", err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, r) }() // a line break is left
+	go func() { _, _ = io.Copy(io.Discard, r) }() // only a line break is left
 	return a
 }
 
@@ -110,7 +110,7 @@ func (p person) write(name, text string) string {
 	return file
 }
 
-// describe asks the cloud of an environment for its load balancers.
+// describe lists load balancers with a client configured by env.
 func describe(t *testing.T, env map[string]string) *slb.DescribeLoadBalancersResponse {
 	t.Helper()
 	client, err := slb.NewClientWithOptions(env["ALIBABA_CLOUD_REGION_ID"], sdk.NewConfig().WithScheme(env["ALICLOUD_CLIENT_SCHEME"]),
@@ -172,7 +172,7 @@ func TestEnvironment(t *testing.T) {
 	if got := p.good("status"); !strings.Contains(got, a.OpenAPI) || !strings.Contains(got, "cn-beijing") || !strings.Contains(got, "none") {
 		t.Errorf("got %s", got)
 	}
-	p.env["LBREMEDY_SIM"] = a.Address // as in a shell that has the environment
+	p.env["LBREMEDY_SIM"] = a.Address // as in a shell with the environment
 	if got := p.good("status", "-o", "json"); !strings.Contains(got, `"controller": "none"`) {
 		t.Errorf("got %s", got)
 	}
@@ -181,7 +181,7 @@ func TestEnvironment(t *testing.T) {
 	p.good("reset")
 	p.good("env")
 
-	// Quotes of any kind are only text to a shell.
+	// A shell reads quotes of any kind as text.
 	odd := environment{"A": `it's \ $HOME "x"`}
 	if got := odd.write("sh", false); got != `export A='it'\''s \ $HOME "x"'`+"\n" {
 		t.Errorf("got %s", got)
@@ -191,8 +191,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestFinding shows how a simulation is named and found, and that nothing but
-// this machine is talked to.
+// TestFinding tests how commands find a simulation, and that they use only this machine.
 func TestFinding(t *testing.T) {
 	p := somebody(t)
 	a := p.up()
@@ -242,7 +241,7 @@ func TestFinding(t *testing.T) {
 	p.env["LBREMEDY_SIM_STATE_DIR"] = p.write("file", "")
 	p.bad(command.CodeFailed, "make the state directory", "up")
 
-	// A record that was meddled with leads nowhere else.
+	// A modified record leads nowhere else.
 	dir := t.TempDir()
 	p.env["LBREMEDY_SIM_STATE_DIR"] = dir
 	for text, says := range map[string]string{`{"address":"192.0.2.1:80"}`: "not a loopback", `{`: "read the address"} {
@@ -254,12 +253,12 @@ func TestFinding(t *testing.T) {
 		}
 	}
 
-	// What answers there may be something else.
+	// Another program may listen there.
 	other := sim.New(t, nil)
 	p.bad(command.CodeFailed, "has no admin API", "ls", "--server", other.Addr())
 }
 
-// TestByHand breaks things and heals them.
+// TestByHand breaks and repairs things.
 func TestByHand(t *testing.T) {
 	p := somebody(t)
 	a := p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web, tags: {a.b: c, d: e}, vswitch: vsw-1}]\nvswitches: [{id: vsw-1, "+
@@ -351,7 +350,7 @@ func slbClient(t *testing.T, env map[string]string) *slb.Client {
 	return client
 }
 
-// TestFollow sees calls as they are made, until it has had enough.
+// TestFollow follows calls until it has enough.
 func TestFollow(t *testing.T) {
 	p := somebody(t)
 	a := p.up()
@@ -365,7 +364,7 @@ func TestFollow(t *testing.T) {
 			_ = w.Close()
 		}()
 		for range 2 {
-			describe(t, a.Environment) // the first one may come before it is followed
+			describe(t, a.Environment) // the first call may precede following
 			b := make([]byte, 1<<12)
 			text := ""
 			for !strings.Contains(text, "DescribeLoadBalancers") {
@@ -383,7 +382,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestEdit edits with programs that stand for editors.
+// TestEdit edits with programs as editors.
 func TestEdit(t *testing.T) {
 	p := somebody(t)
 	p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web}]"))
@@ -422,8 +421,8 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// Each mistake is one sentence that names the culprit and the way out, a code,
-// and no change.
+// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit code, and no
+// change.
 func TestMistakes(t *testing.T) {
 	p := somebody(t)
 	bad := p.write("bad.yaml", "nothing: true\n")
@@ -542,7 +541,7 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 	}
 }
 
-// TestHelp shows that every command says what it does, and most how.
+// TestHelp checks that every command has a description, and most an example.
 func TestHelp(t *testing.T) {
 	p := somebody(t)
 	var check func(path []string, text string)
@@ -594,7 +593,7 @@ func TestCompletion(t *testing.T) {
 		"calls --action GetJob":  "GetJobStatus",
 		"actions nlb:GetJob":     "nlb:GetJobStatus",
 		"up --ccm-version v2.9":  "v2.9.1",
-		"get lb ":                ":4", // nobody to ask
+		"get lb ":                ":4", // no simulation runs
 	} {
 		if got := complete(args); !slices.Contains(got, want) {
 			t.Errorf("%s: got %q", args, got)
@@ -623,8 +622,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestController breaks the cloud by hand, sees the controller fail, heals it
-// and sees the load balancer.
+// TestController breaks the cloud by hand, waits for the controller's failure, repairs it, and waits for the load
+// balancer.
 func TestController(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	c := cluster.Join(t)
@@ -644,7 +643,7 @@ func TestController(t *testing.T) {
 	if got := p.good("calls", "--caller", "controller", "--action", "CreateLoadBalancer"); !strings.Contains(got, "ORDER.ARREARAGE") {
 		t.Errorf("got %s", got)
 	}
-	// The controller goes on with its key in another world.
+	// The controller continues with its key in another world.
 	p.good("reset")
 	var lbs []any
 	if err := json.Unmarshal([]byte(p.good("ls", "lb", "-o", "json")), &lbs); err != nil || len(lbs) > 0 {
@@ -652,7 +651,7 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestRealController has the stand-in sync the Services, where CCM_BIN names it.
+// TestRealController runs the stand-in as CCM_BIN.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)
@@ -677,7 +676,7 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// watchEvents returns what waits for an event of the namespace.
+// watchEvents returns a function that waits for an Event of the namespace.
 func watchEvents(t *testing.T, c *cluster.Cluster, ns string) func(reason, part string) {
 	t.Helper()
 	events, err := c.Client().CoreV1().Events(ns).Watch(t.Context(), metav1.ListOptions{})
@@ -704,7 +703,7 @@ func watchEvents(t *testing.T, c *cluster.Cluster, ns string) func(reason, part 
 	}
 }
 
-// createService creates a Service that wants a load balancer.
+// createService creates a LoadBalancer Service.
 func createService(t *testing.T, c *cluster.Cluster, ns string) {
 	t.Helper()
 	_, err := c.Client().CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
@@ -716,7 +715,7 @@ func createService(t *testing.T, c *cluster.Cluster, ns string) {
 	}
 }
 
-// TestRAM shows that a world can say who the controller and the operator are.
+// TestRAM checks that a world can define the controller's and the operator's rights.
 func TestRAM(t *testing.T) {
 	p := somebody(t)
 	a := p.up("--world", p.write("world.yaml", "callers: [{name: operator, allow: ['slb:DescribeRegions']}]"))

@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// print writes a value as the flags ask for; in the form of a table, show does it.
+// print prints a value in the requested format; show prints the table.
 func (p *program) print(value any, show func() error) error {
 	switch p.output {
 	case "json":
@@ -20,13 +20,12 @@ func (p *program) print(value any, show func() error) error {
 	return show()
 }
 
-// line writes a text.
 func (p *program) line(format string, args ...any) error {
 	_, err := fmt.Fprintf(p.out, format+"\n", args...)
 	return err
 }
 
-// table prints rows under these columns.
+// table prints a table.
 func (p *program) table(columns []any, rows [][]any) error {
 	t := command.Table(columns...)
 	for _, r := range rows {

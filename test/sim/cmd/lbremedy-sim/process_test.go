@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// The test binary is also the program, where this variable says so.
+// programVariable makes the test binary the program.
 const programVariable = "LBREMEDY_SIM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -36,18 +36,18 @@ type machine struct {
 	home string
 }
 
-// command returns the program as a process that has not begun.
+// command returns the program as a process that is not started.
 func (m machine) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(m.Context(), os.Args[0], args...)
 	cmd.Env = []string{programVariable + "=1", "HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "ALIBABA_CLOUD_SECURITY_TOKEN=of somebody's"}
 	return cmd
 }
 
-// A running is the program up, as a process.
+// A running is the process of up.
 type running struct {
 	*exec.Cmd
 	announcement
-	ready time.Duration // from before its start to what it announced
+	ready time.Duration // from before its start to the announcement
 }
 
 func (m machine) up(args ...string) running {
@@ -70,7 +70,7 @@ func (m machine) up(args ...string) running {
 	return r
 }
 
-// end sends a signal and returns the exit code, and how long the end took.
+// end sends a signal and returns the exit code and the duration of the end.
 func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -84,9 +84,8 @@ func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	return r.ProcessState.ExitCode(), time.Since(began)
 }
 
-// TestReadyAtOnce shows that the program is up in less than 100 ms. Other programs
-// run too: of some tries the fastest counts, and where none was fast, the
-// processor time from its start to its end, which holds more than the start.
+// TestReadyAtOnce checks that the program starts within 100 ms. Because other programs run, the fastest of several
+// attempts counts, and otherwise its processor time, which includes more than the start.
 func TestReadyAtOnce(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	best, work := time.Hour, time.Hour
@@ -103,7 +102,7 @@ func TestReadyAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkReady measures from the start of the process to its announcement.
+// BenchmarkReady measures the time from the start of the process to its announcement.
 func BenchmarkReady(b *testing.B) {
 	m := machine{b, b.TempDir()}
 	var total time.Duration
@@ -117,7 +116,7 @@ func BenchmarkReady(b *testing.B) {
 	b.ReportMetric(float64(total.Microseconds())/1000/float64(b.N), "ready-ms")
 }
 
-// TestEnds ends the program in all the ways there are, and starts it again.
+// TestEnds ends the program in all ways, and restarts it.
 func TestEnds(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	record := filepath.Join(m.home, ".local/state/lbremedy-sim/default.json")
@@ -164,7 +163,7 @@ func TestEnds(t *testing.T) {
 	again.end(t, syscall.SIGTERM)
 }
 
-// TestShell reads the announcement and the environment as a shell does.
+// TestShell uses the announcement and the environment in a shell.
 func TestShell(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	sh := func(script string) string {
@@ -192,7 +191,7 @@ kill $pid && wait $pid && echo ended`)
 	}
 }
 
-// TestCompletionScripts has each shell that this machine has read its script.
+// TestCompletionScripts loads the completion scripts in all installed shells.
 func TestCompletionScripts(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A record is what up leaves in the state directory for the other commands.
+// A record describes a running simulation in the state directory.
 type record struct {
 	Name       string    `json:"name"`
 	Address    string    `json:"address"` // host:port
@@ -31,7 +31,7 @@ type record struct {
 	Context    string    `json:"context,omitempty"`
 }
 
-// stateDir returns the directory where records are.
+// stateDir returns the directory of records.
 func (p *program) stateDir() (string, error) {
 	if p.state != "" {
 		return p.state, nil
@@ -50,8 +50,8 @@ func (p *program) recordFile() (string, error) {
 	return filepath.Join(dir, p.name+".json"), err
 }
 
-// claim takes the name of a simulation until release is called. It fails if one
-// of this name runs; what one left that was killed is overwritten.
+// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and overwrites
+// the record of a killed one.
 func (p *program) claim() (write func(record) error, release func(), err error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *program) claim() (write func(record) error, release func(), err error) 
 	}
 	write = func(r record) error {
 		b, err := json.Marshal(r)
-		if err == nil { // whole or not at all
+		if err == nil { // atomically
 			err = os.WriteFile(file+".new", b, 0o600)
 		}
 		if err == nil {
@@ -90,11 +90,10 @@ func (p *program) claim() (write func(record) error, release func(), err error) 
 	}, nil
 }
 
-// errNone is of a simulation that does not run.
+// errNone means that no simulation runs.
 var errNone = errors.New("no simulation")
 
-// find returns the simulation that the flags and the environment name. Of one that
-// is named by its address more is known if it is the one that the record is about.
+// find returns the simulation of the flags and the environment. A record adds details if it has the same address.
 func (p *program) find() (record, error) {
 	if p.server == "" {
 		return p.recorded()
@@ -109,7 +108,7 @@ func (p *program) find() (record, error) {
 	return record{Name: p.name, Address: addr}, nil
 }
 
-// recorded returns the simulation that the state directory knows by its name.
+// recorded returns the simulation with this name in the state directory.
 func (p *program) recorded() (record, error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -130,8 +129,7 @@ func (p *program) recorded() (record, error) {
 	return r, err
 }
 
-// loopbackAddress returns the host:port of an address or URL that is of this
-// machine; no other is ever talked to.
+// loopbackAddress returns the host:port of an address or URL on this machine, and rejects any other.
 func loopbackAddress(s string) (string, error) {
 	addr := strings.TrimSuffix(strings.TrimPrefix(s, "http://"), "/")
 	host, port, err := net.SplitHostPort(addr)
@@ -153,7 +151,7 @@ func (p *program) connect() (*client, error) {
 	return newClient(r), nil
 }
 
-// await finds the simulation as soon as it answers, for some time.
+// await waits up to limit until the simulation answers.
 func (p *program) await(ctx context.Context, limit time.Duration) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -175,7 +173,6 @@ func (p *program) await(ctx context.Context, limit time.Duration) (*client, erro
 	}
 }
 
-// completeNames completes the names of simulations.
 func (p *program) completeNames(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	if p.settle(cmd.Root().PersistentFlags()) == nil {
@@ -183,7 +180,7 @@ func (p *program) completeNames(cmd *cobra.Command, _ []string, _ string) ([]cob
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		files, _ := filepath.Glob(filepath.Join(dir, "*.json")) // none are found where there are none
+		files, _ := filepath.Glob(filepath.Join(dir, "*.json")) // an absent directory has none
 		for _, f := range files {
 			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
 		}

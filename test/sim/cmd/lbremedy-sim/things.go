@@ -21,8 +21,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// columns are what ls shows of a kind beside the ID. Of others it shows what is
-// no list.
+// columns are the fields, besides the ID, that ls shows of a kind. For other kinds it shows all fields that are not
+// lists.
 var columns = map[string][]string{
 	"vpcs":          {"name", "cidr"},
 	"vswitches":     {"vpc", "zone", "cidr", "free"},
@@ -73,7 +73,7 @@ singular mean the same. With -o json or yaml the things are printed whole.`,
 	}
 }
 
-// summary prints how many things of each kind there are.
+// summary prints the number of objects of each kind.
 func (p *program) summary(ctx context.Context, c *client) error {
 	world := map[string]any{}
 	var faults []any
@@ -106,7 +106,7 @@ func (p *program) summary(ctx context.Context, c *client) error {
 	})
 }
 
-// list prints things of a kind.
+// list prints the objects of a kind.
 func (p *program) list(kind string, things []map[string]any) error {
 	if len(things) == 0 {
 		p.note("There are no %s.", kind)
@@ -143,7 +143,7 @@ func (p *program) list(kind string, things []map[string]any) error {
 	return p.table(head, rows)
 }
 
-// short returns a value in one cell of a table: of a list of things, how many.
+// short formats a value as a table cell; of a list of objects, their number.
 func short(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -274,7 +274,7 @@ changed if any part of it can't be.`,
 	return cmd
 }
 
-// target reads "KIND ID ..." or "world ...".
+// target parses "KIND ID ..." or "world ...".
 func target(args []string, name string) (kind, path string, rest []string, err error) {
 	if args[0] == worldKind {
 		return worldKind, worldKind, args[1:], nil
@@ -288,7 +288,7 @@ func target(args []string, name string) (kind, path string, rest []string, err e
 	return kind, thing(kind, args[1]), args[2:], nil
 }
 
-// body returns a body that is in a file or made of assignments.
+// body returns the body from a file or from assignments.
 func (p *program) body(kind, file string, texts []string, none bool) ([]byte, error) {
 	switch {
 	case file != "" && len(texts) > 0:
@@ -379,13 +379,13 @@ and put what is saved in its place. What can't be is refused, and kept in its fi
 	}
 }
 
-// edited returns what an editor makes of a text in a file.
+// edited returns a text after an editor has changed it in a file.
 func (p *program) edited(ctx context.Context, file, text string) ([]byte, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write the file: %w", err)
 	}
 	editor := cmp.Or(p.getenv("VISUAL"), p.getenv("EDITOR"), "vi")
-	// The shell splits what may be a program with arguments.
+	// The variable may contain arguments, so a shell splits it.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.in, p.err, p.err
 	if err := cmd.Run(); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// An upRun is one call of up.
+// An upRun is one run of up.
 type upRun struct {
 	*program
 	listen, world, env, kubeconfig, context, namespace, release string
@@ -32,10 +32,10 @@ type upRun struct {
 	remote, verbose                                             bool
 }
 
-// defaultRelease is what the simulated controller plays unless told otherwise.
+// defaultRelease is the default release of the simulated controller.
 const defaultRelease = "v2.14.0"
 
-// An announcement is what up prints when it is ready.
+// An announcement is the output of up when it is ready.
 type announcement struct {
 	record
 	OpenAPI     string      `json:"openapi"`
@@ -88,7 +88,7 @@ the environment and the controller use, so that RAM can be played too.`,
 	return cmd
 }
 
-// run does first what can be wrong and changes nothing, then begins.
+// run first performs checks that change nothing, and then starts.
 func (u *upRun) run(ctx context.Context) error {
 	if u.speed <= 0 {
 		return command.Wrong("--speed: %v is not above 0", u.speed)
@@ -142,8 +142,8 @@ func (u *upRun) run(ctx context.Context) error {
 	return controller.Play(ctx, o)
 }
 
-// cluster reads the kubeconfig, and looks whether its server answers: a
-// controller would wait for that without a word. It returns nil if none exists.
+// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently. It returns
+// nil if no kubeconfig exists.
 func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
@@ -167,7 +167,6 @@ func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	return config, nil
 }
 
-// onThisMachine reports whether an API server is on this machine.
 func onThisMachine(server string) bool {
 	host := server
 	if u, err := url.Parse(server); err == nil && u.Host != "" {
@@ -177,7 +176,7 @@ func onThisMachine(server string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// options connect the controller with the cluster and the cloud.
+// options returns the controller's options for the cluster and the cloud.
 func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Options, error) {
 	level := slog.LevelWarn
 	if u.verbose {
@@ -207,7 +206,7 @@ func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Optio
 	return o, nil
 }
 
-// ready says where the cloud is: to the other commands, and on standard output.
+// ready publishes the cloud's address to other commands and on standard output.
 func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) error {
 	w := cloud.Snapshot()
 	r := record{Name: u.name, Address: cloud.Addr(), PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second), Controller: "none", Context: u.context}
@@ -247,7 +246,7 @@ func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) er
 	})
 }
 
-// announce says where a simulation is.
+// announce returns the announcement of a simulation.
 func announce(r record, w *sim.World, e environment) announcement {
 	url := "http://" + r.Address + "/"
 	return announcement{record: r, OpenAPI: url, Admin: url + "sim/", Region: w.Region, Cluster: w.Cluster.ID, VPC: w.Cluster.VPC, Environment: e}

@@ -1,18 +1,13 @@
-// Package standin is the simulated controller as a program: it stands for the
-// real one where CCM_BIN names one and no real one is to be had.
+// Package standin runs the simulated controller as a program that takes the place of a real one in CCM_BIN. It tests
+// the path to a real controller, from the variable to the Events, not the controller's behaviour.
 //
-// It shows that the way to a real controller works, from the variable to the
-// events, and nothing about a real controller's behaviour. So it is told all
-// that a real one is told, in the same form, and takes nothing else: the flags
-// are those of v2.14.0, with their types and checks; the cloud configuration has
-// the fields of that release, with keys in base64; endpoints and scheme come
-// from the environment. Where a real controller would quietly do something that
-// no test wants, such as to call the cloud itself, to wait for a lease or to ask
-// the metadata service, it ends with an error.
+// It accepts exactly the inputs of a real v2.14.0, in the same form: flags with their types and checks, the fields of
+// the cloud configuration with keys in base64, and endpoints and scheme from the environment. Where a real controller
+// would quietly do something that no test wants, such as call the real cloud, wait for leader election or use the
+// metadata service, it ends with an error.
 //
-// The facts are from the controller's public source: cmd/manager/main.go,
-// pkg/config/{controller_config,runtime_config,cloud_config,feature_gates}.go
-// and pkg/provider/alibaba/base/{clientMgr,token,metadata}.go.
+// Sources: cmd/manager/main.go, pkg/config/{controller_config,runtime_config,cloud_config,feature_gates}.go and
+// pkg/provider/alibaba/base/{clientMgr,token,metadata}.go of the controller. Begin with [Program].
 package standin
 
 import (
@@ -46,26 +41,25 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// Version is the release that the program plays.
+// Version is the simulated release.
 const Version = "v2.14.0"
 
 // programVariable makes a test binary the program.
 const programVariable = "LBREMEDY_CCM_STANDIN"
 
-// Main makes the process the program if Program has started it, and ends it
-// then. TestMain calls it first.
+// Main runs the program and exits, if Program started this process. TestMain calls it first.
 func Main() {
 	if os.Getenv(programVariable) == "" {
 		return
 	}
-	// A program that a controller's environment steers must not see this.
+	// The controller's environment must not contain this.
 	if err := os.Unsetenv(programVariable); err != nil {
 		panic(err)
 	}
 	os.Exit(Process())
 }
 
-// Process is the program: it runs until SIGTERM and returns the exit code.
+// Process runs the program until SIGTERM and returns the exit code.
 func Process() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -76,14 +70,14 @@ func Process() int {
 		return 0
 	case errors.As(err, &bad):
 		fmt.Fprintln(os.Stderr, err)
-		return 2 // as pflag ends a program
+		return 2 // as pflag does
 	}
 	fmt.Fprintln(os.Stderr, "unable to run:", err)
 	return 1
 }
 
-// Program returns a program that is this stand-in, for CCM_BIN, until the test
-// ends. The test binary has to call Main.
+// Program returns the path of a stand-in program for CCM_BIN, valid until the test ends. The test binary has to call
+// Main.
 func Program(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -98,8 +92,7 @@ func Program(t testing.TB) string {
 	return file
 }
 
-// Run is the program with these arguments and this environment. It returns nil
-// when ctx ends, or after a dry run.
+// Run runs the program with these arguments and environment. It returns nil when ctx ends, or after a dry run.
 func Run(ctx context.Context, args, environ []string, log io.Writer) error {
 	f, err := parse(args)
 	if err != nil {
@@ -133,11 +126,9 @@ func Run(ctx context.Context, args, environ []string, log io.Writer) error {
 	return controller.Run(ctx, o)
 }
 
-// badFlag is of a flag that the controller does not have, or a value that it
-// does not take.
+// badFlag is an unknown flag or an invalid value.
 type badFlag struct{ error }
 
-// flags are what the controller is started with, as far as it matters here.
 type flags struct {
 	kubeconfig, cloudConfig      string
 	controllers                  []string
@@ -150,8 +141,7 @@ type flags struct {
 	serviceAccounts, untaggedOne bool
 }
 
-// parse reads the flags of v2.14.0: its own, those of its runtime, and those of
-// its logging.
+// parse parses the flags of v2.14.0: of the controller, its runtime and its logging.
 func parse(args []string) (*flags, error) {
 	f := &flags{}
 	logging := flag.NewFlagSet("", flag.ContinueOnError)
@@ -209,7 +199,7 @@ func parse(args []string) (*flags, error) {
 	return f, nil
 }
 
-// check refuses what the controller refuses, and what no test can want.
+// check rejects what the controller rejects, and what no test wants.
 func (f *flags) check() error {
 	switch {
 	case f.cloudConfig == "":
@@ -235,8 +225,7 @@ func (f *flags) check() error {
 	return nil
 }
 
-// known are the fields of the cloud configuration's section Global, with whether
-// each is text.
+// known are the fields of the section Global in the cloud configuration, and whether each is a string.
 var known = map[string]bool{
 	"uid": true, "accessKeyID": true, "accessKeySecret": true, "clusterID": true, "kubernetesClusterTag": true, "region": true, "vpcid": true,
 	"zoneid": true, "vswitchid": true, "resourceGroupID": true, "serviceBackendType": true, "routeTableIDs": true, "privateZoneId": true, "featureGates": true,
@@ -244,7 +233,7 @@ var known = map[string]bool{
 	"nodeMonitorPeriod": false, "nodeAddrSyncPeriod": false, "privateZoneRecordTTL": false,
 }
 
-// A cloudConfig is the section Global of a cloud configuration.
+// A cloudConfig is that section.
 type cloudConfig struct {
 	text     map[string]string
 	noPublic bool
@@ -293,8 +282,7 @@ func readConfig(file string) (*cloudConfig, error) {
 	return c, nil
 }
 
-// options are the flags and the configuration as the simulated controller takes
-// them.
+// options returns the simulated controller's options for the flags and the configuration.
 func (f *flags) options(c *cloudConfig) (controller.Options, error) {
 	kube, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
@@ -312,7 +300,7 @@ func (f *flags) options(c *cloudConfig) (controller.Options, error) {
 	}, nil
 }
 
-// endpoint returns the one address that the variables name for all products.
+// endpoint returns the only address that the variables name for all products.
 func endpoint(environ []string) (string, error) {
 	env := map[string]string{}
 	for _, v := range environ {
@@ -359,7 +347,7 @@ func endpoint(environ []string) (string, error) {
 	return all[0], nil
 }
 
-// listen opens an address, unless it is 0 or empty, which means none.
+// listen opens an address; 0 or empty means none.
 func listen(addr string) (net.Listener, error) {
 	if addr == "" || addr == "0" {
 		return nil, nil

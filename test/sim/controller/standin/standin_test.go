@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// told is what the program is told when all is as it should be, but for a
-// cluster that is not there.
+// told is a valid input of the program, except that its cluster does not exist.
 type told struct {
 	args, env []string
-	config    string // file of the cloud configuration
+	config    string // path of the cloud configuration
 }
 
 func good(t *testing.T) told {
@@ -46,8 +45,7 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 	}
 }
 
-// TestStrict shows that the program takes what it is told by RunReal and nothing
-// that would go another way.
+// TestStrict checks that the program accepts the input of RunReal and rejects anything else.
 func TestStrict(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -61,11 +59,11 @@ func TestStrict(t *testing.T) {
 	}
 	defer taken.Close()
 	for _, tt := range []struct {
-		args string // added; "-name" leaves --name out
-		env  string // changed; "-NAME" leaves NAME out
+		args string // added; "-name" removes --name
+		env  string // changed; "-NAME" removes NAME
 		edit [2]string
 		says string
-		bad  bool // a flag that does not exist or has no such value
+		bad  bool // an unknown flag or an invalid value
 	}{
 		{args: "--metrics-bind-address=0", says: "unknown flag: --metrics-bind-address", bad: true},
 		{args: "--enable-leader-election=false", says: "unknown flag", bad: true},
