@@ -157,21 +157,21 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 			return c.found(ctx, s, lb.ID, ByAddress)
 		}
 	}
-	eips, err := c.Cloud.VPC.EIPs(ctx, address)
+	bound, err := c.Cloud.VPC.EIPs(ctx, address)
 	if err != nil {
 		return fmt.Errorf("list EIPs with the address %s: %w", address, err)
 	}
-	for _, eip := range eips {
-		if !strings.HasPrefix(eip.InstanceID, "lb-") {
+	for _, id := range bound {
+		if !strings.HasPrefix(id, "lb-") {
 			continue
 		}
-		switch _, err := c.describe(ctx, eip.InstanceID); {
+		switch _, err := c.describe(ctx, id); {
 		case errors.Is(err, cloud.ErrNotFound):
 			continue
 		case err != nil:
 			return err
 		}
-		return c.found(ctx, s, eip.InstanceID, ByEIP)
+		return c.found(ctx, s, id, ByEIP)
 	}
 	return nil
 }

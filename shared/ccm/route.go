@@ -57,12 +57,12 @@ func (c *View) Routing(ctx context.Context) (Routing, error) {
 	if err != nil {
 		return r, fmt.Errorf("list the route tables of %s: %w", r.Cluster.VPC, err)
 	}
-	for _, t := range tables {
-		entries, err := c.Cloud.VPC.Routes(ctx, t.ID)
+	for _, id := range tables {
+		entries, err := c.Cloud.VPC.Routes(ctx, id)
 		if err != nil {
-			return r, fmt.Errorf("list the entries of the route table %s: %w", t.ID, err)
+			return r, fmt.Errorf("list the entries of the route table %s: %w", id, err)
 		}
-		r.Tables = append(r.Tables, Table{t.ID, slices.DeleteFunc(entries, func(e cloud.Route) bool { return e.Type != "Custom" })})
+		r.Tables = append(r.Tables, Table{id, slices.DeleteFunc(entries, func(e cloud.Route) bool { return e.Type != "Custom" })})
 	}
 	return r, nil
 }

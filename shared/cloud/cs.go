@@ -18,20 +18,15 @@ type CS struct{ c *client }
 
 // A Cluster is an ACK cluster.
 type Cluster struct {
-	ID            string
-	Name          string
-	VPC           string   // ID
-	Region        string   // ID
-	Version       string   // of Kubernetes, such as "1.36.3-aliyun.1"
-	Type          string   // "ManagedKubernetes", or "Kubernetes" for a dedicated cluster
-	Profile       string   // "Default", "Serverless", "Edge"; empty if the answer does not say
-	State         string   // such as "running"
-	WorkerRole    string   // name of the nodes' RAM role; may be empty
-	SecurityGroup string   // ID; may be empty
-	VSwitches     []string // IDs, of nodes and of the control plane
-	PodVSwitches  []string // IDs of the vSwitches that Terway gives pods their addresses from; empty without Terway
-	APIServer     string   // address of the API server within the VPC; empty if the answer does not say
-	Network       string   // the network plug-in: "flannel", "terway-eniip" or another Terway; empty if the answer does not say
+	ID           string
+	VPC          string   // ID
+	Region       string   // ID
+	Type         string   // "ManagedKubernetes", or "Kubernetes" for a dedicated cluster
+	Profile      string   // "Default", "Serverless", "Edge"; empty if the answer does not say
+	VSwitches    []string // IDs, of nodes and of the control plane
+	PodVSwitches []string // IDs of the vSwitches that Terway gives pods their addresses from; empty without Terway
+	APIServer    string   // address of the API server within the VPC; empty if the answer does not say
+	Network      string   // the network plug-in: "flannel", "terway-eniip" or another Terway; empty if the answer does not say
 }
 
 // Managed reports whether Alibaba Cloud runs the control plane, so that its nodes
@@ -41,7 +36,6 @@ func (c Cluster) Managed() bool { return c.Type == "ManagedKubernetes" || c.Type
 // A NodePool is a group of nodes of the cluster.
 type NodePool struct {
 	ID        string
-	Name      string
 	Default   bool
 	VSwitches []string // IDs that its nodes are created in
 }
@@ -54,21 +48,16 @@ var clusterGone = []string{"ErrorClusterNotFound", "ClusterNotFound"}
 // It needs grant.DescribeClusterDetail.
 func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	type answer struct {
-		ClusterID     text    `json:"cluster_id"`
-		Name          text    `json:"name"`
-		VpcID         text    `json:"vpc_id"`
-		RegionID      text    `json:"region_id"`
-		Version       text    `json:"current_version"`
-		Type          text    `json:"cluster_type"`
-		Profile       text    `json:"profile"`
-		State         text    `json:"state"`
-		WorkerRole    text    `json:"worker_ram_role_name"`
-		SecurityGroup text    `json:"security_group_id"`
-		VSwitchIDs    *[]text `json:"vswitch_ids"`
-		VSwitchID     *text   `json:"vswitch_id"` // older: several, with commas between
-		MetaData      text    `json:"meta_data"`
-		MasterURL     text    `json:"master_url"`
-		Parameters    struct {
+		ClusterID  text    `json:"cluster_id"`
+		VpcID      text    `json:"vpc_id"`
+		RegionID   text    `json:"region_id"`
+		Type       text    `json:"cluster_type"`
+		Profile    text    `json:"profile"`
+		VSwitchIDs *[]text `json:"vswitch_ids"`
+		VSwitchID  *text   `json:"vswitch_id"` // older: several, with commas between
+		MetaData   text    `json:"meta_data"`
+		MasterURL  text    `json:"master_url"`
+		Parameters struct {
 			PodVSwitchIDs json.RawMessage `json:"PodVswitchIds"`
 		} `json:"parameters"`
 		NetworkConfig struct {
@@ -88,8 +77,8 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 			switch {
 			case string(a.ClusterID) != s.c.ClusterID:
 				return lack("cluster %s: it is about %q", s.c.ClusterID, a.ClusterID)
-			case a.VpcID == "" || a.Version == "" || a.Type == "" || a.State == "":
-				return lack("vpc_id, current_version, cluster_type and state of cluster %s", a.ClusterID)
+			case a.VpcID == "" || a.Type == "":
+				return lack("vpc_id and cluster_type of cluster %s", a.ClusterID)
 			case a.VSwitchIDs == nil && a.VSwitchID == nil:
 				return lack("vswitch_ids of cluster %s", a.ClusterID)
 			}
@@ -117,9 +106,8 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 		}
 	}
 	return Cluster{
-		ID: string(a.ClusterID), Name: string(a.Name), VPC: string(a.VpcID), Region: string(a.RegionID), Version: string(a.Version),
-		Type: string(a.Type), Profile: string(a.Profile), State: string(a.State), WorkerRole: string(a.WorkerRole),
-		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(),
+		ID: string(a.ClusterID), VPC: string(a.VpcID), Region: string(a.RegionID), Type: string(a.Type), Profile: string(a.Profile),
+		VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(),
 		APIServer: apiServer(string(a.MasterURL)),
 	}, nil
 }
@@ -232,7 +220,6 @@ func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 	type pool struct {
 		Info struct {
 			ID      text `json:"nodepool_id"`
-			Name    text `json:"name"`
 			Default on   `json:"is_default"`
 		} `json:"nodepool_info"`
 		ScalingGroup struct {
@@ -268,7 +255,7 @@ func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 	var list []NodePool
 	for _, p := range *a.NodePools {
 		list = append(list, NodePool{
-			ID: string(p.Info.ID), Name: string(p.Info.Name), Default: bool(p.Info.Default),
+			ID: string(p.Info.ID), Default: bool(p.Info.Default),
 			VSwitches: sortedIDs(strs(p.ScalingGroup.VSwitchIDs)),
 		})
 	}

@@ -14,14 +14,10 @@ type ECS struct{ c *client }
 
 // An Interface is an elastic network interface (ENI).
 type Interface struct {
-	ID       string
-	Instance string   // ID of what it is attached to; empty: nothing
-	VPC      string   // ID
-	VSwitch  string   // ID
-	Status   string   // "InUse", "Available" and the steps between
-	Type     string   // "Primary" or "Secondary"
-	IP       string   // the primary private IP address
-	IPs      []string // all private IP addresses of IPv4 and all of IPv6, sorted
+	ID     string
+	Status string   // "InUse", "Available" and the steps between
+	IP     string   // the primary private IP address
+	IPs    []string // all private IP addresses of IPv4 and all of IPv6, sorted
 }
 
 // ipsAtOnce is how many addresses DescribeNetworkInterfaces takes:
@@ -43,11 +39,7 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 	}
 	type set struct {
 		NetworkInterfaceID text `json:"NetworkInterfaceId"`
-		InstanceID         text `json:"InstanceId"`
-		VpcID              text `json:"VpcId"`
-		VSwitchID          text `json:"VSwitchId"`
 		Status             text
-		Type               text
 		PrivateIPAddress   text `json:"PrivateIpAddress"`
 		PrivateIPSets      struct {
 			PrivateIPSet []struct {
@@ -89,8 +81,8 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 				return pageOf[set]{items: a.NetworkInterfaceSets.NetworkInterfaceSet, next: string(a.NextToken)}, nil
 			},
 			check: func(s set) error {
-				if s.NetworkInterfaceID == "" || s.VSwitchID == "" || s.Status == "" {
-					return lack("ID, vSwitch and status of network interface %q", s.NetworkInterfaceID)
+				if s.NetworkInterfaceID == "" || s.Status == "" {
+					return lack("ID and status of network interface %q", s.NetworkInterfaceID)
 				}
 				return nil
 			},
@@ -99,10 +91,7 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 			return nil, err
 		}
 		for _, s := range sets {
-			i := Interface{
-				ID: string(s.NetworkInterfaceID), Instance: string(s.InstanceID), VPC: string(s.VpcID), VSwitch: string(s.VSwitchID),
-				Status: string(s.Status), Type: string(s.Type), IP: string(s.PrivateIPAddress),
-			}
+			i := Interface{ID: string(s.NetworkInterfaceID), Status: string(s.Status), IP: string(s.PrivateIPAddress)}
 			for _, p := range s.PrivateIPSets.PrivateIPSet {
 				i.IPs = append(i.IPs, string(p.PrivateIPAddress))
 			}

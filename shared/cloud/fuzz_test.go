@@ -35,7 +35,6 @@ var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.ServerGroups(ctx, "k", "v"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.Servers(ctx, "sgp-1"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.VPC.VSwitches(ctx, "vpc-1"); return err },
-	func(ctx context.Context, r *Reader) error { _, err := r.VPC.VSwitch(ctx, "vsw-1"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.VPC.EIPs(ctx, "1.2.3.4"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.VPC.Blocks(ctx, "vpc-1"); return err },
 	func(ctx context.Context, r *Reader) error {

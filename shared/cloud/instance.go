@@ -11,13 +11,10 @@ import (
 
 // An Instance is an ECS server.
 type Instance struct {
-	ID      string
-	Name    string
-	Status  string // "Running", "Stopped" and the steps between
-	Zone    string
-	VPC     string   // ID; empty in the classic network
-	VSwitch string   // ID
-	IPs     []string // private addresses in the VPC, sorted
+	ID     string
+	Status string   // "Running", "Stopped" and the steps between
+	VPC    string   // ID; empty in the classic network
+	IPs    []string // private addresses in the VPC, sorted
 }
 
 // instancesAtOnce is how many IDs DescribeInstances takes:
@@ -35,12 +32,9 @@ func (e ECS) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 	}
 	type wireInstance struct {
 		InstanceID    text `json:"InstanceId"`
-		InstanceName  text
 		Status        text
-		ZoneID        text `json:"ZoneId"`
 		VpcAttributes struct {
 			VpcID            text `json:"VpcId"`
-			VSwitchID        text `json:"VSwitchId"`
 			PrivateIPAddress struct {
 				IPAddress []text `json:"IpAddress"`
 			} `json:"PrivateIpAddress"`
@@ -80,10 +74,8 @@ func (e ECS) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 			return nil, err
 		}
 		for _, w := range list {
-			i := Instance{
-				ID: string(w.InstanceID), Name: string(w.InstanceName), Status: string(w.Status), Zone: string(w.ZoneID),
-				VPC: string(w.VpcAttributes.VpcID), VSwitch: string(w.VpcAttributes.VSwitchID), IPs: strs(w.VpcAttributes.PrivateIPAddress.IPAddress),
-			}
+			of := w.VpcAttributes
+			i := Instance{ID: string(w.InstanceID), Status: string(w.Status), VPC: string(of.VpcID), IPs: strs(of.PrivateIPAddress.IPAddress)}
 			slices.Sort(i.IPs)
 			out = append(out, i)
 		}

@@ -17,7 +17,7 @@ import (
 // about one Service.
 func TestRecall(t *testing.T) {
 	s := sim.New(t, world())
-	key := s.Client("c", "vpc:DescribeVSwitches", "cs:DescribeClusterDetail", "cs:DescribeClusterNodePools")
+	key := s.Client("c", "vpc:DescribeVSwitches", "ecs:DescribeInstances", "cs:DescribeClusterDetail", "cs:DescribeClusterNodePools")
 	r := dial(t, s, key, func(c *cloud.Config) { c.Recall = time.Hour })
 	const looks = 50
 	began := time.Now()
@@ -33,7 +33,7 @@ func TestRecall(t *testing.T) {
 				_, err = look.VPC.VSwitches(t.Context(), "vpc-1")
 			}
 			if err == nil {
-				_, err = look.VPC.VSwitch(t.Context(), "vsw-a")
+				_, err = look.ECS.Instances(t.Context(), []string{"i-2"})
 			}
 			if err != nil {
 				t.Error(err)
@@ -42,8 +42,9 @@ func TestRecall(t *testing.T) {
 	}
 	wait.Wait()
 	got, most := calls(s), 11+5*int(time.Since(began).Seconds()+1) // five looks more in each second
-	if once := got["DescribeVSwitches"] - looks; got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || once < 1 || once > most {
-		t.Errorf("the calls are %v: want those about the cluster once, its vSwitches by few, and one vSwitch a look", got)
+	if once := got["DescribeVSwitches"]; got["DescribeClusterDetail"] != 1 || got["DescribeClusterNodePools"] != 1 || got["DescribeInstances"] != looks ||
+		once < 1 || once > most {
+		t.Errorf("the calls are %v: want those about the cluster once, its vSwitches by few, and one server a look", got)
 	}
 	// Who is no look reads what is there now; and nothing is kept for longer than Recall.
 	if _, err := r.CS.Cluster(t.Context()); err != nil {

@@ -39,15 +39,12 @@ type QuotaWriter struct{ c *client }
 
 // A QuotaApplication asks Alibaba Cloud for a higher limit of the account.
 type QuotaApplication struct {
-	ID       string
-	Product  string // code of the product, such as "slb"
-	Code     string // of the quota
-	Desired  float64
-	Approved float64           // 0 until it is agreed to
-	Status   string            // "Process", "Agree", "Disagree" or "Cancel"
-	Opinion  string            // why it was refused; may be empty
-	At       time.Time         // when it was made; zero if the answer does not say
-	For      map[string]string // dimensions, such as regionId
+	ID      string
+	Desired float64
+	Status  string            // "Process", "Agree", "Disagree" or "Cancel"
+	Opinion string            // why it was refused; may be empty
+	At      time.Time         // when it was made; zero if the answer does not say
+	For     map[string]string // dimensions, such as regionId
 }
 
 // Open reports whether nobody has decided about the application yet.
@@ -58,11 +55,9 @@ func (a QuotaApplication) Refused() bool { return a.Status == "Disagree" || a.St
 
 type wireApplication struct {
 	ApplicationID   text `json:"ApplicationId"`
-	ProductCode     text
 	QuotaActionCode text
 	Status          text
 	DesireValue     decimal
-	ApproveValue    decimal
 	AuditReason     text
 	ApplyTime       text
 	Dimension       map[string]text
@@ -77,8 +72,8 @@ func (w wireApplication) check() error {
 
 func (w wireApplication) value() QuotaApplication {
 	a := QuotaApplication{
-		ID: string(w.ApplicationID), Product: string(w.ProductCode), Code: string(w.QuotaActionCode), Desired: w.DesireValue.n, Approved: w.ApproveValue.n,
-		Status: string(w.Status), Opinion: string(w.AuditReason), At: when(w.ApplyTime), For: map[string]string{},
+		ID: string(w.ApplicationID), Desired: w.DesireValue.n, Status: string(w.Status), Opinion: string(w.AuditReason), At: when(w.ApplyTime),
+		For: map[string]string{},
 	}
 	for key, v := range w.Dimension {
 		a.For[key] = string(v)
@@ -128,17 +123,16 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 	return out, nil
 }
 
-// Apply applies for the limit desired of a quota, in its dimensions, and returns
-// the application, which somebody decides about within two days. Made again, it
-// is refused while one is open: see Applications.
+// Apply applies for the limit desired of a quota, in its dimensions. Somebody decides
+// about it within two days. Made again, it is refused while one is open: see Applications.
 //
 // It needs grant.CreateQuotaApplication.
-func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) (QuotaApplication, error) {
+func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) error {
 	const action = "CreateQuotaApplication"
 	if product == "" || code == "" || reason == "" {
-		return QuotaApplication{}, absent("quotas", action, "product, the code of the quota or the reason")
+		return absent("quotas", action, "product, the code of the quota or the reason")
 	}
-	a, err := write(ctx, w.c, call[wireApplication]{
+	_, err := write(ctx, w.c, call[wireApplication]{
 		request: func() requests.AcsRequest {
 			r := quotas.CreateCreateQuotaApplicationRequest()
 			r.ProductCode, r.QuotaActionCode, r.Reason = product, code, reason
@@ -158,8 +152,5 @@ func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions
 		gone:  []string{"QUOTA.NOT.FOUND"},
 		about: product + "/" + code,
 	})
-	if err != nil {
-		return QuotaApplication{}, err
-	}
-	return a.value(), nil
+	return err
 }

@@ -23,19 +23,15 @@ const CustomPolicy = "Custom"
 
 // A PolicyRef names a policy that is attached to a role.
 type PolicyRef struct {
-	Name           string
-	Type           string // CustomPolicy or "System"
-	DefaultVersion string // such as "v3"
+	Name string
+	Type string // CustomPolicy or "System"
 }
 
 // A Policy is a policy with its version that is in force.
 type Policy struct {
-	Name           string
-	Type           string // CustomPolicy or "System"
-	DefaultVersion string // such as "v3"
-	Document       string // of the default version: JSON
-	// Created is when the default version was made; zero if the answer does not say.
-	Created time.Time
+	Name     string
+	Type     string // CustomPolicy or "System"
+	Document string // of the default version: JSON
 }
 
 // A PolicyVersion is one version of a policy. A policy has five at most.
@@ -74,7 +70,7 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 	if role == "" {
 		return nil, absent("ram", "ListPoliciesForRole", "role name")
 	}
-	type wirePolicy struct{ PolicyName, PolicyType, DefaultVersion text }
+	type wirePolicy struct{ PolicyName, PolicyType text }
 	type answer struct {
 		truncated
 		Policies *struct{ Policy []wirePolicy }
@@ -105,7 +101,7 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 	}
 	var out []PolicyRef
 	for _, p := range list {
-		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType), string(p.DefaultVersion)})
+		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType)})
 	}
 	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
 }
@@ -127,7 +123,7 @@ func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	}
 	type answer struct {
 		Policy               struct{ PolicyName, PolicyType, DefaultVersion text }
-		DefaultPolicyVersion struct{ VersionID, PolicyDocument, CreateDate text }
+		DefaultPolicyVersion struct{ VersionID, PolicyDocument text }
 	}
 	a, err := read(ctx, r.c, call[answer]{
 		request: func() requests.AcsRequest {
@@ -151,10 +147,7 @@ func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	return Policy{
-		Name: name, Type: typ, DefaultVersion: string(a.Policy.DefaultVersion),
-		Document: string(a.DefaultPolicyVersion.PolicyDocument), Created: when(a.DefaultPolicyVersion.CreateDate),
-	}, nil
+	return Policy{Name: name, Type: typ, Document: string(a.DefaultPolicyVersion.PolicyDocument)}, nil
 }
 
 type wireVersion struct {

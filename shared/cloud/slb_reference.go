@@ -13,7 +13,6 @@ import (
 // balancers can use.
 type Certificate struct {
 	ID      string
-	Name    string
 	Domains []string  // common name first, then further ones
 	Expires time.Time // zero if the answer does not say
 }
@@ -29,7 +28,6 @@ func (k Certificate) Expired(now time.Time) bool {
 func (s SLB) Certificates(ctx context.Context) ([]Certificate, error) {
 	type wireCertificate struct {
 		ServerCertificateID     text `json:"ServerCertificateId"`
-		ServerCertificateName   text
 		CommonName              text
 		ExpireTimeStamp         number // milliseconds
 		SubjectAlternativeNames *struct{ SubjectAlternativeName []text }
@@ -56,7 +54,7 @@ func (s SLB) Certificates(ctx context.Context) ([]Certificate, error) {
 	}
 	var out []Certificate
 	for _, w := range a.ServerCertificates.ServerCertificate {
-		c := Certificate{ID: string(w.ServerCertificateID), Name: string(w.ServerCertificateName)}
+		c := Certificate{ID: string(w.ServerCertificateID)}
 		if w.CommonName != "" {
 			c.Domains = append(c.Domains, string(w.CommonName))
 		}

@@ -26,9 +26,7 @@ type Ticket struct {
 // A TicketState is a ticket as support lists it.
 type TicketState struct {
 	ID     string
-	Title  string
-	Status string // in the support's words
-	Closed bool   // it has ended
+	Closed bool // it has ended
 }
 
 // closed are the words for the status of a ticket that has ended. The label is in the language of the account; the value is 6
@@ -78,7 +76,6 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 		TotalCount number
 		Data       []struct {
 			TicketID text `json:"TicketId"`
-			Title    text
 			Status   struct{ Label, Value text }
 		}
 	}
@@ -113,12 +110,8 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 		}
 		p := pageOf[TicketState]{total: a.TotalCount}
 		for _, d := range a.Data {
-			status := d.Status.Label
-			if status == "" {
-				status = d.Status.Value
-			}
 			p.items = append(p.items, TicketState{
-				ID: string(d.TicketID), Title: string(d.Title), Status: string(status),
+				ID:     string(d.TicketID),
 				Closed: slices.Contains(closed, string(d.Status.Value)) || slices.Contains(closed, string(d.Status.Label)),
 			})
 		}

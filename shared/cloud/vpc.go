@@ -13,24 +13,11 @@ type VPC struct{ c *client }
 // A VSwitch is a subnet of a VPC in one zone.
 type VSwitch struct {
 	ID     string
-	VPC    string // ID
 	Zone   string
 	CIDR   string // of IPv4
 	Status string // "Available", or "Pending" while it is being made
-	Name   string
-	Free   int64 // addresses of IPv4 that nobody uses
-	IPv6   bool  // it has a CIDR block of IPv6
-}
-
-// An EIP is an elastic IP address.
-type EIP struct {
-	ID           string
-	Address      string // IP address
-	Name         string
-	Status       string // "InUse", "Available" and the steps between
-	InstanceID   string // what it is bound to; empty: nothing
-	InstanceType string // such as "SlbInstance", "NetworkInterface"
-	VPC          string // ID; empty if it is bound to nothing in a VPC
+	Free   int64  // addresses of IPv4 that nobody uses
+	IPv6   bool   // it has a CIDR block of IPv6
 }
 
 // VSwitches returns the vSwitches of the VPC with this ID. The error is
@@ -41,46 +28,15 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	if vpcID == "" {
 		return nil, absent("vpc", "DescribeVSwitches", "VPC ID")
 	}
-	return v.vswitches(ctx, vpcID, "")
-}
-
-// VSwitch returns the vSwitch with this ID. The error is ErrNotFound if the
-// region has none.
-//
-// It needs grant.DescribeVSwitches.
-func (v VPC) VSwitch(ctx context.Context, id string) (VSwitch, error) {
-	const action = "DescribeVSwitches"
-	if id == "" {
-		return VSwitch{}, absent("vpc", action, "vSwitch ID")
+	type wireVSwitch struct {
+		VSwitchID               text `json:"VSwitchId"`
+		VpcID                   text `json:"VpcId"`
+		ZoneID                  text `json:"ZoneId"`
+		CidrBlock               text
+		Ipv6CidrBlock           text
+		Status                  text
+		AvailableIPAddressCount number `json:"AvailableIpAddressCount"`
 	}
-	list, err := v.vswitches(ctx, "", id)
-	switch {
-	case err != nil:
-		return VSwitch{}, err
-	case len(list) == 0:
-		return VSwitch{}, &Error{
-			Product: "vpc", Action: action, Code: "InvalidVSwitchId.NotFound", Message: "there is no vSwitch " + id, Status: 200, kind: ErrNotFound,
-		}
-	case len(list) > 1 || list[0].ID != id:
-		return VSwitch{}, &Error{
-			Product: "vpc", Action: action, Code: codeBadAnswer, Message: "the answer is not about vSwitch " + id + " alone", Status: 200, kind: ErrUnavailable,
-		}
-	}
-	return list[0], nil
-}
-
-type wireVSwitch struct {
-	VSwitchID               text `json:"VSwitchId"`
-	VpcID                   text `json:"VpcId"`
-	ZoneID                  text `json:"ZoneId"`
-	CidrBlock               text
-	Ipv6CidrBlock           text
-	Status                  text
-	VSwitchName             text
-	AvailableIPAddressCount number `json:"AvailableIpAddressCount"`
-}
-
-func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error) {
 	type answer struct {
 		TotalCount number
 		VSwitches  struct{ VSwitch []wireVSwitch }
@@ -89,7 +45,7 @@ func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error)
 	list, err := numbered("vpc", "DescribeVSwitches", of, pages(ctx, v.c, listing[int, answer, wireVSwitch]{
 		request: func(page int) requests.AcsRequest {
 			r := vpc.CreateDescribeVSwitchesRequest()
-			r.VpcId, r.VSwitchId = vpcID, id
+			r.VpcId = vpcID
 			r.PageNumber, r.PageSize = whole(page), whole(50)
 			return r
 		},
@@ -100,13 +56,13 @@ func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error)
 				return lack("ID, VPC, zone and status of vSwitch %q", w.VSwitchID)
 			case !w.AvailableIPAddressCount.ok:
 				return lack("AvailableIpAddressCount of vSwitch %s", w.VSwitchID)
-			case vpcID != "" && string(w.VpcID) != vpcID:
+			case string(w.VpcID) != vpcID:
 				return lack("vSwitches of %s alone: %s is one of %s", vpcID, w.VSwitchID, w.VpcID)
 			}
 			return nil
 		},
-		gone:  []string{"InvalidVpcId.NotFound", "InvalidVSwitchId.NotFound"},
-		crowd: id == "",
+		gone:  []string{"InvalidVpcId.NotFound"},
+		crowd: true,
 	}))
 	if err != nil {
 		return nil, err
@@ -114,29 +70,25 @@ func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error)
 	var out []VSwitch
 	for _, w := range list {
 		out = append(out, VSwitch{
-			ID: string(w.VSwitchID), VPC: string(w.VpcID), Zone: string(w.ZoneID), CIDR: string(w.CidrBlock),
-			Status: string(w.Status), Name: string(w.VSwitchName), Free: w.AvailableIPAddressCount.n, IPv6: w.Ipv6CidrBlock != "",
+			ID: string(w.VSwitchID), Zone: string(w.ZoneID), CIDR: string(w.CidrBlock), Status: string(w.Status),
+			Free: w.AvailableIPAddressCount.n, IPv6: w.Ipv6CidrBlock != "",
 		})
 	}
 	return out, nil
 }
 
-// EIPs returns the elastic IP addresses of the region that have this IP address:
-// one or none.
+// EIPs returns the IDs of what the elastic IP addresses of the region with this IP address are
+// bound to: one or none.
 //
 // It needs grant.DescribeEipAddresses.
-func (v VPC) EIPs(ctx context.Context, ip string) ([]EIP, error) {
+func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 	if ip == "" {
 		return nil, absent("vpc", "DescribeEipAddresses", "IP address")
 	}
 	type wireEIP struct {
 		AllocationID text `json:"AllocationId"`
 		IPAddress    text `json:"IpAddress"`
-		Name         text
-		Status       text
 		InstanceID   text `json:"InstanceId"`
-		InstanceType text
-		VpcID        text `json:"VpcId"`
 	}
 	type answer struct {
 		TotalCount   number
@@ -152,8 +104,8 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]EIP, error) {
 		},
 		page: func(a answer) (pageOf[wireEIP], error) { return counted(a.TotalCount, a.EipAddresses.EipAddress) },
 		check: func(w wireEIP) error {
-			if w.AllocationID == "" || string(w.IPAddress) != ip || w.Status == "" {
-				return lack("ID, address and status of the elastic IP address %s", ip)
+			if w.AllocationID == "" || string(w.IPAddress) != ip {
+				return lack("ID and address of the elastic IP address %s", ip)
 			}
 			return nil
 		},
@@ -161,12 +113,9 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]EIP, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []EIP
+	var out []text
 	for _, w := range list {
-		out = append(out, EIP{
-			ID: string(w.AllocationID), Address: string(w.IPAddress), Name: string(w.Name), Status: string(w.Status),
-			InstanceID: string(w.InstanceID), InstanceType: string(w.InstanceType), VPC: string(w.VpcID),
-		})
+		out = append(out, w.InstanceID)
 	}
-	return out, nil
+	return strs(out), nil
 }

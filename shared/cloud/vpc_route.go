@@ -7,25 +7,17 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 )
 
-// A RouteTable says where a VPC sends what is for addresses outside of its vSwitches.
-type RouteTable struct {
-	ID   string
-	VPC  string // ID
-	Type string // "System" or "Custom"
-}
-
-// RouteTables returns the route tables of the VPC with this ID.
+// RouteTables returns the IDs of the route tables of the VPC with this ID.
 //
 // It needs grant.DescribeRouteTableList.
-func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]RouteTable, error) {
+func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 	const action = "DescribeRouteTableList"
 	if vpcID == "" {
 		return nil, absent("vpc", action, "VPC ID")
 	}
 	type wireTable struct {
-		RouteTableID   text `json:"RouteTableId"`
-		VpcID          text `json:"VpcId"`
-		RouteTableType text
+		RouteTableID text `json:"RouteTableId"`
+		VpcID        text `json:"VpcId"`
 	}
 	type answer struct {
 		TotalCount      number
@@ -43,8 +35,8 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]RouteTable, error
 			return counted(a.TotalCount, a.RouterTableList.RouterTableListType)
 		},
 		check: func(w wireTable) error {
-			if w.RouteTableID == "" || string(w.VpcID) != vpcID || w.RouteTableType == "" {
-				return lack("ID, VPC and type of route table %q", w.RouteTableID)
+			if w.RouteTableID == "" || string(w.VpcID) != vpcID {
+				return lack("ID and VPC of route table %q", w.RouteTableID)
 			}
 			return nil
 		},
@@ -52,21 +44,20 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]RouteTable, error
 	if err != nil {
 		return nil, err
 	}
-	var out []RouteTable
+	var out []string
 	for _, w := range list {
-		out = append(out, RouteTable{ID: string(w.RouteTableID), VPC: string(w.VpcID), Type: string(w.RouteTableType)})
+		out = append(out, id(w))
 	}
 	return out, nil
 }
 
 // A Route is an entry of a route table.
 type Route struct {
-	ID     string
-	Block  string // of addresses, such as "172.20.1.0/24"
-	Next   string // ID of the next hop; empty for one of the VPC itself, and for one with several
-	To     string // what that is, such as "Instance"
-	Type   string // "Custom", or "System" for those that the VPC makes by itself
-	Status string // "Available" and the steps before and after
+	ID    string
+	Block string // of addresses, such as "172.20.1.0/24"
+	Next  string // ID of the next hop; empty for one of the VPC itself, and for one with several
+	To    string // what that is, such as "Instance"
+	Type  string // "Custom", or "System" for those that the VPC makes by itself
 }
 
 // Routes returns the entries of the route table with this ID.
@@ -85,7 +76,6 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 		RouteEntryID         text `json:"RouteEntryId"`
 		DestinationCidrBlock text
 		Type                 text
-		Status               text
 		NextHops             struct{ NextHop []wireHop }
 	}
 	type answer struct {
@@ -118,7 +108,7 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 	}
 	var out []Route
 	for _, w := range list {
-		r := Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type), Status: string(w.Status)}
+		r := Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type)}
 		if hops := w.NextHops.NextHop; len(hops) == 1 {
 			r.Next, r.To = string(hops[0].NextHopID), string(hops[0].NextHopType)
 		}

@@ -60,7 +60,7 @@ func says(status int, body string) http.HandlerFunc {
 }
 
 func vswitch(ctx context.Context, c rig) error {
-	_, err := c.VPC.VSwitch(ctx, "vsw-1")
+	_, err := c.VPC.VSwitches(ctx, "vpc-1")
 	return err
 }
 
@@ -166,7 +166,6 @@ var everything = map[string]func(context.Context, rig) error{
 	"VServerGroups": func(ctx context.Context, c rig) error { _, err := c.SLB.VServerGroups(ctx, "lb-1"); return err },
 	"VServerGroup":  func(ctx context.Context, c rig) error { _, err := c.SLB.VServerGroup(ctx, "rsp-1"); return err },
 	"VSwitches":     func(ctx context.Context, c rig) error { _, err := c.VPC.VSwitches(ctx, "vpc-1"); return err },
-	"VSwitch":       vswitch,
 	"EIPs":          func(ctx context.Context, c rig) error { _, err := c.VPC.EIPs(ctx, "198.51.100.7"); return err },
 	"Interfaces": func(ctx context.Context, c rig) error {
 		_, err := c.ECS.Interfaces(ctx, "vpc-1", []string{"10.0.0.1"})
@@ -229,8 +228,7 @@ var everything = map[string]func(context.Context, rig) error{
 	"Servers":      func(ctx context.Context, c rig) error { _, err := c.NLB.Servers(ctx, "sgp-1"); return err },
 	"Applications": func(ctx context.Context, c rig) error { _, err := c.Quotas.Applications(ctx, "slb", "q_1"); return err },
 	"Apply": func(ctx context.Context, c rig) error {
-		_, err := c.w.Quotas.Apply(ctx, "slb", "q_1", nil, 300, "it is full")
-		return err
+		return c.w.Quotas.Apply(ctx, "slb", "q_1", nil, 300, "it is full")
 	},
 	"Instances": func(ctx context.Context, c rig) error { _, err := c.ECS.Instances(ctx, []string{"i-1"}); return err },
 	"Blocks":    func(ctx context.Context, c rig) error { _, err := c.VPC.Blocks(ctx, "vpc-1"); return err },
@@ -275,7 +273,7 @@ func TestMissingFields(t *testing.T) {
 		ports   = `"ListenerPortsAndProtocol":{"ListenerPortAndProtocol":[{"ListenerPort":80,"ListenerProtocol":"tcp"}]}`
 		servers = `"BackendServers":{"BackendServer":[]}`
 		vsw     = `"VSwitchId":"vsw-1","VpcId":"vpc-1","ZoneId":"z","Status":"Available","AvailableIpAddressCount":3`
-		detail  = `"cluster_id":"c1","vpc_id":"vpc-1","current_version":"1.36","cluster_type":"Kubernetes","state":"running","vswitch_ids":[]`
+		detail  = `"cluster_id":"c1","vpc_id":"vpc-1","cluster_type":"Kubernetes","vswitch_ids":[]`
 	)
 	// Each field in braces is left out in turn.
 	for name, template := range map[string]string{
@@ -289,10 +287,9 @@ func TestMissingFields(t *testing.T) {
 		"VServerGroup": `{"RequestId":"R",«"VServerGroupId":"rsp-1"»,«"LoadBalancerId":"lb-1"»,` +
 			`«"BackendServers":{"BackendServer":[{«"ServerId":"i-1"»,«"Port":80»,«"Weight":0»}]}»}`,
 		"VSwitches": `{"RequestId":"R",«"TotalCount":1»,"VSwitches":{"VSwitch":[{` + marked(vsw) + `}]}}`,
-		"VSwitch":   `{"RequestId":"R",«"TotalCount":1»,"VSwitches":{"VSwitch":[{` + marked(vsw) + `}]}}`,
 		"EIPs": `{"RequestId":"R",«"TotalCount":1»,"EipAddresses":{"EipAddress":[{«"AllocationId":"eip-1"»,«"IpAddress":"198.51.100.7"»,` +
-			`«"Status":"InUse"»}]}}`,
-		"Interfaces": `{"RequestId":"R",«"NetworkInterfaceSets":{"NetworkInterfaceSet":[{«"NetworkInterfaceId":"eni-1"»,«"VSwitchId":"vsw-1"»,` +
+			`"Status":"InUse"}]}}`,
+		"Interfaces": `{"RequestId":"R",«"NetworkInterfaceSets":{"NetworkInterfaceSet":[{«"NetworkInterfaceId":"eni-1"»,"VSwitchId":"vsw-1",` +
 			`«"Status":"InUse"»}]}»}`,
 		"Cluster":          `{"name":"shop",` + marked(detail) + `}`,
 		"NodePools":        `{«"nodepools":[{"nodepool_info":{«"nodepool_id":"np-1"»}}]»}`,
@@ -391,13 +388,13 @@ func TestLooseTypes(t *testing.T) {
 	body := `{"RequestId":"R","TotalCount":"1","VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-1","ZoneId":"z","Status":"Available",` +
 		`"AvailableIpAddressCount":%s}]}}`
 	for count, want := range map[string]int64{`41`: 41, `"41"`: 41, `41.0`: 41, `0`: 0, `4.1e1`: 41} {
-		got, err := wire(t, says(200, fmt.Sprintf(body, count))).VPC.VSwitch(t.Context(), "vsw-1")
-		if err != nil || got.Free != want {
-			t.Errorf("%s: got %d and %v, want %d", count, got.Free, err, want)
+		got, err := wire(t, says(200, fmt.Sprintf(body, count))).VPC.VSwitches(t.Context(), "vpc-1")
+		if err != nil || len(got) != 1 || got[0].Free != want {
+			t.Errorf("%s: got %v and %v, want %d free", count, got, err, want)
 		}
 	}
 	for _, count := range []string{`""`, `null`, `"many"`, `"1,234"`, `4.5`, `true`, `{}`, `[1]`, `1e400`} {
-		if _, err := wire(t, says(200, fmt.Sprintf(body, count))).VPC.VSwitch(t.Context(), "vsw-1"); !errors.Is(err, ErrUnavailable) {
+		if _, err := wire(t, says(200, fmt.Sprintf(body, count))).VPC.VSwitches(t.Context(), "vpc-1"); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: got %v, want ErrUnavailable", count, err)
 		}
 	}
@@ -426,8 +423,6 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 		"Listeners":    `{"RequestId":"R","Listeners":[{"LoadBalancerId":"lb-2","ListenerPort":80,"ListenerProtocol":"tcp"}]}`,
 		"VServerGroup": `{"RequestId":"R","VServerGroupId":"rsp-2","LoadBalancerId":"lb-1","BackendServers":{}}`,
 		"VSwitches": `{"RequestId":"R","TotalCount":1,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-2","ZoneId":"z",` +
-			`"Status":"Available","AvailableIpAddressCount":3}]}}`,
-		"VSwitch": `{"RequestId":"R","TotalCount":1,"VSwitches":{"VSwitch":[{"VSwitchId":"vsw-2","VpcId":"vpc-1","ZoneId":"z",` +
 			`"Status":"Available","AvailableIpAddressCount":3}]}}`,
 		"EIPs": `{"RequestId":"R","TotalCount":1,"EipAddresses":{"EipAddress":[{"AllocationId":"eip-1","IpAddress":"198.51.100.8",` +
 			`"Status":"InUse"}]}}`,

@@ -931,12 +931,12 @@ func readRoutes(ctx context.Context, g *gathering) (int, error) {
 	}
 	n := 0
 	g.s.Routes = map[string][]cloud.Route{}
-	for _, t := range tables {
-		list, err := g.cloud.VPC.Routes(ctx, t.ID)
+	for _, id := range tables {
+		list, err := g.cloud.VPC.Routes(ctx, id)
 		if err != nil {
 			return 0, err
 		}
-		g.s.Routes[t.ID] = list
+		g.s.Routes[id] = list
 		n += len(list)
 	}
 	return n, nil

@@ -86,17 +86,7 @@ func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, er
 // Apply makes the application. The API has no condition for it beyond refusing a
 // second one while one is open: all is read again right before.
 func (a ApplyQuota) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-	state, err := a.Check(ctx, c)
-	if err != nil || state == remedy.Done {
-		return err
-	}
-	if state == remedy.Conflict {
-		return fmt.Errorf("quota %s: %w", a.Name, remedy.ErrMoved)
-	}
-	if _, err := w.Cloud.Quotas.Apply(ctx, a.Product, a.Code, a.Dimensions, a.To, a.Reason); err != nil {
-		return fmt.Errorf("apply for %s: %w", a.Name, err)
-	}
-	return nil
+	return once(ctx, c, a, func() error { return w.Cloud.Quotas.Apply(ctx, a.Product, a.Code, a.Dimensions, a.To, a.Reason) })
 }
 
 // Undo is nothing: a limit that is higher than need be harms nobody, and the
