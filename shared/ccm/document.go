@@ -23,15 +23,8 @@ func WithActions(document string, actions []string) (string, error) {
 	if err := json.Unmarshal(doc["Statement"], &statements); err != nil {
 		return "", fmt.Errorf("its Statement is no list: %w", err)
 	}
-	added, err := json.Marshal(struct {
-		Effect   string
-		Action   []string
-		Resource []string
-	}{"Allow", actions, []string{"*"}})
-	if err != nil {
-		return "", err
-	}
-	if doc["Statement"], err = json.Marshal(append(statements, added)); err != nil {
+	var err error
+	if doc["Statement"], err = json.Marshal(append(statements, json.RawMessage(allowing(actions)))); err != nil {
 		return "", err
 	}
 	out, err := json.Marshal(doc)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -164,34 +165,18 @@ func Says(rules []Statement, action string) Permission {
 	return found
 }
 
+// wildcards are what stands for any characters, and for one, in an action of a statement.
+var wildcards = strings.NewReplacer(`\*`, `.*`, `\?`, `.`)
+
 func (s Statement) names(action string) bool {
-	match := func(pattern string) bool { return wildcard(strings.ToLower(pattern), strings.ToLower(action)) }
+	match := func(pattern string) bool {
+		ok, err := regexp.MatchString(`(?is)^`+wildcards.Replace(regexp.QuoteMeta(pattern))+`$`, action)
+		return err == nil && ok
+	}
 	if len(s.NotAction) > 0 {
 		return !slices.ContainsFunc(s.NotAction, match)
 	}
 	return slices.ContainsFunc(s.Action, match)
-}
-
-// wildcard reports whether the text fits the pattern, in which * stands for any
-// characters and ? for one.
-func wildcard(pattern, text string) bool {
-	star, mark, p, t := -1, 0, 0, 0
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*':
-			p++
-			t++
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, t
-			p++
-		case star >= 0:
-			mark++
-			p, t = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // A Gap is what a role lacks of a list of actions. Each of its lists is in the order of
