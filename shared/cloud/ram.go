@@ -261,36 +261,24 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 	return out, nil
 }
 
-// CreatePolicyVersion adds a version to the custom policy of this name, makes it
-// the default one and returns its ID. No other version goes: a policy that has
+// CreatePolicyVersion adds a version to the custom policy of this name and makes it
+// the default one. No other version goes: a policy that has
 // five is ErrConflict. The document may have 6144 bytes. The error is ErrNotFound
 // if there is no such policy.
 //
 // Making it twice makes two versions: after an error read PolicyVersions first.
 //
 // It needs grant.CreatePolicyVersion.
-func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) (versionID string, err error) {
+func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) error {
 	if name == "" || document == "" {
-		return "", absent("ram", "CreatePolicyVersion", "name or the document of the policy")
+		return absent("ram", "CreatePolicyVersion", "name or the document of the policy")
 	}
-	type answer struct{ PolicyVersion wireVersion }
-	a, err := write(ctx, w.c, call[answer]{
-		request: func() requests.AcsRequest {
-			q := ram.CreateCreatePolicyVersionRequest()
-			q.PolicyName, q.PolicyDocument = name, document
-			q.SetAsDefault = requests.NewBoolean(true)
-			return q
-		},
-		check: func(a answer) error {
-			if a.PolicyVersion.VersionID == "" {
-				return lack("the ID of the version that was made")
-			}
-			return nil
-		},
-		gone:  []string{"EntityNotExist.Policy"},
-		about: "policy/" + name,
+	return w.version(ctx, name, func() requests.AcsRequest {
+		q := ram.CreateCreatePolicyVersionRequest()
+		q.PolicyName, q.PolicyDocument = name, document
+		q.SetAsDefault = requests.NewBoolean(true)
+		return q
 	})
-	return string(a.PolicyVersion.VersionID), err
 }
 
 // DeletePolicyVersion deletes a version of the custom policy of this name. The
@@ -302,16 +290,11 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			q := ram.CreateDeletePolicyVersionRequest()
-			q.PolicyName, q.VersionId = name, version
-			return q
-		},
-		gone:  []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
-		about: "policy/" + name + "/" + version,
+	return w.version(ctx, name+"/"+version, func() requests.AcsRequest {
+		q := ram.CreateDeletePolicyVersionRequest()
+		q.PolicyName, q.VersionId = name, version
+		return q
 	})
-	return err
 }
 
 // SetDefaultPolicyVersion puts a version of the custom policy of this name in
@@ -323,14 +306,17 @@ func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version st
 	if name == "" || version == "" {
 		return absent("ram", "SetDefaultPolicyVersion", "name or the version of the policy")
 	}
+	return w.version(ctx, name+"/"+version, func() requests.AcsRequest {
+		q := ram.CreateSetDefaultPolicyVersionRequest()
+		q.PolicyName, q.VersionId = name, version
+		return q
+	})
+}
+
+// version makes a write to the versions of a policy.
+func (w RAMWriter) version(ctx context.Context, about string, request func() requests.AcsRequest) error {
 	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			q := ram.CreateSetDefaultPolicyVersionRequest()
-			q.PolicyName, q.VersionId = name, version
-			return q
-		},
-		gone:  []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"},
-		about: "policy/" + name + "/" + version,
+		request: request, gone: []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}, about: "policy/" + about,
 	})
 	return err
 }

@@ -211,10 +211,6 @@ var everything = map[string]func(context.Context, rig) error{
 	"Reply":  func(ctx context.Context, c rig) error { return c.w.Tickets.Reply(ctx, "T1", "r") },
 	"Close":  func(ctx context.Context, c rig) error { return c.w.Tickets.Close(ctx, "T1") },
 	"Reopen": func(ctx context.Context, c rig) error { return c.w.Tickets.Reopen(ctx, "T1", "r") },
-	"CreatePolicyVersion": func(ctx context.Context, c rig) error {
-		_, err := c.w.RAM.CreatePolicyVersion(ctx, "p", "{}")
-		return err
-	},
 	"Available": func(ctx context.Context, c rig) error {
 		_, err := c.SLB.Available(ctx, "internet", "ipv4")
 		return err
@@ -311,12 +307,11 @@ func TestMissingFields(t *testing.T) {
 		"Domains":         `{"RequestId":"R",«"DomainExtensions":{"DomainExtension":[{«"Domain":"a.example.com"»,«"ServerCertificateId":"c-1"»}]}»}`,
 		"NLBPorts": `{"RequestId":"R",«"TotalCount":1»,«"Listeners":[{«"LoadBalancerId":"nlb-1"»,«"ListenerId":"lsn-1"»,` +
 			`«"ListenerPort":80»,«"ListenerProtocol":"TCP"»}]»}`,
-		"Find":                `{"RequestId":"R",«"Success":true»,«"TotalCount":1»,"Data":[{«"TicketId":"T"»}]}`,
-		"Create":              `{"RequestId":"R",«"Success":true»,«"Data":"T"»}`,
-		"Reply":               `{"RequestId":"R",«"Success":true»,"Data":"2"}`,
-		"Close":               `{"RequestId":"R",«"Success":true»}`,
-		"Reopen":              `{"RequestId":"R",«"Success":true»,"Data":"T"}`,
-		"CreatePolicyVersion": `{"RequestId":"R","PolicyVersion":{«"VersionId":"v2"»}}`,
+		"Find":   `{"RequestId":"R",«"Success":true»,«"TotalCount":1»,"Data":[{«"TicketId":"T"»}]}`,
+		"Create": `{"RequestId":"R",«"Success":true»,«"Data":"T"»}`,
+		"Reply":  `{"RequestId":"R",«"Success":true»,"Data":"2"}`,
+		"Close":  `{"RequestId":"R",«"Success":true»}`,
+		"Reopen": `{"RequestId":"R",«"Success":true»,"Data":"T"}`,
 		"Available": `{"RequestId":"R",«"AvailableResources":{"AvailableResource":[{«"MasterZoneId":"z"»,` +
 			`«"SupportResources":{"SupportResource":[{«"AddressType":"internet"»,«"AddressIPVersion":"ipv4"»}]}»}]}»}`,
 		"Quotas": `{"RequestId":"R",«"TotalCount":1»,«"Quotas":[{«"QuotaActionCode":"q_1"»,«"QuotaName":"n"»,«"TotalQuota":1.5»,` +

@@ -119,7 +119,7 @@ func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writ
 			if len(versions) == len(p.Versions) {
 				// Who may not make a version must not delete one: that there is no room is told
 				// only to those who may.
-				_, err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
+				err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
 				if !errors.Is(err, cloud.ErrConflict) {
 					return err
 				}
@@ -128,8 +128,7 @@ func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writ
 				}
 			}
 		}
-		_, err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
-		return err
+		return w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
 	})
 }
 
