@@ -182,6 +182,13 @@ func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	return *answer.is.(*T), nil
 }
 
+// change makes a write that is answered with nothing but its success. What it is about is for those who look it up; gone are
+// the codes that mean that this does not exist.
+func (c *client) change(ctx context.Context, about string, gone []string, request requests.AcsRequest) error {
+	_, err := write(ctx, c, call[none]{request: func() requests.AcsRequest { return request }, about: about, gone: gone})
+	return err
+}
+
 // orNil keeps a nil *Error from becoming an error that is not nil.
 func orNil(err *Error) error {
 	if err == nil {

@@ -3,7 +3,6 @@ package cloud
 import (
 	"context"
 
-	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
 )
 
@@ -18,18 +17,11 @@ func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "TagResources", "load balancer ID or the tag's key")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			r := nlb.CreateTagResourcesRequest()
-			r.ResourceType = "loadbalancer"
-			r.ResourceId = &[]string{id}
-			r.Tag = &[]nlb.TagResourcesTag{{Key: key, Value: value}}
-			return r
-		},
-		gone:  nlbGone,
-		about: id,
-	})
-	return err
+	r := nlb.CreateTagResourcesRequest()
+	r.ResourceType = "loadbalancer"
+	r.ResourceId = &[]string{id}
+	r.Tag = &[]nlb.TagResourcesTag{{Key: key, Value: value}}
+	return w.c.change(ctx, id, nlbGone, r)
 }
 
 // Untag takes the tag with this key off the NLB with this ID, whatever value it
@@ -40,16 +32,9 @@ func (w NLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "UntagResources", "load balancer ID or the tag's key")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			r := nlb.CreateUntagResourcesRequest()
-			r.ResourceType = "loadbalancer"
-			r.ResourceId = &[]string{id}
-			r.TagKey = &[]string{key}
-			return r
-		},
-		gone:  nlbGone,
-		about: id,
-	})
-	return err
+	r := nlb.CreateUntagResourcesRequest()
+	r.ResourceType = "loadbalancer"
+	r.ResourceId = &[]string{id}
+	r.TagKey = &[]string{key}
+	return w.c.change(ctx, id, nlbGone, r)
 }

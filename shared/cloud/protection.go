@@ -15,16 +15,9 @@ func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
 	if id == "" {
 		return absent("slb", "SetLoadBalancerDeleteProtection", "load balancer ID")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			r := slb.CreateSetLoadBalancerDeleteProtectionRequest()
-			r.LoadBalancerId, r.DeleteProtection = id, "off"
-			return r
-		},
-		gone:  []string{"InvalidLoadBalancerId.NotFound"},
-		about: id,
-	})
-	return err
+	r := slb.CreateSetLoadBalancerDeleteProtectionRequest()
+	r.LoadBalancerId, r.DeleteProtection = id, "off"
+	return w.c.change(ctx, id, []string{"InvalidLoadBalancerId.NotFound"}, r)
 }
 
 // Protect turns on the deletion protection of the NLB with this ID. It may be made again.
@@ -42,14 +35,7 @@ func (w NLBWriter) protect(ctx context.Context, id string, on bool) error {
 	if id == "" {
 		return absent("nlb", "UpdateLoadBalancerProtection", "load balancer ID")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			r := nlb.CreateUpdateLoadBalancerProtectionRequest()
-			r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(on)
-			return r
-		},
-		gone:  nlbGone,
-		about: id,
-	})
-	return err
+	r := nlb.CreateUpdateLoadBalancerProtectionRequest()
+	r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(on)
+	return w.c.change(ctx, id, nlbGone, r)
 }

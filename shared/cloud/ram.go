@@ -273,12 +273,10 @@ func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document strin
 	if name == "" || document == "" {
 		return absent("ram", "CreatePolicyVersion", "name or the document of the policy")
 	}
-	return w.version(ctx, name, func() requests.AcsRequest {
-		q := ram.CreateCreatePolicyVersionRequest()
-		q.PolicyName, q.PolicyDocument = name, document
-		q.SetAsDefault = requests.NewBoolean(true)
-		return q
-	})
+	q := ram.CreateCreatePolicyVersionRequest()
+	q.PolicyName, q.PolicyDocument = name, document
+	q.SetAsDefault = requests.NewBoolean(true)
+	return w.c.change(ctx, "policy/"+name, policyGone, q)
 }
 
 // DeletePolicyVersion deletes a version of the custom policy of this name. The
@@ -290,11 +288,9 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
 	}
-	return w.version(ctx, name+"/"+version, func() requests.AcsRequest {
-		q := ram.CreateDeletePolicyVersionRequest()
-		q.PolicyName, q.VersionId = name, version
-		return q
-	})
+	q := ram.CreateDeletePolicyVersionRequest()
+	q.PolicyName, q.VersionId = name, version
+	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
 // SetDefaultPolicyVersion puts a version of the custom policy of this name in
@@ -306,17 +302,10 @@ func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version st
 	if name == "" || version == "" {
 		return absent("ram", "SetDefaultPolicyVersion", "name or the version of the policy")
 	}
-	return w.version(ctx, name+"/"+version, func() requests.AcsRequest {
-		q := ram.CreateSetDefaultPolicyVersionRequest()
-		q.PolicyName, q.VersionId = name, version
-		return q
-	})
+	q := ram.CreateSetDefaultPolicyVersionRequest()
+	q.PolicyName, q.VersionId = name, version
+	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
-// version makes a write to the versions of a policy.
-func (w RAMWriter) version(ctx context.Context, about string, request func() requests.AcsRequest) error {
-	_, err := write(ctx, w.c, call[none]{
-		request: request, gone: []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}, about: "policy/" + about,
-	})
-	return err
-}
+// policyGone are the codes of a policy, or a version of it, that does not exist.
+var policyGone = []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}

@@ -647,18 +647,11 @@ func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	if id == "" || key == "" {
 		return absent("slb", "TagResources", "load balancer ID or the tag's key")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			r := slb.CreateTagResourcesRequest()
-			r.ResourceType = "instance"
-			r.ResourceId = &[]string{id}
-			r.Tag = &[]slb.TagResourcesTag{{Key: key, Value: value}}
-			return r
-		},
-		gone:  []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
-		about: id,
-	})
-	return err
+	r := slb.CreateTagResourcesRequest()
+	r.ResourceType = "instance"
+	r.ResourceId = &[]string{id}
+	r.Tag = &[]slb.TagResourcesTag{{Key: key, Value: value}}
+	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
 }
 
 // Untag takes the tag with this key off the load balancer with this ID, whatever
@@ -669,16 +662,9 @@ func (w SLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("slb", "UntagResources", "load balancer ID or the tag's key")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest {
-			r := slb.CreateUntagResourcesRequest()
-			r.ResourceType = "instance"
-			r.ResourceId = &[]string{id}
-			r.TagKey = &[]string{key}
-			return r
-		},
-		gone:  []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
-		about: id,
-	})
-	return err
+	r := slb.CreateUntagResourcesRequest()
+	r.ResourceType = "instance"
+	r.ResourceId = &[]string{id}
+	r.TagKey = &[]string{key}
+	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
 }

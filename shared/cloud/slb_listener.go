@@ -31,12 +31,8 @@ func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPo
 	if id == "" || l.Port == 0 || !slices.Contains(protocols, l.Protocol) {
 		return absent("slb", action, "load balancer ID, the port or the protocol of the listener")
 	}
-	_, err := write(ctx, w.c, call[none]{
-		request: func() requests.AcsRequest { return listenerRequest(action, id, l.Port, params) },
-		gone:    []string{"InvalidLoadBalancerId.NotFound"},
-		about:   fmt.Sprintf("%s/%s:%d", id, l.Protocol, l.Port),
-	})
-	return err
+	return w.c.change(ctx, fmt.Sprintf("%s/%s:%d", id, l.Protocol, l.Port), []string{"InvalidLoadBalancerId.NotFound"},
+		listenerRequest(action, id, l.Port, params))
 }
 
 // SetListenerGroup has a listener of the load balancer with this ID use another

@@ -169,11 +169,9 @@ func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
 	if id == "" || text == "" {
 		return absent("workorder", action, "ID of the ticket or the text")
 	}
-	return w.send(ctx, action, id, func() requests.AcsRequest {
-		r := workorder.CreateReplyTicketRequest()
-		r.TicketId, r.Content, r.Encrypt = id, text, requests.NewBoolean(false)
-		return r
-	})
+	r := workorder.CreateReplyTicketRequest()
+	r.TicketId, r.Content, r.Encrypt = id, text, requests.NewBoolean(false)
+	return w.send(ctx, action, id, r)
 }
 
 // Close ends a ticket, also one that has ended.
@@ -184,11 +182,9 @@ func (w TicketWriter) Close(ctx context.Context, id string) error {
 	if id == "" {
 		return absent("workorder", action, "ID of the ticket")
 	}
-	return w.send(ctx, action, id, func() requests.AcsRequest {
-		r := workorder.CreateCloseTicketRequest()
-		r.TicketId = id
-		return r
-	})
+	r := workorder.CreateCloseTicketRequest()
+	r.TicketId = id
+	return w.send(ctx, action, id, r)
 }
 
 // Reopen opens a ticket that has ended, with a text. The SDK has no type for it
@@ -200,18 +196,16 @@ func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 	if id == "" || text == "" {
 		return absent("workorder", action, "ID of the ticket or the text")
 	}
-	return w.send(ctx, action, id, func() requests.AcsRequest {
-		r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
-		r.InitWithApiInfo("Workorder", "2021-06-10", action, "", "")
-		r.Method = requests.POST
-		r.FormParams["TicketId"], r.FormParams["Content"] = id, text
-		return r
-	})
+	r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
+	r.InitWithApiInfo("Workorder", "2021-06-10", action, "", "")
+	r.Method = requests.POST
+	r.FormParams["TicketId"], r.FormParams["Content"] = id, text
+	return w.send(ctx, action, id, r)
 }
 
 // send makes a write whose answer says no more than that it was made.
-func (w TicketWriter) send(ctx context.Context, action, id string, request func() requests.AcsRequest) error {
-	a, err := write(ctx, w.c, call[refusal]{request: request, check: refusal.check, about: id})
+func (w TicketWriter) send(ctx context.Context, action, id string, r requests.AcsRequest) error {
+	a, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, check: refusal.check, about: id})
 	if err == nil {
 		err = a.err("workorder", action)
 	}
