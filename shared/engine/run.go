@@ -119,7 +119,6 @@ const (
 	fresh        = 5 * time.Second        // reads older than this are made again before a write
 	stale        = 15 * time.Minute       // work that waited longer is diagnosed afresh
 	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this
-	patience     = time.Hour              // what lasts longer becomes a question to a person
 	claimFor     = 10 * time.Minute       // how long a claim is held
 	byCause      = 30 * time.Second       // until the class looks for its cause again where nothing was written to the Service
 	proofCLB     = ccm.Retry + grace      // without a sign of success by then a write did not work

@@ -85,9 +85,6 @@ type Ledger struct {
 	Problems  []string  `json:"problems"`  // what else does not balance, one sentence each
 }
 
-// Balanced reports whether nothing is missing.
-func (l Ledger) Balanced() bool { return len(l.Lost)+len(l.Problems) == 0 }
-
 // Alive returns the exporter that said something last, and whether it still runs; the zero
 // Page if none has said anything for an hour.
 func (l Ledger) Alive() (Page, bool) {
