@@ -238,19 +238,14 @@ func spansOf(svc *corev1.Service) []span {
 	var list []span
 	for _, p := range svc.Spec.Ports {
 		protocol, ports, _ := strings.Cut(networkKey(svc, p), ":")
-		first, last, ok := strings.Cut(ports, "-")
-		if !ok {
-			last = first
-		}
-		from, err := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if err != nil || err2 != nil {
+		first, last := ends(ports)
+		if first == 0 && last == 0 {
 			continue
 		}
 		if protocol == "TCPSSL" || protocol == "" {
 			protocol = "TCP"
 		}
-		list = append(list, span{protocol, from, to})
+		list = append(list, span{protocol, first, last})
 	}
 	if len(list) == 0 {
 		list = append(list, span{first: 1, last: 65535})

@@ -2,7 +2,6 @@ package ccm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,18 +86,6 @@ func (c *View) standing(ctx context.Context, id string) (Standing, error) {
 	if s.Listeners, err = c.Cloud.SLB.Listeners(ctx, id); err != nil {
 		return Standing{}, fmt.Errorf("list listeners of %s: %w", id, err)
 	}
-	if s.Groups, err = c.Cloud.SLB.VServerGroups(ctx, id); err != nil {
-		return Standing{}, fmt.Errorf("list vServer groups of %s: %w", id, err)
-	}
-	for i, g := range s.Groups {
-		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
-		if errors.Is(err, cloud.ErrNotFound) {
-			continue // it went meanwhile
-		}
-		if err != nil {
-			return Standing{}, fmt.Errorf("describe vServer group %s: %w", g.ID, err)
-		}
-		s.Groups[i].Backends = whole.Backends
-	}
-	return s, nil
+	s.Groups, err = c.WholeGroups(ctx, lb)
+	return s, err
 }

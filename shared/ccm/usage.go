@@ -122,8 +122,8 @@ func (t *Tally) Services(svc *corev1.Service) map[string]int {
 func Unlistened(svc *corev1.Service, listeners []Listener) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool {
 		protocol, span, _ := strings.Cut(networkKey(svc, p), ":")
-		first, last := int(p.Port), int(p.Port)
-		if _, err := fmt.Sscanf(span, "%d-%d", &first, &last); err != nil {
+		first, last := ends(span)
+		if first == 0 && last == 0 {
 			first, last = int(p.Port), int(p.Port)
 		}
 		return slices.ContainsFunc(listeners, func(l Listener) bool {
