@@ -38,18 +38,6 @@ func (r ValueRule) Reads(network bool) bool {
 	return r.of == both || (r.of == nlb) == network
 }
 
-// words returns a rule for an annotation that takes one of these words as they are.
-func words(name string, of kind, allowed ...string) ValueRule {
-	return ValueRule{Name: name, of: of, Allowed: either(allowed), Takes: func(v string) bool { return slices.Contains(allowed, v) }}
-}
-
-// anyCase returns a rule for an annotation that takes one of these words in any letters.
-func anyCase(name string, of kind, allowed ...string) ValueRule {
-	return ValueRule{Name: name, of: of, Allowed: either(allowed), Takes: func(v string) bool {
-		return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, v) })
-	}}
-}
-
 // either lists words for a sentence: "on or off", "a, b or c".
 func either(list []string) say.Text {
 	if len(list) < 2 {
@@ -182,13 +170,13 @@ func ValueRules() []ValueRule {
 	}
 	for line := range strings.Lines(wordRules) {
 		fields := strings.Fields(line)
-		of := map[string]kind{"clb": clb, "nlb": nlb, "both": both}[fields[0]]
-		rule := words(fields[2], of, fields[3:]...)
-		if fields[1] == "any" {
-			rule = anyCase(fields[2], of, fields[3:]...)
-		}
-		rule.Calls = wordCalls[rule.Name]
-		rules = append(rules, rule)
+		name, allowed := fields[2], fields[3:]
+		rules = append(rules, ValueRule{
+			Name: name, of: map[string]kind{"clb": clb, "nlb": nlb, "both": both}[fields[0]], Allowed: either(allowed), Calls: wordCalls[name],
+			Takes: func(v string) bool {
+				return slices.ContainsFunc(allowed, func(a string) bool { return a == v || fields[1] == "any" && strings.EqualFold(a, v) })
+			},
+		})
 	}
 	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: say.F("an IP address"),
 		Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
