@@ -26,7 +26,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -183,13 +182,7 @@ func bare(err error) error {
 }
 
 // quote returns what a platform says for an error.
-func quote(text string) string {
-	text = event.Redact(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "…"
-	}
-	return fmt.Sprintf("%q", text)
-}
+func quote(text string) string { return fmt.Sprintf("%q", event.Line(text, 200)) }
 
 // A token is the one that calls are made with, until it expires.
 type token struct {

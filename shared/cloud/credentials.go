@@ -105,11 +105,7 @@ func ofSTS(err error) string {
 		}
 		text = fmt.Sprintf("%s does not answer: %v", host, unsent.Err)
 	}
-	text = strings.Join(strings.Fields(event.Redact(text)), " ")
-	if len(text) > mostOfSTS {
-		text = strings.ToValidUTF8(text[:mostOfSTS], "") + "…"
-	}
-	return text
+	return event.Line(text, mostOfSTS)
 }
 
 // mostOfSTS is the length in bytes to which an answer of STS is cut.

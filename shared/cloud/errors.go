@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
@@ -170,11 +171,6 @@ var (
 	signed = regex.New(`(?i)\bserver string to sign is\b.*`)
 	// addresses are URLs, with all that they carry.
 	addresses = regex.New(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
-	// fields are parameters that hold secrets, plain or escaped.
-	fields = regex.New(`(?i)\b(AccessKeyId|AccessKeySecret|SecurityToken|Signature|SignatureNonce|security-token|Authorization)` +
-		`("?\s*[=:]\s*"?|%3D|%253D)[^\s&",}]+`)
-	// keys are access key IDs and tokens by their form.
-	keys = regex.New(`\b(LTAI|TMP\.|STS\.)[A-Za-z0-9._-]{8,}`)
 )
 
 // longest is how much of a message is kept, in bytes.
@@ -186,10 +182,5 @@ func (r redactor) clean(s string) string {
 		s = strings.ReplaceAll(s, secret, "***")
 	}
 	s = addresses().ReplaceAllString(s, "(address)")
-	s = fields().ReplaceAllString(s, "$1=***")
-	s = keys().ReplaceAllString(s, "***")
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
-	return s
+	return event.Clip(event.Redact(s), longest)
 }

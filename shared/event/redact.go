@@ -109,11 +109,15 @@ const mostQuoted = 200
 
 // Quote returns the beginning of an answer for the end of an error, on one line and without secrets; of an empty one nothing.
 func Quote(said []byte) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said), "?")), " ")
-	if text == "" {
-		return ""
+	if text := Line(string(said), mostQuoted); text != "" {
+		return fmt.Sprintf(": %q", text)
 	}
-	return fmt.Sprintf(": %q", Clip(Redact(text), mostQuoted))
+	return ""
+}
+
+// Line returns a text as one line of at most n bytes, without secrets: those of a line of its own and those of two lines.
+func Line(s string, n int) string {
+	return Clip(Redact(strings.Join(strings.Fields(strings.ToValidUTF8(Redact(s), "?")), " ")), n)
 }
 
 // Abridge returns Cut(Redact(s)) in bounded time, however long the text is:
@@ -161,7 +165,7 @@ var secretMarks = []secretMark{
 	{"ticket", parameter}, {"key", urlParameter},
 	{"authorization", authorization},
 	{"bearer ", bearer},
-	{"ltai", keyID}, {"sts.", temporaryKeyID},
+	{"ltai", keyID}, {"sts.", temporaryKeyID}, {"tmp.", temporaryKeyID},
 	{"eyj", webToken},
 	{"su", seed}, {"sa", seed}, {"so", seed}, {"sn", seed}, {"sc", seed}, {"sx", seed},
 	{"hooks.slack.com/", hook},
@@ -386,7 +390,7 @@ func keyID(s string, start, end int) (from, to int) {
 
 // temporaryKeyID finds the ID of a key of the security token service.
 func temporaryKeyID(s string, start, end int) (from, to int) {
-	if s[start:end] != "STS." {
+	if mark := s[start:end]; mark != "STS." && mark != "TMP." {
 		return 0, 0
 	}
 	if to = run(s, end, ""); to-end < 16 || !strings.ContainsAny(s[end:to], "0123456789") {

@@ -36,6 +36,7 @@ func TestRedact(t *testing.T) {
 		{"a short LTAI", "LTAI5t", "LTAI5t"},
 		{"a temporary key ID", "key STS.NUx7Qexample0123456 expired", "key STS.*** expired"},
 		{"STS prose", "STS.AssumeRoleWithOIDCProvider", "STS.AssumeRoleWithOIDCProvider"},
+		{"a key of the console", "key TMP.3KexampleAbcdef0123 expired", "key TMP.*** expired"},
 		{"JSON", `{"AccessKeyId":"` + testKey + `","AccessKeySecret": "` + testSecret + `","n":1}`, `{"AccessKeyId":"***","AccessKeySecret": "***","n":1}`},
 		{"JSON in a log", `{\"AccessKeySecret\":\"` + testSecret + `\",\"n\":1}`, `{\"AccessKeySecret\":\"***\",\"n\":1}`},
 		{"a Go struct", "{AccessKeyId:" + testKey + " AccessKeySecret:" + testSecret + " StsToken:CAISabc}", "{AccessKeyId:*** AccessKeySecret:*** StsToken:***}"},

@@ -142,8 +142,7 @@ func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 			err = errors.Join(err, broken)
 		}
 	}
-	title = strings.Join(strings.Fields(title), " ")
-	return event.Clip(event.Redact(title), k.title), event.Clip(event.Redact(strings.TrimSpace(text)), k.text), err
+	return event.Line(title, k.title), event.Clip(event.Redact(strings.TrimSpace(text)), k.text), err
 }
 
 func fill(t *template.Template, f Facts) (title, text string, err error) {

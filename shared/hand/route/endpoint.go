@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -175,10 +174,4 @@ func why(ctx context.Context, err error) string {
 }
 
 // line returns an answer that is not the function's as one line.
-func line(text string) string {
-	text = strings.Join(strings.Fields(event.Redact(strings.ToValidUTF8(text[:min(len(text), 4<<10)], "?"))), " ")
-	if len(text) > 500 {
-		text = strings.ToValidUTF8(text[:500], "") + "…"
-	}
-	return text
-}
+func line(text string) string { return event.Line(text[:min(len(text), 4<<10)], 500) }

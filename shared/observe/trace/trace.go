@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -227,12 +226,6 @@ func (m *made) take() []sdk.ReadOnlySpan {
 const longest = 512
 
 // clip returns a text without secrets, as short as a span or a line of the log bears it.
-func clip(text string) string {
-	text = event.Redact(text)
-	if len(text) > longest {
-		text = text[:longest] + "…"
-	}
-	return strings.ToValidUTF8(text, "?")
-}
+func clip(text string) string { return event.Clip(event.Redact(text), longest) }
 
 func str(key, value string) attribute.KeyValue { return attribute.String(key, clip(value)) }
