@@ -119,8 +119,8 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of the function: %s: %w", why(ctx, err), hand.ErrUnsure)
 	}
-	if fault, ok := faultOf(resp.Header, body); ok {
-		return nil, fmt.Errorf("the function ended with an error: %s: %w", line(fault.Text), hand.ErrUnsure)
+	if text, ok := faultOf(resp.Header, body); ok {
+		return nil, fmt.Errorf("the function ended with an error: %s: %w", line(text), hand.ErrUnsure)
 	}
 	if json := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")); !json || refused(body) {
 		return nil, fmt.Errorf("%s answers %d: %s: %w", r.URL.Host, resp.StatusCode, line(string(body)), answered(resp.StatusCode, body))

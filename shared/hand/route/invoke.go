@@ -91,24 +91,17 @@ func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	r.Header.Set("Authorization", *openapiutil.GetAuthorization(request, dara.String(scheme), dara.String(payload), dara.String(k.ID), dara.String(k.Secret)))
 }
 
-// A fault is what a function that was invoked by the API ended with: Function Compute
-// answers with 200 all the same.
-type fault struct {
-	Kind string // of the error, as Go names its type; empty: nobody knows
-	Text string // what the function says
-}
-
-// faultOf returns the fault that an answer of InvokeFunction with this header and
-// body tells of, if it tells of one.
-func faultOf(h http.Header, body []byte) (fault, bool) {
+// faultOf returns what a function that was invoked by the API says that it ended with, if the header of the answer tells that it
+// did: Function Compute answers with 200 all the same.
+func faultOf(h http.Header, body []byte) (text string, ok bool) {
 	if h.Get("X-Fc-Error-Type") == "" {
-		return fault{}, false
+		return "", false
 	}
-	var f struct{ ErrorType, ErrorMessage string }
+	var f struct{ ErrorMessage string }
 	if err := json.Unmarshal(body, &f); err != nil || f.ErrorMessage == "" {
-		return fault{Text: string(body)}, true
+		return string(body), true
 	}
-	return fault{Kind: f.ErrorType, Text: f.ErrorMessage}, true
+	return f.ErrorMessage, true
 }
 
 // refused reports whether an answer is Function Compute's own, and not the function's:

@@ -153,13 +153,13 @@ func TestFaultOf(t *testing.T) {
 	for _, tt := range []struct {
 		header http.Header
 		body   string
-		want   fault
+		want   string
 		is     bool
 	}{
-		{http.Header{}, `{"errorType":"Dead","errorMessage":"no"}`, fault{}, false},
-		{failed, `{"errorType":"Dead","errorMessage":"no"}`, fault{"Dead", "no"}, true},
-		{failed, `the case is not settled yet`, fault{"", "the case is not settled yet"}, true},
-		{failed, ``, fault{}, true},
+		{http.Header{}, `{"errorType":"Dead","errorMessage":"no"}`, "", false},
+		{failed, `{"errorType":"Dead","errorMessage":"no"}`, "no", true},
+		{failed, `the case is not settled yet`, "the case is not settled yet", true},
+		{failed, ``, "", true},
 	} {
 		if got, is := faultOf(tt.header, []byte(tt.body)); got != tt.want || is != tt.is {
 			t.Errorf("%s: %+v, %v", tt.body, got, is)
