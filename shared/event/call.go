@@ -57,7 +57,7 @@ func (r *Record) redactCalls() {
 			c := &calls[j]
 			c.Resource = strings.ToValidUTF8(Redact(c.Resource), "?")
 			for _, text := range []*string{&c.Action, &c.Request, &c.Version, &c.Error} { // no longer than what they are can be
-				*text = clip(strings.ToValidUTF8(Redact(*text), "?"))
+				*text = clip(Redact(*text))
 			}
 		}
 		r.Steps[i].Calls = calls

@@ -93,7 +93,7 @@ func TestClassifyIgnored(t *testing.T) {
 		want string
 	}{
 		{Input{Reason: "Pulled"}, "The reason Pulled does not tell of a failed sync."},
-		{Input{Component: strings.Repeat("x", 500)}, "The component " + strings.Repeat("x", 80) + "… is not the controller of load balancers."},
+		{Input{Component: strings.Repeat("x", 500)}, "The component " + strings.Repeat("x", 74) + " […] is not the controller of load balancers."},
 		{Input{Reason: "Failed", Message: "Error"}, "The reason Failed counts only with the controller's own wording."},
 		{Input{Message: "Error syncing load balancer: failed to ensure load balancer: x"}, "The wording is that of another cloud's service controller."},
 		{Input{Message: "Error creating load balancer (will retry): failed to ensure load balancer for service a/b: x"},

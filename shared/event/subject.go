@@ -131,12 +131,7 @@ func alnum(r rune) bool {
 }
 
 // clip shortens a text from outside for use in an error.
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return Clip(s, 80) }
 
 // CountKey is the key under which the exporter says how many LoadBalancer Services a
 // cluster has.

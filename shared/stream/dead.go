@@ -55,8 +55,8 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 	}
 	id := deadID(origin, header, data)
 	m.Header.Set(jetstream.MsgIDHeader, id)
-	m.Header.Set(HeaderReason, cut(event.Redact(reason), maxReason))
-	m.Header.Set(HeaderOrigin, cut(origin, maxReason))
+	m.Header.Set(HeaderReason, event.Clip(event.Redact(reason), maxReason))
+	m.Header.Set(HeaderOrigin, event.Clip(origin, maxReason))
 	if len(data) > maxDeadData {
 		m.Header.Set(HeaderCut, strconv.Itoa(len(data)))
 		m.Data = data[:maxDeadData]
@@ -84,7 +84,7 @@ func deadID(origin string, header map[string][]string, data []byte) string {
 
 // deadSubject makes a subject of an origin, which is data from outside.
 func deadSubject(origin string) string {
-	tokens := strings.Split(strings.TrimPrefix(cut(origin, 200), "lbremedy."), ".")
+	tokens := strings.Split(strings.TrimPrefix(origin[:min(len(origin), 200)], "lbremedy."), ".")
 	for i, t := range tokens {
 		tokens[i] = token(t)
 	}
@@ -123,12 +123,4 @@ func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, e
 		return false, fmt.Errorf("%s: the server refuses", doing)
 	}
 	return err == nil, err
-}
-
-// cut returns at most n bytes of s, without half a character at the end.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }
