@@ -2,7 +2,6 @@ package ccm
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -90,8 +89,7 @@ func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {
 	if len(ready) == 0 {
 		return nil, nil
 	}
-	patch := fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"ipFamilyPolicy":"RequireDualStack","ipFamilies":%s}}'`,
-		svc.Namespace, svc.Name, families)
+	patch := PatchCommand(svc, `{"spec":{"ipFamilyPolicy":"RequireDualStack","ipFamilies":`+families+`}}`)
 	finding = say.F("The ready endpoints of the Service only have addresses of %s: %s.", other, EndpointNames(ready))
 	ask = say.F("In a cluster with both address families, give the Service both: %s.", patch)
 	if s.Family == discoveryv1.AddressTypeIPv6 {

@@ -104,8 +104,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	var out []pool
 	add := func(id, name string, network *cloud.ServerGroup) {
-		t, ok := ParseTrace(name)
-		out = append(out, pool{id: id, name: name, own: ok && t.Of(c.Service, c.Cluster), network: network})
+		out = append(out, pool{id: id, name: name, own: c.OwnName(name), network: network})
 	}
 	if lb.NLB != nil {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -183,8 +182,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 		key := serverKey(s)
 		there[key] = true
 		weight, ok := want[key]
-		t, traced := ParseTrace(s.Description)
-		ours := traced && t.Of(b.c.Service, b.c.Cluster)
+		ours := b.c.OwnName(s.Description)
 		switch {
 		case !ours && !ok:
 			foreign = true

@@ -191,11 +191,13 @@ type token struct {
 	until time.Time
 }
 
+type login func() (value string, lasts time.Duration, err error)
+
 // early is how long before it expires a token is not used any more.
 const early = 5 * time.Minute
 
 // get returns the token, by fetch a new one if none exists.
-func (t *token) get(now time.Time, fetch func() (value string, lasts time.Duration, err error)) (string, error) {
+func (t *token) get(now time.Time, fetch login) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.value != "" && now.Before(t.until) {
@@ -207,6 +209,21 @@ func (t *token) get(now time.Time, fetch func() (value string, lasts time.Durati
 	}
 	t.value, t.until = value, now.Add(lasts-early)
 	return value, nil
+}
+
+// use makes a call with the token. One that the platform doesn't take, as the code of the error says, is replaced once.
+func (t *token) use(now time.Time, fetch login, call func(value string) error, stale func(code string) bool) error {
+	for try := 0; ; try++ {
+		value, err := t.get(now, fetch)
+		if err != nil {
+			return err
+		}
+		err = call(value)
+		if fail, ok := errors.AsType[*Error](err); !ok || try > 0 || !stale(fail.Code) {
+			return err
+		}
+		t.drop(value)
+	}
 }
 
 // drop forgets a token that the platform doesn't take.

@@ -46,18 +46,9 @@ const dingClicks = "/v1.0/card/instances/callback"
 
 // call calls DingTalk's API with the token of the app. One that DingTalk doesn't take is replaced once.
 func (d *dingtalk) call(ctx context.Context, doing, method, path string, body, into any) error {
-	for try := 0; ; try++ {
-		value, err := d.token.get(d.Now(), func() (string, time.Duration, error) { return d.login(ctx) })
-		if err != nil {
-			return err
-		}
-		err = d.Config.call(ctx, doing, method, d.URL+path, http.Header{"X-Acs-Dingtalk-Access-Token": {value}}, body, into, dingFailed)
-		if fail, ok := errors.AsType[*Error](err); ok && try == 0 && fail.Code == "InvalidAuthentication" {
-			d.token.drop(value)
-			continue
-		}
-		return err
-	}
+	return d.token.use(d.Now(), func() (string, time.Duration, error) { return d.login(ctx) }, func(value string) error {
+		return d.Config.call(ctx, doing, method, d.URL+path, http.Header{"X-Acs-Dingtalk-Access-Token": {value}}, body, into, dingFailed)
+	}, func(code string) bool { return code == "InvalidAuthentication" })
 }
 
 // dingFailed reads the answer to a call that failed: {"code": "…", "message": "…"}

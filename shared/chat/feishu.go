@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ var feishuBusy = map[int]bool{1: true, 99991400: true, 11232: true, 230020: true
 
 // feishuTokens are the codes of a token that is not taken
 // (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/core/constants.go).
-var feishuTokens = map[int]bool{99991663: true, 99991664: true, 99991671: true}
+var feishuTokens = []string{"99991663", "99991664", "99991671"}
 
 // A feishuAnswer is what stands in each answer.
 type feishuAnswer struct {
@@ -78,23 +79,13 @@ func (f *feishu) post(ctx context.Context, doing, method, path string, header ht
 
 // call calls Feishu's API with the token of the app. One that Feishu doesn't take is replaced once.
 func (f *feishu) call(ctx context.Context, doing, method, path string, body, into any) error {
-	for try := 0; ; try++ {
-		value, err := f.token.get(f.Now(), func() (string, time.Duration, error) { return f.login(ctx) })
-		if err != nil {
-			return err
-		}
+	return f.token.use(f.Now(), func() (string, time.Duration, error) { return f.login(ctx) }, func(value string) error {
 		answer, err := f.post(ctx, doing, method, path, http.Header{"Authorization": {"Bearer " + value}}, body)
-		if fail, ok := errors.AsType[*Error](err); ok && try == 0 {
-			if code, _ := strconv.Atoi(fail.Code); feishuTokens[code] {
-				f.token.drop(value)
-				continue
-			}
-		}
 		if err == nil && into != nil && json.Unmarshal(answer.Data, into) != nil {
 			err = &Error{Doing: doing, Err: errors.New("the answer has no data")}
 		}
 		return err
-	}
+	}, func(code string) bool { return slices.Contains(feishuTokens, code) })
 }
 
 // login returns a token (https://open.feishu.cn/document/server-docs/authentication-management/access-token/tenant_access_token_internal).

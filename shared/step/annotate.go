@@ -195,13 +195,7 @@ func (r RemoveAnnotation) Apply(ctx context.Context, c *remedy.Case, w *remedy.W
 // Undo sets the annotations to what they were.
 func (r RemoveAnnotation) Undo() (remedy.Step, bool) { return invert(r.change(), r.Was), true }
 
-func (r RemoveAnnotation) change() map[string]*string {
-	change := make(map[string]*string)
-	for _, k := range r.Names {
-		change[k] = nil
-	}
-	return change
-}
+func (r RemoveAnnotation) change() map[string]*string { return Annotate{Remove: r.Names}.change() }
 
 // compare says where a change of annotations stands: done if all keys are as the
 // change leaves them, todo if all are as they were.

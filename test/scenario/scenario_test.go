@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -43,8 +45,8 @@ end:  fixed, low risk
 // lawful returns a class that obeys all laws; the tests break them one at a time.
 func lawful() *remedy.Remedy {
 	full := func(ctx context.Context, c *remedy.Case) (bool, error) {
-		vsw, err := c.Cloud.VPC.VSwitch(ctx, c.Service.Annotations[vswitchID])
-		return vsw.Free == 0, err
+		all, err := c.Cloud.VPC.VSwitches(ctx, "vpc-1")
+		return slices.ContainsFunc(all, func(v cloud.VSwitch) bool { return v.ID == c.Service.Annotations[vswitchID] && v.Free == 0 }), err
 	}
 	return &remedy.Remedy{
 		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}},
