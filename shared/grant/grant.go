@@ -8,6 +8,7 @@ package grant
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -32,6 +33,19 @@ func (g Grant) String() string {
 		return g.Verb + " " + g.Resource
 	}
 	return g.Verb + " " + g.Resource + "." + g.Group
+}
+
+// Parse reads a grant as String writes it.
+func Parse(text string) (Grant, error) {
+	if product, action, ok := strings.Cut(text, ":"); ok && product != "" && action != "" {
+		return Grant{Action: text}, nil
+	}
+	verb, resource, _ := strings.Cut(text, " ")
+	resource, group, _ := strings.Cut(resource, ".")
+	if verb == "" || resource == "" || strings.Contains(text, ":") {
+		return Grant{}, fmt.Errorf("%q is neither a RAM action nor a verb and a resource", text)
+	}
+	return Grant{Verb: verb, Resource: resource, Group: group}, nil
 }
 
 // Set returns the grants of all lists, each once, in a fixed order.

@@ -37,3 +37,17 @@ func TestGrant(t *testing.T) {
 		}
 	}
 }
+
+// Every permission that lbremedy can hold is read back as it was written; what is not one is refused.
+func TestParse(t *testing.T) {
+	for _, g := range []Grant{TagSLB, DescribeVSwitches, GetServices, ListEndpointSlices, PatchServicesStatus} {
+		if got, err := Parse(g.String()); err != nil || got != g {
+			t.Errorf("%s became %+v (%v)", g, got, err)
+		}
+	}
+	for _, text := range []string{"", "get", "get ", " services", ":", "slb:", ":TagResources", "get slb:TagResources:"} {
+		if got, err := Parse(text); err == nil && got.String() != text {
+			t.Errorf("%q became %+v", text, got)
+		}
+	}
+}

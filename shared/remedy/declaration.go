@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
 // A Declaration is a remedy as data, without its code: everything the engine needs to know of a class whose code runs elsewhere.
@@ -62,4 +65,35 @@ func (d Declaration) Digest() string {
 	}
 	sum := sha256.Sum256(bytes.TrimSpace(text.Bytes()))
 	return hex.EncodeToString(sum[:])
+}
+
+// Remedy returns the remedy of a class whose code runs elsewhere. Its steps are of kinds in all. It has no Diagnose and no
+// StillFails.
+func (d Declaration) Remedy(all []Step) (*Remedy, error) {
+	if d.Class == "" || d.Doc == "" {
+		return nil, errors.New("the declaration has no class or no doc")
+	}
+	r := &Remedy{
+		Class: d.Class, Doc: d.Doc, Codes: d.Codes, Texts: d.Texts, Annotations: d.Annotations, Risks: d.Risks, Scope: d.Scope,
+		OptIn: d.OptIn, Deleting: d.Deleting, Backends: d.Backends, Creates: d.Creates, Sees: d.Sees, Formats: d.Formats,
+	}
+	for _, text := range d.Reads {
+		g, err := grant.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("the declaration of %s: %w", d.Class, err)
+		}
+		r.Reads = append(r.Reads, g)
+	}
+	for _, kind := range d.Steps {
+		found := false
+		for _, s := range all {
+			if s.Kind() == kind {
+				r.Steps, found = append(r.Steps, s), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("the declaration of %s names the step %q, which does not exist", d.Class, kind)
+		}
+	}
+	return r, nil
 }
