@@ -139,7 +139,7 @@ var together = []combination{
 		},
 	},
 	{
-		when: say.F("A listener is HTTPS or TCPSSL, and there is no cert-id."),
+		when: say.F("A listener is HTTPS or TCPSSL, and cert-id is missing."),
 		then: say.F("The listener can't be made, and every sync fails."),
 		find: func(svc *corev1.Service, add func(doctor.Severity, string, say.Text, say.Text)) {
 			if !ccm.OwnsListeners(svc) || value(svc, "cert-id") != "" {
