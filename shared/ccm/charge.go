@@ -2,8 +2,8 @@ package ccm
 
 import "fmt"
 
-// Short names of the annotations that set how a CLB is billed, and its size where it is billed by
-// spec, with the values of the first. The values are case-sensitive.
+// Short names of the annotations that set how a CLB is billed, and its size if it is billed by spec; then the values of the
+// first, which are case-sensitive.
 const (
 	ChargeType = "instance-charge-type"
 	ChargeSpec = "spec"
@@ -11,11 +11,11 @@ const (
 	PayBySpec  = "PayBySpec"
 )
 
-// SmallSpec is the smallest size of CLBs that are billed by spec. All of them accept network interfaces.
+// SmallSpec is the smallest size of CLBs billed by spec. All sizes accept network interfaces.
 const SmallSpec = "slb.s1.small"
 
-// Shared reports whether the load balancer is a shared-resource CLB, which accepts no network interfaces
-// as backends: it has no spec and is not billed by LCU. That is not known where the API shows neither.
+// Shared reports whether the load balancer is a shared-resource CLB, which accepts no network interfaces as backends: it has
+// no spec and is not billed by LCU. known is false if the API shows neither.
 func (i *Instance) Shared() (shared, known bool) {
 	if i.NLB != nil || i.CLB.Spec != "" {
 		return false, true
