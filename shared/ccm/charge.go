@@ -24,15 +24,14 @@ func (i *Instance) Shared() (shared, known bool) {
 	return known && i.CLB.ChargeType != PayByLCU, known
 }
 
-// ConvertCommand returns the command by which a person has a CLB of a region billed by LCU. It interrupts
-// the traffic of the CLB and cannot be undone.
+// ConvertCommand returns the command that changes a CLB to billing by LCU. This interrupts the traffic of the CLB and cannot
+// be undone.
 func ConvertCommand(region, id string) string {
 	return fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s", region, id, PayByLCU)
 }
 
-// FirstChargeType is the first release of the controller that reads the charge type.
+// FirstChargeType returns the first release that reads the charge type.
 func FirstChargeType() Version { return Version{Major: 2, Minor: 4} }
 
-// FirstPayByLCU is the first release of the controller that asks for CLBs that are billed by LCU
-// when a Service names neither a charge type nor a spec.
+// FirstPayByLCU returns the first release that asks for billing by LCU if a Service names neither a charge type nor a spec.
 func FirstPayByLCU() Version { return v2121 }
