@@ -9,7 +9,7 @@ import (
 )
 
 // clip shortens the texts of a decoded value by tags of its fields: clip:"1024" keeps the first 1024 bytes, clip:"1024,ends"
-// also the last 1024. Whoever creates an object chooses the length of its texts, up to the 1.5 MB that etcd accepts.
+// also the last 1024. The creator of an object chooses the length of its texts, up to the 1.5 MB that etcd accepts.
 func clip(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Slice:
