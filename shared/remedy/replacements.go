@@ -60,7 +60,8 @@ func VSwitchesMissing(ctx context.Context, c *Case) (Verdict, error) {
 	})
 }
 
-// OtherBlock warns that the address block of another vSwitch may not be what the person who named one wanted.
+// OtherBlock warns that the address comes from another block than that of the vSwitch which a person named, and names the
+// policy setting that accepts this.
 func OtherBlock() say.Text {
 	return say.F("The address comes from the block of another vSwitch. Firewall rules and routes that name the old block do not cover it.").
 		And("If vswitches.replaceMissing is set in the policy file, the risk of this plan is low.")
@@ -85,7 +86,7 @@ func (l Replacements) IDs() []string {
 	return ids
 }
 
-// Cause names the vSwitches that are replaced, as what Services that fail together have in common.
+// Cause names the replaced vSwitches, as what Services that fail together have in common.
 func (l Replacements) Cause() string {
 	var ids []string
 	for _, r := range l {
@@ -94,13 +95,12 @@ func (l Replacements) Cause() string {
 	return List(ids, 5)
 }
 
-// Bind reports whether a part that is replaced asks for an address or an EIP in its vSwitch.
+// Bind reports whether a replaced part asks for an address or an EIP in its vSwitch.
 func (l Replacements) Bind() bool {
 	return slices.ContainsFunc(l, func(r Replacement) bool { return r.For.Binds() })
 }
 
-// Lack reports whether a part has no replacement, and what HeldVSwitches says of its zone. Of several such
-// parts it is the last.
+// Lack reports whether a part has no replacement, and returns HeldVSwitches of its zone; the last such part counts.
 func (l Replacements) Lack() (held say.Text, lack bool) {
 	for _, r := range l {
 		if r.To.ID == "" {
@@ -110,7 +110,7 @@ func (l Replacements) Lack() (held say.Text, lack bool) {
 	return held, lack
 }
 
-// Text lists the vSwitches that take the place of others, with their free addresses.
+// Text lists the new vSwitches with their free addresses.
 func (l Replacements) Text() say.Text {
 	var found []say.Text
 	for _, r := range l {

@@ -78,7 +78,7 @@ func (a Annotate) Differs(c *remedy.Case) string {
 	return differs(c.Service.Annotations, a.change(), a.Was)
 }
 
-// Apply patches the version of the Service that the case holds.
+// Apply patches the version of the Service in the case.
 func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, a.change(), nil)
 }
@@ -186,7 +186,7 @@ func (r RemoveAnnotation) Differs(c *remedy.Case) string {
 	return differs(c.Service.Annotations, r.change(), r.Was)
 }
 
-// Apply patches the version of the Service that the case holds.
+// Apply patches the version of the Service in the case.
 func (r RemoveAnnotation) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, r.change(), nil)
 }
