@@ -64,8 +64,8 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 	return command
 }
 
-// TargetPortCommand returns the command that sets the target port of a port of the Service to a number, as the placeholder
-// NUMBER. It finds the port by its index and tests its number.
+// TargetPortCommand returns the command that sets the target port of a port of the Service; NUMBER stands for the number. It
+// finds the port by its index and tests its number.
 func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 	at := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Port && p.Protocol == port.Protocol })
 	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace",`+
@@ -161,16 +161,16 @@ func TrafficPolicyCommand(svc *corev1.Service, policy corev1.ServiceExternalTraf
 	return fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"externalTrafficPolicy":"%s"}}'`, svc.Namespace, svc.Name, policy)
 }
 
-// MoveListenerCommand returns the command that moves a listener of a CLB to another vServer group, as the placeholder
-// GROUP-ID.
+// MoveListenerCommand returns the command that moves a listener of a CLB to another vServer group; GROUP-ID stands for the
+// group.
 func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
 	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on "+
 		"--VServerGroupId GROUP-ID",
 		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
 }
 
-// RuleCommands returns the commands that move a forwarding rule to another vServer group, as the placeholder GROUP-ID, and
-// that delete the rule.
+// RuleCommands returns the commands that move a forwarding rule to another vServer group, and that delete the rule; GROUP-ID
+// stands for the group.
 func (c *View) RuleCommands(id string) (move, remove string) {
 	return fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", c.Cloud.Region(), id),
 		fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, c.Cloud.Region(), id)

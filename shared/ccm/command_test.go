@@ -28,7 +28,7 @@ func TestZonesCommand(t *testing.T) {
 	}
 }
 
-// An NLB needs two zones; a placeholder stands for a missing one.
+// An NLB needs two zones; ZONE:VSWITCH stands for a missing one.
 func TestZoneMapCommand(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	list := []cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "i"}, {ID: "vsw-c", Zone: "j"}}

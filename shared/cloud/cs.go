@@ -291,8 +291,8 @@ func (s CS) Addons(ctx context.Context) (map[string]string, error) {
 }
 
 // AddonConfig returns the configuration of an add-on of the cluster, usually JSON, or "". The error is ErrNotFound if the
-// cluster has no such add-on. It needs grant.GetClusterAddon.
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-getclusteraddoninstance
+// cluster has no such add-on. It needs grant.GetClusterAddon
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-getclusteraddoninstance).
 func (s CS) AddonConfig(ctx context.Context, name string) (string, error) {
 	type answer struct {
 		Name   text `json:"name"`
@@ -328,8 +328,8 @@ const atOnce = 50
 
 // DeleteProtection reports, by name, whether ACK refuses to delete Services of a namespace, or namespaces if namespace is
 // empty. Objects that the answer lacks are missing. The component for security policies stores and enforces the protection.
-// The error is ErrNotFound if the account has no such cluster. It needs grant.DescribeDeleteProtection.
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
+// The error is ErrNotFound if the account has no such cluster. It needs grant.DescribeDeleteProtection
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection).
 func (s CS) DeleteProtection(ctx context.Context, namespace string, names []string) (map[string]bool, error) {
 	type answer struct {
 		Name       text `json:"name"`

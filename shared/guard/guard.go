@@ -32,8 +32,8 @@ const (
 	Allow = "lbremedy.io/allow-edit"
 	// Protect is the label in the example of ACK's policy library for protection from deletion.
 	Protect = "policy.alibabacloud.com/delete-protection"
-	// Patterns is a placeholder in the generated policy for the namespaces of doctor.protect, which the chart inserts as
-	// regular expressions.
+	// Patterns stands for the namespaces of doctor.protect in the generated policy. The chart inserts them as regular
+	// expressions.
 	Patterns = "lbremedy_protect"
 	longest  = 256 // characters of the reason
 )
