@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A ValueRule says which values the controller accepts for an annotation. Sources:
-// github.com/kubernetes/cloud-provider-alibaba-cloud, docs/zh/usage.md and pkg/controller/service.
+// A ValueRule says which values the controller accepts for an annotation. Sources: github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/zh/usage.md and pkg/controller/service.
 type ValueRule struct {
 	Name    string            // short, or the whole key if it has another prefix
 	Allowed say.Text          // for people
@@ -232,8 +232,7 @@ nlb any cacert on off
 nlb any alpn on off
 `
 
-// A KnownKey is an annotation that the controller reads, with its releases. A zero version means every release, as far as is
-// known.
+// A KnownKey is an annotation that the controller reads, with its releases. A zero version means every release, as far as is known.
 type KnownKey struct {
 	Name     string // short, or the whole key if it has another prefix
 	CLB, NLB *Span  // nil: not read for this kind of load balancer
@@ -270,8 +269,8 @@ func FirstNLB() Version { return v25 }
 // KnownKeys returns the annotations that the controller reads. The releases come from its documentation (docs/zh/usage.md of
 // github.com/kubernetes/cloud-provider-alibaba-cloud, and
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/add-annotations-to-the-yaml-file-of-a-service-to-configure-clb-instances),
-// or else are the first whose source has the key. If the sources only give an upper bound, the earlier release is used,
-// because nobody should upgrade for a key that may already work.
+// or else are the first whose source has the key. If the sources only give an upper bound, the earlier release is used, because nobody
+// should upgrade for a key that may already work.
 func KnownKeys() []KnownKey {
 	from := func(text string) *Span {
 		v, _ := ParseVersion(text)
@@ -288,8 +287,8 @@ func KnownKeys() []KnownKey {
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
 		{from("v1.9.3.304"), network, "name resource-group-id"},
-		// The controller protects an NLB when it creates it, since v2.9.1, and removes the protection before it deletes the
-		// NLB; no annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
+		// The controller protects an NLB when it creates it, since v2.9.1, and removes the protection before it deletes the NLB; no
+		// annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
 		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},

@@ -45,8 +45,7 @@ func WithNodePorts(svc *corev1.Service, advice say.Text) say.Text {
 	return advice
 }
 
-// BackendMode returns the mode that the Service's annotation asks for, or else PodMode in a Terway cluster. It needs
-// DescribeClusterDetail.
+// BackendMode returns the mode that the Service's annotation asks for, or else PodMode in a Terway cluster. It needs DescribeClusterDetail.
 func (c *View) BackendMode(ctx context.Context) (BackendMode, error) {
 	if c.Service.Annotations[BackendType] != "" {
 		return ModeOf(c.Service, ""), nil
@@ -102,8 +101,8 @@ func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address. A CLB then has only that address, an NLB
-// both (GetAddressIpVersion in pkg/model/nlb/nlb.go).
+// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address. A CLB then has only that address, an NLB both
+// (GetAddressIpVersion in pkg/model/nlb/nlb.go).
 func AsksIPv6(svc *corev1.Service) bool {
 	value, _ := Annotation(svc, "ip-version")
 	if NLB(svc) {
@@ -112,8 +111,8 @@ func AsksIPv6(svc *corev1.Service) bool {
 	return strings.EqualFold(value, "ipv6")
 }
 
-// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating. A named port
-// that no slice has yields none.
+// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating. A named port that no slice
+// has yields none.
 func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
 	seen := map[string]bool{}
 	var out []Endpoint
@@ -170,8 +169,8 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	return 0
 }
 
-// Labels and taints by which the controller excludes nodes (pkg/controller/helper/node_utils.go). Of the labels for control
-// plane nodes it reads only the old one.
+// Labels and taints by which the controller excludes nodes (pkg/controller/helper/node_utils.go). Of the labels for control plane nodes it
+// reads only the old one.
 const (
 	MasterLabel  = "node-role.kubernetes.io/master"
 	virtualNode  = "virtual-kubelet"
@@ -180,9 +179,9 @@ const (
 	backendLabel = "backend-label"
 )
 
-// FirstHybrid returns the first release that excludes hybrid nodes. Older ones try to read an instance from the provider ID
-// and then fail every Service that uses all nodes as backends (IsExcludedNode in pkg/controller/helper/node_utils.go of
-// v2.12.4; its commit is older than v2.12.1).
+// FirstHybrid returns the first release that excludes hybrid nodes. Older ones try to read an instance from the provider ID and then fail
+// every Service that uses all nodes as backends (IsExcludedNode in pkg/controller/helper/node_utils.go of v2.12.4; its commit is older than
+// v2.12.1).
 func FirstHybrid() Version { return v2121 }
 
 var excludeLabels = []string{
@@ -190,8 +189,8 @@ var excludeLabels = []string{
 	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
 }
 
-// RemoveUnscheduled is the short name of the annotation that removes cordoned nodes from the backends; only the value "on"
-// does (needExcludeFromLB in pkg/controller/service/reconcile/backend/backend.go).
+// RemoveUnscheduled is the short name of the annotation that removes cordoned nodes from the backends; only the value "on" does
+// (needExcludeFromLB in pkg/controller/service/reconcile/backend/backend.go).
 const RemoveUnscheduled = "remove-unscheduled-backend"
 
 // An Exclusion is the reason why a node is not a backend.
@@ -210,9 +209,8 @@ const (
 	NotReady           // not ready, or no condition reported yet
 )
 
-// ExclusionOf returns why the controller excludes a node from the Service's backends, and the evidence as the predicate of a
-// sentence about the node. A hybrid node counts as excluded in every release, since it serves no load balancer before
-// FirstHybrid either; see ExclusionBy.
+// ExclusionOf returns why the controller excludes a node from the Service's backends, and the evidence as the predicate of a sentence about
+// the node. A hybrid node counts as excluded in every release, since it serves no load balancer before FirstHybrid either; see ExclusionBy.
 func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	if IsHybrid(node) {
 		return Hybrid, say.F("is a hybrid node")
@@ -255,8 +253,8 @@ func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	return Serves, nil
 }
 
-// ExclusionBy returns ExclusionOf for one release of the controller: releases before FirstHybrid, and unknown ones, may treat
-// hybrid nodes like any other.
+// ExclusionBy returns ExclusionOf for one release of the controller: releases before FirstHybrid, and unknown ones, may treat hybrid nodes
+// like any other.
 func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	why, text := ExclusionOf(node, svc)
 	if why != Hybrid || !v.Before(FirstHybrid()) {
@@ -270,9 +268,9 @@ func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, 
 // IsHybrid reports whether a node runs outside of the cloud.
 func IsHybrid(node *corev1.Node) bool { return strings.HasPrefix(node.Spec.ProviderID, hybridNode) }
 
-// PodServes reports whether ready Pods of a node can be backends in PodMode. Pods of a hybrid node have no network interface
-// in the VPC and work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go and
-// updateServerGroupENIBackendID in nlbv2/server_groups.go of v2.14.0). A nil node is unknown and counts as serving.
+// PodServes reports whether ready Pods of a node can be backends in PodMode. Pods of a hybrid node have no network interface in the VPC and
+// work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go and updateServerGroupENIBackendID in
+// nlbv2/server_groups.go of v2.14.0). A nil node is unknown and counts as serving.
 func PodServes(node *corev1.Node, svc *corev1.Service) bool {
 	return node == nil || !IsHybrid(node) || GroupsOfAddresses(svc)
 }
@@ -301,8 +299,8 @@ var (
 	BackendReads = append([]grant.Grant{grant.DescribeVServerGroupAttribute}, GroupReads...)
 )
 
-// Groups returns the group of each port of the Service, in port order, and the load balancer's ID. The ID is empty for an NLB,
-// whose groups are found by their tags or by the IDs that the Service names. Without a load balancer no group has an ID.
+// Groups returns the group of each port of the Service, in port order, and the load balancer's ID. The ID is empty for an NLB, whose groups
+// are found by their tags or by the IDs that the Service names. Without a load balancer no group has an ID.
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
@@ -404,8 +402,8 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// LacksBackends reports whether the load balancer lacks a backend. In PodMode, that is a ready Pod; in the other modes, any
-// backend of a port, or a ready Pod on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
+// LacksBackends reports whether the load balancer lacks a backend. In PodMode, that is a ready Pod; in the other modes, any backend of a
+// port, or a ready Pod on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
 func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
@@ -445,9 +443,8 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 	return false, nil
 }
 
-// GroupName returns the name that the controller gives to the group of a port. It contains the node port (in PodMode the
-// target port), and for an NLB also the protocol of the listener, TCPSSL included (clbv1/vgroups.go, nlbv2/server_groups.go,
-// model/nlb/nlb.go).
+// GroupName returns the name that the controller gives to the group of a port. It contains the node port (in PodMode the target port), and
+// for an NLB also the protocol of the listener, TCPSSL included (clbv1/vgroups.go, nlbv2/server_groups.go, model/nlb/nlb.go).
 func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, cluster string) string {
 	number := strconv.Itoa(int(p.NodePort))
 	if mode == PodMode {
@@ -461,9 +458,8 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 
-// AdoptedGroup returns the ID of the user's group for a port, from the annotation vgroup-port ("rsp-a:80,rsp-b:443"), or "".
-// The controller reads that annotation only if the load balancer is the user's, too (clbv1/vgroups.go,
-// nlbv2/server_groups.go).
+// AdoptedGroup returns the ID of the user's group for a port, from the annotation vgroup-port ("rsp-a:80,rsp-b:443"), or "". The controller
+// reads that annotation only if the load balancer is the user's, too (clbv1/vgroups.go, nlbv2/server_groups.go).
 func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {
 	if id, _ := Annotation(svc, "id"); id == "" {
 		return ""

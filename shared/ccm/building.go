@@ -17,16 +17,15 @@ import (
 // BuildingReads is what Unbuilt reads; a class that calls it declares it.
 var BuildingReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.DescribeVServerGroups}
 
-// Short names of the annotations that set server weights: GroupWeight for all servers of a user's groups together,
-// DefaultWeight for each other server.
+// Short names of the annotations that set server weights: GroupWeight for all servers of a user's groups together, DefaultWeight for each
+// other server.
 const (
 	GroupWeight   = "weight"
 	DefaultWeight = "default-weight"
 )
 
-// FirstSilentBuild returns the first release that skips a port whose vServer group it cannot build, without saying why
-// (BuildLocalModel in pkg/controller/service/clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases
-// fail with the reason.
+// FirstSilentBuild returns the first release that skips a port whose vServer group it cannot build, without saying why (BuildLocalModel in
+// pkg/controller/service/clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases fail with the reason.
 func FirstSilentBuild() Version { return v2121 }
 
 // A Building is what the controller builds the vServer groups of a Service with a CLB from.
@@ -87,9 +86,8 @@ type Obstacle struct {
 }
 
 // Obstacles returns what keeps the controller from building the vServer groups, in its own order (buildVGroupForServicePort in
-// pkg/controller/service/clbv1/vgroups.go): groups and weights that annotations name, nodes whose provider ID it cannot read,
-// then endpoints without a node. Failing API calls do not show here. A released Service, and one with an NLB, has no
-// obstacles.
+// pkg/controller/service/clbv1/vgroups.go): groups and weights that annotations name, nodes whose provider ID it cannot read, then
+// endpoints without a node. Failing API calls do not show here. A released Service, and one with an NLB, has no obstacles.
 func (b Building) Obstacles() []Obstacle {
 	if NLB(b.Service) || len(Leaving(b.Service)) > 0 {
 		return nil
@@ -144,8 +142,8 @@ func noted(name string, node bool, note func(*NodeFaults)) Obstacle {
 	return Obstacle{Name: name, Text: f.Findings[0], Node: node, note: note}
 }
 
-// candidate reports whether the controller reads the provider ID of a node. It reads that of a virtual node only in
-// ClusterMode, unless a label excludes the node. Every release that skips an unbuilt group knows hybrid nodes.
+// candidate reports whether the controller reads the provider ID of a node. It reads that of a virtual node only in ClusterMode, unless a
+// label excludes the node. Every release that skips an unbuilt group knows hybrid nodes.
 func (b Building) candidate(n *corev1.Node) bool {
 	why, _ := ExclusionOf(n, b.Service)
 	return why == Serves || why == Virtual && b.Mode == ClusterMode && ExcludingLabel(n) == ""
@@ -176,8 +174,8 @@ func (b Building) weight(name string) []Obstacle {
 	return []Obstacle{o}
 }
 
-// pairOf returns the ID of the group that a value of vgroup-port has for a port, as the controller reads it, white space
-// included; empty without one. A part without a colon causes other errors.
+// pairOf returns the ID of the group that a value of vgroup-port has for a port, as the controller reads it, white space included; empty
+// without one. A part without a colon causes other errors.
 func pairOf(value string, p corev1.ServicePort) string {
 	for part := range strings.SplitSeq(value, ",") {
 		if f := strings.Split(part, ":"); len(f) > 1 && f[1] == strconv.Itoa(int(p.Port)) {
@@ -219,8 +217,8 @@ func unspaced(value string) string {
 	return strings.Join(parts, ",")
 }
 
-// usable reports whether the Service can name the group: the load balancer has it, and its name is not one that a controller
-// gives (LoadVGroupNamedKey in pkg/model/load_balancer.go).
+// usable reports whether the Service can name the group: the load balancer has it, and its name is not one that a controller gives
+// (LoadVGroupNamedKey in pkg/model/load_balancer.go).
 func (b Building) usable(id string) bool {
 	return slices.ContainsFunc(b.Groups, func(g Group) bool { return g.ID == id && !byController(g) })
 }
@@ -230,8 +228,7 @@ func byController(g Group) bool {
 	return ok && strings.HasPrefix(g.Name, "k8s/")
 }
 
-// Unbuilt reads what keeps the vServer groups of the Service from being built. It reads nothing for a released Service, or one
-// with an NLB.
+// Unbuilt reads what keeps the vServer groups of the Service from being built. It reads nothing for a released Service, or one with an NLB.
 func (c *View) Unbuilt(ctx context.Context) (Building, []Obstacle, error) {
 	if NLB(c.Service) || len(Leaving(c.Service)) > 0 {
 		return Building{Service: c.Service}, nil, nil
@@ -265,8 +262,8 @@ func DescribeObstacles(list []Obstacle) say.Text {
 	return text
 }
 
-// Corrections returns the only values that the annotations can mean, by short name; false if a person has to decide about one
-// of the obstacles.
+// Corrections returns the only values that the annotations can mean, by short name; false if a person has to decide about one of the
+// obstacles.
 func Corrections(list []Obstacle) (map[string]string, bool) {
 	out := map[string]string{}
 	for _, o := range list {

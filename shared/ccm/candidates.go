@@ -46,8 +46,7 @@ func (s *Candidates) NodesOf(list []Endpoint) (on []corev1.Node, lost []string) 
 	return on, lost
 }
 
-// DescribeInterfaces names the endpoints that have a network interface in use, with the interface, and says what the others
-// lack.
+// DescribeInterfaces names the endpoints that have a network interface in use, with the interface, and says what the others lack.
 func DescribeInterfaces(list []Endpoint, all []cloud.Interface) (have []string, lack []say.Text) {
 	for _, e := range list {
 		switch i := e.Interface(all); {

@@ -92,8 +92,8 @@ func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*co
 	return n
 }
 
-// Demand returns how many backends the Service needs in a mode with only the nodes that keep accepts; nil accepts all. Ports
-// with the same target share a group.
+// Demand returns how many backends the Service needs in a mode with only the nodes that keep accepts; nil accepts all. Ports with the same
+// target share a group.
 func (s *Candidates) Demand(mode BackendMode, keep func(*corev1.Node) bool) int {
 	by := map[string]int{}
 	for _, g := range s.Groups {
@@ -124,8 +124,8 @@ func (s *Candidates) Short() bool {
 	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Servers < s.Needs(s.Mode, g.Port, nil) })
 }
 
-// Label returns the label that limits the Service to at most most backends if only nodes with it are used, with the number of
-// these nodes and backends. Among several it prefers the label of the most nodes; empty if no label helps.
+// Label returns the label that limits the Service to at most most backends if only nodes with it are used, with the number of these nodes
+// and backends. Among several it prefers the label of the most nodes; empty if no label helps.
 func (s *Candidates) Label(most int) (label string, nodes, backends int) {
 	if s.Mode == PodMode {
 		return "", 0, 0
@@ -158,8 +158,8 @@ func (s *Candidates) Label(most int) (label string, nodes, backends int) {
 	return "", 0, 0
 }
 
-// Tenants counts the backends that a load balancer has besides those of the Service's ports. It needs DescribeVServerGroups
-// for a CLB, and ListNLBListeners and ListServerGroupServers for an NLB.
+// Tenants counts the backends that a load balancer has besides those of the Service's ports. It needs DescribeVServerGroups for a CLB, and
+// ListNLBListeners and ListServerGroupServers for an NLB.
 func (c *View) Tenants(ctx context.Context, lb string, own []Group) (Tally, error) {
 	var t Tally
 	seen := map[string]bool{"": true} // a listener may have no group
@@ -211,8 +211,8 @@ func Behind(cluster cloud.Cluster, services []corev1.Service, lb string) int {
 	return len(balancers)
 }
 
-// Interfaces returns the network interfaces in the cluster's VPC that have the addresses of the endpoints. It needs
-// DescribeClusterDetail and DescribeNetworkInterfaces.
+// Interfaces returns the network interfaces in the cluster's VPC that have the addresses of the endpoints. It needs DescribeClusterDetail
+// and DescribeNetworkInterfaces.
 func (c *View) Interfaces(ctx context.Context, of []Endpoint) ([]cloud.Interface, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A primary zone without a standby removes the annotation of the old standby. Otherwise the Service would ask for a pair
-// without stock.
+// A primary zone without a standby removes the annotation of the old standby. Otherwise the Service would ask for a pair without stock.
 func TestZonesCommand(t *testing.T) {
 	annotations := map[string]string{ccm.LegacyPrefix + ccm.SlaveZone: "z-b"}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations}}

@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Version is a release of the controller, such as v2.12.1; zero if unknown. Build is the fourth number of releases such as
-// v1.9.3.380: those before v2 differ only in it.
+// A Version is a release of the controller, such as v2.12.1; zero if unknown. Build is the fourth number of releases such as v1.9.3.380:
+// those before v2 differ only in it.
 type Version struct {
 	Major int `json:"major,omitzero"`
 	Minor int `json:"minor,omitzero"`
@@ -39,8 +39,7 @@ func (v Version) Before(o Version) bool {
 // release matches the beginning of a version. A suffix does not count: the last 1 of "v2.12.1-aliyun.1" is not a build.
 var release = regex.New(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
 
-// ParseVersion reads a version such as "v2.12.1", or with a suffix "v1.9.3.380-gd6d0962-aliyun". It reports false for any
-// other text.
+// ParseVersion reads a version such as "v2.12.1", or with a suffix "v1.9.3.380-gd6d0962-aliyun". It reports false for any other text.
 func ParseVersion(s string) (Version, bool) {
 	parts := release().FindStringSubmatch(s)
 	if parts == nil {
@@ -85,8 +84,7 @@ var connecting = []string{
 // DaemonSet is the controller's name in a dedicated cluster, and that of its add-on.
 const DaemonSet = "cloud-controller-manager"
 
-// Controller reads the controller's version from the image of its DaemonSet, which is what runs, or else from the list of
-// add-ons.
+// Controller reads the controller's version from the image of its DaemonSet, which is what runs, or else from the list of add-ons.
 func (c *View) Controller(ctx context.Context) (Controller, error) {
 	ctl, err := c.Deployed(ctx)
 	if err != nil || ctl.Version != (Version{}) {
@@ -142,8 +140,8 @@ func (ctl Controller) Describe() say.Text {
 // elsewhere says that the controller does not run as in a dedicated cluster.
 var elsewhere = say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
 
-// Network says where the controller runs and which variables of its environment change where it connects to. It leaves out
-// values, because a proxy's can contain a password.
+// Network says where the controller runs and which variables of its environment change where it connects to. It leaves out values, because
+// a proxy's can contain a password.
 func (ctl Controller) Network() say.Text {
 	switch {
 	case !ctl.DaemonSet:

@@ -12,8 +12,7 @@ const (
 	mastersPolicy    = "k8sMasterRolePolicy-"
 )
 
-// WithActions returns the document of a RAM policy with one more statement that allows the actions. Everything else stays as
-// it was.
+// WithActions returns the document of a RAM policy with one more statement that allows the actions. Everything else stays as it was.
 func WithActions(document string, actions []string) (string, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(document), &doc); err != nil {

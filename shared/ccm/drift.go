@@ -23,8 +23,8 @@ var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 type Difference struct {
 	What string   // as in event.Change; empty if nothing is changed
 	Text say.Text // a clause with the present and the future value
-	// Keep is the short name of the annotation that decides it, and Is the value that would keep the present state; both are
-	// empty without such an annotation.
+	// Keep is the short name of the annotation that decides it, and Is the value that would keep the present state; both are empty without
+	// such an annotation.
 	Keep, Is string
 	Down     bool // a listener takes no traffic until the sync
 	Fails    bool // the sync fails on it and changes nothing
@@ -34,8 +34,8 @@ type Difference struct {
 	Unknown  bool // it could not be compared
 }
 
-// OwnsListeners reports whether the controller sets the listeners of the Service's load balancer. It does not on a reused one
-// without force-override-listeners.
+// OwnsListeners reports whether the controller sets the listeners of the Service's load balancer. It does not on a reused one without
+// force-override-listeners.
 func OwnsListeners(svc *corev1.Service) bool {
 	id, _ := Annotation(svc, "id")
 	force, _ := Annotation(svc, ForceOverride)
@@ -100,8 +100,7 @@ func tagsOf(svc *corev1.Service) map[string]string {
 	return listed
 }
 
-// tagDrift returns the tags that the controller would remove: if the annotation lists tags, all others except its own and the
-// system's.
+// tagDrift returns the tags that the controller would remove: if the annotation lists tags, all others except its own and the system's.
 func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 	listed := tagsOf(svc)
 	if len(listed) == 0 {
@@ -117,8 +116,7 @@ func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 	return drift
 }
 
-// ListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its CLB, if it
-// sets them.
+// ListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its CLB, if it sets them.
 func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluster string) []Difference {
 	var drift []Difference
 	wanted := map[string]bool{}
@@ -153,8 +151,7 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 	return drift
 }
 
-// forwardOf returns the port to which the annotation forward-port, such as "80:443,88:6443", redirects an HTTP listener; 0 if
-// none.
+// forwardOf returns the port to which the annotation forward-port, such as "80:443,88:6443", redirects an HTTP listener; 0 if none.
 func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 	value, _ := Annotation(svc, ForwardPort)
 	for pair := range strings.SplitSeq(value, ",") {
@@ -168,8 +165,8 @@ func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 	return 0
 }
 
-// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect, each once. The controller does not
-// check them: a listener there may be another Service's, or a user's.
+// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect, each once. The controller does not check them: a
+// listener there may be another Service's, or a user's.
 func RedirectsAway(svc *corev1.Service) []int {
 	if NLB(svc) {
 		return nil // only CLBs read the annotation
@@ -185,8 +182,8 @@ func RedirectsAway(svc *corev1.Service) []int {
 	return away
 }
 
-// forwards says, as the end of a clause, how an HTTP listener's redirect differs from the annotation; empty if it does not. A
-// redirect cannot be changed: v2.14.0 deletes the listener and makes it anew (clbv1/listeners.go).
+// forwards says, as the end of a clause, how an HTTP listener's redirect differs from the annotation; empty if it does not. A redirect
+// cannot be changed: v2.14.0 deletes the listener and makes it anew (clbv1/listeners.go).
 func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.Text {
 	is, shown := l.Config["ListenerForward"]
 	if l.Protocol != "http" || !shown {
@@ -204,8 +201,7 @@ func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.T
 	return nil
 }
 
-// ListenerKey returns protocol and port of the listener of a Service's port, as the API writes them: "tcp:80" on a CLB,
-// "TCP:80" on an NLB.
+// ListenerKey returns protocol and port of the listener of a Service's port, as the API writes them: "tcp:80" on a CLB, "TCP:80" on an NLB.
 func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 	value, _ := Annotation(svc, "protocol-port")
 	port := fmt.Sprint(p.Port)
@@ -228,8 +224,8 @@ func protocolsOf(annotation string) map[string]string {
 	return protocols
 }
 
-// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences
-// on which it fails.
+// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences on which it
+// fails.
 func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	list := Differences(c.Service, lb)
 	if OwnsListeners(c.Service) {

@@ -26,8 +26,8 @@ type Rights struct {
 	Gap                // the needed actions that the role lacks
 }
 
-// Rights compares what a release of the controller needs in the cluster with what its role allows; a zero release is the one
-// that runs. It stops reading as soon as the two cannot be compared; see Comparable.
+// Rights compares what a release of the controller needs in the cluster with what its role allows; a zero release is the one that runs. It
+// stops reading as soon as the two cannot be compared; see Comparable.
 func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	r := Rights{Version: release}
 	var err error
@@ -71,8 +71,8 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	return r, nil
 }
 
-// Comparable reports whether the controller's role and its needs are known. In a managed cluster it runs under service roles
-// of ACK; with an access key it runs as the key's user.
+// Comparable reports whether the controller's role and its needs are known. In a managed cluster it runs under service roles of ACK; with
+// an access key it runs as the key's user.
 func (r Rights) Comparable() bool {
 	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && len(r.Doubt) == 0 && r.Role.Name != ""
 }
@@ -87,8 +87,7 @@ func (r Rights) LacksOfNodes() bool {
 	})
 }
 
-// OtherHolders returns the other roles, users and groups that have a custom policy of the role. It needs
-// ListEntitiesForPolicy.
+// OtherHolders returns the other roles, users and groups that have a custom policy of the role. It needs ListEntitiesForPolicy.
 func (c *View) OtherHolders(ctx context.Context, role, policy string) ([]string, error) {
 	all, err := c.Cloud.RAM.PolicyRoles(ctx, policy, cloud.CustomPolicy)
 	if err != nil {

@@ -19,8 +19,7 @@ func (c *View) OwnName(name string) bool {
 	return ok && t.Of(c.Service, c.Cluster)
 }
 
-// DeleteGroupCommands names the vServer groups that the controller made for the Service, each with the command that deletes
-// it.
+// DeleteGroupCommands names the vServer groups that the controller made for the Service, each with the command that deletes it.
 func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
 	var out []say.Text
 	for _, g := range groups {
@@ -41,9 +40,9 @@ type Owned struct {
 	cluster  string
 }
 
-// Owned reads the Owned of the Service on lb. The controller wants to delete all groups of a released Service, and otherwise
-// groups of ports that the Service no longer has or for which it names a user's group (cleanup in
-// pkg/controller/service/clbv1/model_applier.go). It needs DescribeClusterDetail and DescribeVServerGroups.
+// Owned reads the Owned of the Service on lb. The controller wants to delete all groups of a released Service, and otherwise groups of
+// ports that the Service no longer has or for which it names a user's group (cleanup in pkg/controller/service/clbv1/model_applier.go). It
+// needs DescribeClusterDetail and DescribeVServerGroups.
 func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	o := Owned{svc: c.Service, cluster: c.Cluster}
 	var err error
@@ -68,8 +67,8 @@ func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	return o, nil
 }
 
-// Of returns the present group of the Service's port with this index, or nil. In this order: the group that the Service names,
-// the group with the right name (shared by ports with the same target port), the former group that still counts.
+// Of returns the present group of the Service's port with this index, or nil. In this order: the group that the Service names, the group
+// with the right name (shared by ports with the same target port), the former group that still counts.
 func (o Owned) Of(port int) *cloud.VServerGroup {
 	p := o.svc.Spec.Ports[port]
 	if id := AdoptedGroup(o.svc, p); id != "" {
@@ -105,10 +104,10 @@ func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 	return needed
 }
 
-// portOf returns the index of the Service's port that the group serves now, or -1. A group's name contains the node port, or
-// in PodMode the target port. A group named after the other one was created before that setting changed. It counts until its
-// port has a group with the right name, because the controller configures the backends. A port for which the Service names a
-// user's group has none of the controller's.
+// portOf returns the index of the Service's port that the group serves now, or -1. A group's name contains the node port, or in PodMode the
+// target port. A group named after the other one was created before that setting changed. It counts until its port has a group with the
+// right name, because the controller configures the backends. A port for which the Service names a user's group has none of the
+// controller's.
 func (o Owned) portOf(group cloud.VServerGroup) int {
 	number := func(g cloud.VServerGroup) string {
 		t, _ := ParseTrace(g.Name)
@@ -153,8 +152,8 @@ type NetworkGroup struct {
 	Listeners []Listener // the listeners of one NLB that use it; other NLBs may use it, too
 }
 
-// NetworkGroups returns the server groups with the Service's name tag, and the NLB's listeners that use them. It needs
-// ListServerGroups and ListNLBListeners.
+// NetworkGroups returns the server groups with the Service's name tag, and the NLB's listeners that use them. It needs ListServerGroups and
+// ListNLBListeners.
 func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup, error) {
 	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 	if err != nil {
@@ -178,8 +177,8 @@ func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup,
 	return out, nil
 }
 
-// Foreign returns the backends of a group that the controller did not add and that are not among the others, by server and
-// address. The controller puts the group's name in the description of its backends.
+// Foreign returns the backends of a group that the controller did not add and that are not among the others, by server and address. The
+// controller puts the group's name in the description of its backends.
 func (c *View) Foreign(backends, others []cloud.Backend) []string {
 	var out []string
 	for _, b := range backends {

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Immutable is an attribute that a load balancer gets at creation and keeps. An annotation that asks for another value
-// fails each sync.
+// An Immutable is an attribute that a load balancer gets at creation and keeps. An annotation that asks for another value fails each sync.
 type Immutable struct {
 	Name  string   // short, of the annotation
 	What  say.Text // for people
@@ -23,9 +22,9 @@ type Immutable struct {
 	maybe bool     // a load balancer may lack it
 }
 
-// Immutables returns the attributes that make a sync of the Service fail, because its annotations ask for other values than
-// the load balancer has (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). It returns an error if the
-// API's answer lacks an attribute that every load balancer has.
+// Immutables returns the attributes that make a sync of the Service fail, because its annotations ask for other values than the load
+// balancer has (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). It returns an error if the API's answer lacks an
+// attribute that every load balancer has.
 func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 	list := immutablesOf(lb)
 	for i := range list {
@@ -62,9 +61,9 @@ func immutablesOf(lb *Instance) []Immutable {
 	return list
 }
 
-// RuledOut returns what next asks for, beyond the present Service, that its CLB can never become: another fixed attribute, or
-// other billing after billing by LCU, which never ends. Each full sync would fail on it. The list is empty if nothing is ruled
-// out, and without a CLB. lost says why the Service's CLB is unknown. It needs DescribeLoadBalancers.
+// RuledOut returns what next asks for, beyond the present Service, that its CLB can never become: another fixed attribute, or other billing
+// after billing by LCU, which never ends. Each full sync would fail on it. The list is empty if nothing is ruled out, and without a CLB.
+// lost says why the Service's CLB is unknown. It needs DescribeLoadBalancers.
 func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance, list []Immutable, lost string, err error) {
 	asks := func(lb *Instance) []Immutable {
 		list := append(immutablesOf(lb), Immutable{Name: ChargeType, What: say.F("charge type"), Is: lb.CLB.ChargeType},
@@ -86,8 +85,8 @@ func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance
 	return lb, list, lost, err
 }
 
-// listed returns the CLB that the controller would sync, as the list of CLBs has it; lost says why it was not found although
-// the Service has one.
+// listed returns the CLB that the controller would sync, as the list of CLBs has it; lost says why it was not found although the Service
+// has one.
 func (c *View) listed(ctx context.Context) (lb *Instance, lost string, err error) {
 	if id, _ := Annotation(c.Service, BalancerID); id != "" {
 		found, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})

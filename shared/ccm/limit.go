@@ -30,8 +30,7 @@ var (
 	LimitRoutes       = Limit{"vpc_quota_route_entrys_num", 200}
 )
 
-// Limit reads one of the account's limits; nil if the quota center has none with this name in the region. It needs
-// ListProductQuotas.
+// Limit reads one of the account's limits; nil if the quota center has none with this name in the region. It needs ListProductQuotas.
 func (c *View) Limit(ctx context.Context, product, name string) (*cloud.Quota, error) {
 	limit, err := c.Cloud.Quotas.Named(ctx, product, name)
 	switch {
@@ -55,8 +54,8 @@ type Shortage struct {
 // Exceeded reports whether the Service needs more than the limit; false if the limit could not be determined.
 func (f Shortage) Exceeded() bool { return f.Limit != nil && f.Use.Need > f.Limit.Total }
 
-// Shortage determines which limit a message is about, and how much of it is used. The message only says where to look. It
-// needs ListProductQuotas and what Use needs.
+// Shortage determines which limit a message is about, and how much of it is used. The message only says where to look. It needs
+// ListProductQuotas and what Use needs.
 func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
 	f := Shortage{Hint: HintOf(message, NLB(c.Service))}
 	var err error
@@ -105,9 +104,8 @@ type Use struct {
 	Ways say.Text // what helps besides a higher limit
 }
 
-// Use counts how much of a limit is used, and what the Service needs in addition. It counts what can be listed, because the
-// quota center shows limits per load balancer as unused. It needs BoundReads and DescribeLoadBalancerListeners, and
-// NetworkReads.
+// Use counts how much of a limit is used, and what the Service needs in addition. It counts what can be listed, because the quota center
+// shows limits per load balancer as unused. It needs BoundReads and DescribeLoadBalancerListeners, and NetworkReads.
 func (c *View) Use(ctx context.Context, limit cloud.Quota) (Use, error) {
 	switch limit.Name {
 	case LimitCLBs.Name, LimitNLBs.Name:

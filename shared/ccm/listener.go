@@ -32,8 +32,7 @@ func (l Listener) String() string {
 // Has reports whether the listener listens on this port.
 func (l Listener) Has(port int) bool { return l.Port <= port && port <= l.Last }
 
-// Takes reports whether the listener keeps a port of a Service from getting its own. Only UDP and another protocol can share a
-// number.
+// Takes reports whether the listener keeps a port of a Service from getting its own. Only UDP and another protocol can share a number.
 func (l Listener) Takes(p corev1.ServicePort) bool {
 	return l.Has(int(p.Port)) && strings.EqualFold(string(p.Protocol), "udp") == strings.EqualFold(l.Protocol, "udp")
 }
@@ -60,8 +59,8 @@ func NetworkListener(l cloud.NetworkListener) (Listener, error) {
 	return out, nil
 }
 
-// ListenerPorts returns protocols and ports of the listeners of a load balancer that was described. The description of a CLB
-// contains them, without their status; for an NLB it needs ListNLBListeners.
+// ListenerPorts returns protocols and ports of the listeners of a load balancer that was described. The description of a CLB contains them,
+// without their status; for an NLB it needs ListNLBListeners.
 func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, error) {
 	if lb.NLB != nil {
 		return c.Listeners(ctx, lb)
@@ -115,8 +114,7 @@ func FreePorts(svc *corev1.Service, listeners []Listener, taken []int32, n int) 
 	return out
 }
 
-// Listeners returns the listeners of the load balancer. It needs DescribeLoadBalancerListeners, or ListNLBListeners for an
-// NLB.
+// Listeners returns the listeners of the load balancer. It needs DescribeLoadBalancerListeners, or ListNLBListeners for an NLB.
 func (c *View) Listeners(ctx context.Context, lb *Instance) ([]Listener, error) {
 	var out []Listener
 	if lb.NLB == nil {

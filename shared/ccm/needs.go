@@ -45,8 +45,8 @@ func lingJun(f Features) bool {
 	})
 }
 
-// isLingJun reports whether a node is a LingJun server. ECS does not know it, and its provider ID has its own form, such as
-// e01-cn-abc (pkg/controller/node/node_controller.go).
+// isLingJun reports whether a node is a LingJun server. ECS does not know it, and its provider ID has its own form, such as e01-cn-abc
+// (pkg/controller/node/node_controller.go).
 func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
 // nlbs reports whether a Service has a Network Load Balancer.
@@ -79,8 +79,7 @@ func ranged(f Features) bool {
 	return ranges(f) || f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && svc.Labels[securityGroupLabel] != "" })
 }
 
-// grouped reports whether an own NLB has security groups by annotation, among which the controller looks for that of source
-// ranges.
+// grouped reports whether an own NLB has security groups by annotation, among which the controller looks for that of source ranges.
 func grouped(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool {
 		_, has := Annotation(svc, "security-group-ids")
@@ -134,9 +133,9 @@ var (
 
 // needs lists what the controller calls: what its reconcilers reach in the source of its releases
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service, node and route, through pkg/provider/alibaba;
-// cloud-controller-manager of v1.9.3). The provider also has unused calls, such as slb:StopLoadBalancerListener since v2.0.1
-// and slb:ModifyVServerGroupBackendServers, and the example policy is out of date. An action for an annotation is called only
-// while the annotation exists.
+// cloud-controller-manager of v1.9.3). The provider also has unused calls, such as slb:StopLoadBalancerListener since v2.0.1 and
+// slb:ModifyVServerGroupBackendServers, and the example policy is out of date. An action for an annotation is called only while the
+// annotation exists.
 var needs = []need{
 	{actions: "slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer " +
 		"slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:SetLoadBalancerName " +
@@ -193,9 +192,8 @@ var needs = []need{
 // listJobs is an action that only the listeners of NLBs reach.
 const listJobs = "nlb:ListAsynJobs"
 
-// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, except those in Needs: the cluster
-// does not need them yet (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of
-// v2.11.2 and v2.12.1).
+// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, except those in Needs: the cluster does not need
+// them yet (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
 func Asked(v Version, use Features) []string {
 	if v.Before(v2112) || slices.Contains(Needs(v, use), listJobs) {
 		return nil
@@ -203,8 +201,7 @@ func Asked(v Version, use Features) []string {
 	return []string{listJobs}
 }
 
-// Needs returns the RAM actions that this version of the controller calls for
-// these features, sorted.
+// Needs returns the RAM actions that this version of the controller calls for these features, sorted.
 func Needs(v Version, use Features) []string {
 	var out []string
 	for _, n := range needs {

@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// WhyNoEndpoint says why no endpoint behind the ports of these groups is ready, what a person can do about it, and whether it
-// lasts until then. pods are all Pods of the Service's namespace.
+// WhyNoEndpoint says why no endpoint behind the ports of these groups is ready, what a person can do about it, and whether it lasts until
+// then. pods are all Pods of the Service's namespace.
 func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, ask say.Text, lasts bool) {
 	svc := s.Service
 	for _, g := range groups {
@@ -52,9 +52,8 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 		say.F("Make the Pods ready. Find out why one is not: kubectl -n %s describe pod %s.", svc.Namespace, worst), lasts
 }
 
-// Unreached returns the nodes to which the controller has not created a route, if a Pod of the Service waits for that. Such a
-// node has the condition with this reason until then (pkg/controller/node/manager.go and
-// pkg/controller/route/route_controller.go), and a taint.
+// Unreached returns the nodes to which the controller has not created a route, if a Pod of the Service waits for that. Such a node has the
+// condition with this reason until then (pkg/controller/node/manager.go and pkg/controller/route/route_controller.go), and a taint.
 func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
 	selector := labels.SelectorFromSet(s.Service.Spec.Selector)
 	waits := func(p corev1.Pod) bool {
@@ -75,8 +74,7 @@ func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
 	return nodes
 }
 
-// otherFamily says that ready Pods only have addresses of the family that the controller does not use; nothing without such
-// Pods.
+// otherFamily says that ready Pods only have addresses of the family that the controller does not use; nothing without such Pods.
 func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {
 	svc, other, families := s.Service, discoveryv1.AddressTypeIPv6, `["IPv6","IPv4"]`
 	if s.Family == other {
@@ -134,8 +132,8 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) say.Text {
 	return text
 }
 
-// unready says, as a clause, why a Pod is not a ready endpoint, and so not a backend in PodMode or LocalMode. stuck reports
-// whether that lasts until a person does something.
+// unready says, as a clause, why a Pod is not a ready endpoint, and so not a backend in PodMode or LocalMode. stuck reports whether that
+// lasts until a person does something.
 func unready(p *corev1.Pod) (reason say.Text, stuck bool) {
 	switch {
 	case p.DeletionTimestamp != nil:
@@ -192,13 +190,12 @@ func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 	return nil, false
 }
 
-// readinessPrefix begins the readiness gate that the controller sets once the Pod is a backend of the Service whose name
-// follows.
+// readinessPrefix begins the readiness gate that the controller sets once the Pod is a backend of the Service whose name follows.
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
-// Gated returns the EndpointSlices of the Service and counts as ready also endpoints whose Pods wait only for readiness gates,
-// one of them the controller's, as the controller does (setBackendsFromEndpointSlices in
-// pkg/controller/service/clbv1/vgroups.go). It needs ListPods if an endpoint is not ready.
+// Gated returns the EndpointSlices of the Service and counts as ready also endpoints whose Pods wait only for readiness gates, one of them
+// the controller's, as the controller does (setBackendsFromEndpointSlices in pkg/controller/service/clbv1/vgroups.go). It needs ListPods if
+// an endpoint is not ready.
 func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]discoveryv1.EndpointSlice, error) {
 	var pods []corev1.Pod
 	read := false

@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PortRange is the short name of the annotation that gives a port of a Service with an NLB a listener for a range of ports,
-// such as "1000-2000:80" (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
+// PortRange is the short name of the annotation that gives a port of a Service with an NLB a listener for a range of ports, such as
+// "1000-2000:80" (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
 const PortRange = "listener-port-range"
 
 // portRanges returns the rule of the annotation PortRange.
@@ -53,8 +53,8 @@ func ends(span string) (first, last int) {
 // A Misfit is a combination of settings that the controller cannot make, although each value is valid.
 type Misfit struct{ Finding, Ask say.Text }
 
-// MisfitOf returns the misfit that a message of the controller names; nil if the Service does not have it now. named reports
-// whether the message names one.
+// MisfitOf returns the misfit that a message of the controller names; nil if the Service does not have it now. named reports whether the
+// message names one.
 func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
 	if m, named := specMisfit(svc, folded); named {
@@ -62,8 +62,7 @@ func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	}
 	ranges, _ := Annotation(svc, PortRange)
 	if strings.Contains(folded, "listener port range can only be used for eni") {
-		// Without the annotation, the controller's configuration decides, and it cannot be eni, or the sync would not have
-		// failed.
+		// Without the annotation, the controller's configuration decides, and it cannot be eni, or the sync would not have failed.
 		if ranges == "" || svc.Annotations[BackendType] == "eni" {
 			return nil, true
 		}

@@ -18,8 +18,8 @@ func ProductName(code string) string {
 	return map[string]string{"slb": "CLB", "nlb": "NLB", "ecs": "ECS", "vpc": "VPC"}[code]
 }
 
-// RateLimits returns the account's rate limits on calls of a product in the region, the tightest first: those of the APIs that
-// the controller calls most, or all if no name shows which these are. It needs ListProductQuotas.
+// RateLimits returns the account's rate limits on calls of a product in the region, the tightest first: those of the APIs that the
+// controller calls most, or all if no name shows which these are. It needs ListProductQuotas.
 func (c *View) RateLimits(ctx context.Context, product string) ([]cloud.Quota, error) {
 	quotas, err := c.Cloud.Quotas.List(ctx, product, cloud.FlowControl, "")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Short names of the annotations that name the server certificate of the HTTPS listeners, the certificates of additional
-// domains, and access control lists.
+// Short names of the annotations that name the server certificate of the HTTPS listeners, the certificates of additional domains, and
+// access control lists.
 const (
 	CertID           = "cert-id"
 	DomainExtensions = "domain-extensions"
@@ -28,9 +28,8 @@ type Certificate struct {
 	Domain string // the additional domain; empty for the listeners' own certificate
 }
 
-// CertificatesOf returns the server certificates that the annotations of a Service with a CLB name: cert-id for the listeners,
-// and domain-extensions ("domain:id,domain:id") for additional domains. IDs keep their white space, as in the controller
-// (clbv1/listeners.go).
+// CertificatesOf returns the server certificates that the annotations of a Service with a CLB name: cert-id for the listeners, and
+// domain-extensions ("domain:id,domain:id") for additional domains. IDs keep their white space, as in the controller (clbv1/listeners.go).
 func CertificatesOf(svc *corev1.Service) []Certificate {
 	var list []Certificate
 	if id, _ := Annotation(svc, CertID); strings.TrimSpace(id) != "" {
@@ -45,8 +44,8 @@ func CertificatesOf(svc *corev1.Service) []Certificate {
 	return list
 }
 
-// ACLsOf returns the IDs of the access control lists that the annotations of the Service name. Like the controller, it splits
-// the value at commas and keeps white space and empty parts (clbv1/listeners.go).
+// ACLsOf returns the IDs of the access control lists that the annotations of the Service name. Like the controller, it splits the value at
+// commas and keeps white space and empty parts (clbv1/listeners.go).
 func ACLsOf(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, ACLID)
 	if strings.Trim(value, ", \t\r\n") == "" {
@@ -107,9 +106,8 @@ func httpsPorts(svc *corev1.Service) []string {
 	return ports
 }
 
-// UnusableCertificates returns the server certificates that the annotations of the Service name and that its CLB cannot use at
-// now. A missing cert-id comes first: without an ID the controller asks the API for all certificates
-// (pkg/provider/alibaba/slb/cert.go).
+// UnusableCertificates returns the server certificates that the annotations of the Service name and that its CLB cannot use at now. A
+// missing cert-id comes first: without an ID the controller asks the API for all certificates (pkg/provider/alibaba/slb/cert.go).
 func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCertificate {
 	var list []UnusableCertificate
 	if id, _ := Annotation(c.Service, CertID); strings.TrimSpace(id) == "" {
@@ -141,8 +139,8 @@ func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCe
 	return list
 }
 
-// NamedACLs returns the IDs of the access control lists that the annotations of the Service name, existing and missing ones,
-// without white space. untidy reports white space around an ID, or an empty part.
+// NamedACLs returns the IDs of the access control lists that the annotations of the Service name, existing and missing ones, without white
+// space. untidy reports white space around an ID, or an empty part.
 func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, untidy bool) {
 	for _, id := range ACLsOf(svc) {
 		plain := strings.TrimSpace(id)
@@ -170,8 +168,8 @@ func (r References) Valid(now time.Time) []cloud.Certificate {
 	return slices.DeleteFunc(slices.Clone(r.Certificates), func(k cloud.Certificate) bool { return k.Expired(now) })
 }
 
-// Successor returns the only certificate that is known to be valid at now and is for the same names as an expired one; false
-// without exactly one.
+// Successor returns the only certificate that is known to be valid at now and is for the same names as an expired one; false without
+// exactly one.
 func (r References) Successor(bad UnusableCertificate, now time.Time) (cloud.Certificate, bool) {
 	names := func(domains []string) []string {
 		var out []string

@@ -36,8 +36,8 @@ func (c *View) RoleNamed(ctx context.Context, name string) (Role, error) {
 	return r, nil
 }
 
-// Extendable returns the role's policy to which actions are added: the controller's own before the one of the control plane
-// nodes, then the first by name. It has no Name if ACK made none of the policies, because others are not extended.
+// Extendable returns the role's policy to which actions are added: the controller's own before the one of the control plane nodes, then the
+// first by name. It has no Name if ACK made none of the policies, because others are not extended.
 func (r Role) Extendable() cloud.Policy {
 	var best cloud.Policy
 	for _, p := range r.Policies {
@@ -48,9 +48,8 @@ func (r Role) Extendable() cloud.Policy {
 	return best
 }
 
-// Allow says how a person gives the role these actions: by an edit of the policy that ACK made for the controller, as its
-// pages say (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq), or else by
-// AllowCommand.
+// Allow says how a person gives the role these actions: by an edit of the policy that ACK made for the controller, as its pages say
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq), or else by AllowCommand.
 func (r Role) Allow(actions []string) say.Text {
 	if p := r.Extendable(); p.Name != "" {
 		return say.F("in the RAM console, edit the policy %s and add this statement: %s", p.Name, allowing(actions))
@@ -81,8 +80,8 @@ func AllowCommand(role string, actions []string) say.Text {
 // refused matches the action that a message names.
 var refused = regex.New(`AuthAction:([a-z]+:[A-Za-z]+)`)
 
-// Refused returns the RAM action that was refused according to a message of the controller, or "". Only errors of ECS and VPC
-// name it: those of CLB and NLB reach the Event without it.
+// Refused returns the RAM action that was refused according to a message of the controller, or "". Only errors of ECS and VPC name it:
+// those of CLB and NLB reach the Event without it.
 func Refused(message string) string {
 	if m := refused().FindStringSubmatch(message); m != nil {
 		return m[1]
@@ -176,8 +175,8 @@ func (s Statement) names(action string) bool {
 	return slices.ContainsFunc(s.Action, match)
 }
 
-// A Gap is the part of a list of actions that a role lacks, in the order of the list. Every missing action is in exactly one
-// of the other three lists.
+// A Gap is the part of a list of actions that a role lacks, in the order of the list. Every missing action is in exactly one of the other
+// three lists.
 type Gap struct {
 	Missing []string // not allowed for all resources
 	Absent  []string // missing: nothing allows them
@@ -203,8 +202,8 @@ func (r Role) Lacks(actions []string) Gap {
 	return g
 }
 
-// CreateLinkedRole says how a person creates the service-linked role that is missing according to a controller message about a
-// Service with an NLB (network) or a CLB (https://www.alibabacloud.com/help/en/ram/developer-reference/aliyunnlbfullaccess).
+// CreateLinkedRole says how a person creates the service-linked role that is missing according to a controller message about a Service with
+// an NLB (network) or a CLB (https://www.alibabacloud.com/help/en/ram/developer-reference/aliyunnlbfullaccess).
 func CreateLinkedRole(message string, network bool) say.Text {
 	const create = "aliyun resourcemanager CreateServiceLinkedRole --ServiceName "
 	const eipRole, nlbRole = "AliyunServiceRoleForSlbEipAccess", "AliyunServiceRoleForNlb"

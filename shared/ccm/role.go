@@ -24,8 +24,8 @@ var RoleReads = []grant.Grant{
 	grant.DescribeClusterResources, grant.ListPoliciesForRole, grant.GetPolicy,
 }
 
-// A Pod of the controller gets its own RAM role (RRSA) from the add-on ack-pod-identity-webhook, which turns the annotation of
-// its ServiceAccount into an environment variable that the SDK reads
+// A Pod of the controller gets its own RAM role (RRSA) from the add-on ack-pod-identity-webhook, which turns the annotation of its
+// ServiceAccount into an environment variable that the SDK reads
 // (https://www.alibabacloud.com/help/en/cs/user-guide/ack-pod-identity-webhook).
 const (
 	roleAnnotation = "pod-identity.alibabacloud.com/role-name"
@@ -46,8 +46,8 @@ type Role struct {
 	unsure say.Text // why it is unknown which role it is
 }
 
-// Doubt returns why it is unknown whether this release signs with the role, as a clause; empty if it does. With a doubt, a
-// write for the role may be a write for the wrong one.
+// Doubt returns why it is unknown whether this release signs with the role, as a clause; empty if it does. With a doubt, a write for the
+// role may be a write for the wrong one.
 func (r Role) Doubt(release Version) say.Text {
 	if len(r.unsure) == 0 && len(r.By) > 0 && release != (Version{}) && release.Before(FirstRRSA()) {
 		return say.F("%s, but CCM %s cannot sign with a role of its Pod, which takes %s or newer", r.By, release, FirstRRSA())
@@ -61,9 +61,9 @@ type naming struct {
 	by   say.Text
 }
 
-// ControllerRole reads the RAM role under which the controller of a dedicated cluster runs, with its policies: the one that
-// its ServiceAccount, the environment of its Pods or the configuration of its add-on names, or else the role of the control
-// plane nodes. If these contradict each other, or one cannot be understood, the role has a Doubt and no name.
+// ControllerRole reads the RAM role under which the controller of a dedicated cluster runs, with its policies: the one that its
+// ServiceAccount, the environment of its Pods or the configuration of its add-on names, or else the role of the control plane nodes. If
+// these contradict each other, or one cannot be understood, the role has a Doubt and no name.
 func (c *View) ControllerRole(ctx context.Context) (Role, error) {
 	named, err := c.namings(ctx)
 	if err != nil {
@@ -101,8 +101,8 @@ func oneOf(named []naming) (one naming, unsure say.Text) {
 	return one, nil
 }
 
-// namings returns everything that names a RAM role for the controller, in order of weight. It reads all of it, because of two
-// that contradict each other either may be right.
+// namings returns everything that names a RAM role for the controller, in order of weight. It reads all of it, because of two that
+// contradict each other either may be right.
 func (c *View) namings(ctx context.Context) ([]naming, error) {
 	// Defaults in case the DaemonSet is missing.
 	account, labels := DaemonSet, map[string]string{"app": DaemonSet}
@@ -207,9 +207,9 @@ func namingOf(value string, of say.Text) naming {
 	return naming{role, say.F("%s names the RAM role %s", of, role)}
 }
 
-// ofConfig returns the roles that the configuration of the controller's add-on names. The keys are not documented, so every
-// ARN of a role counts, and every key that ends with RAM role, role name or role ARN. If RRSA is switched on without such a
-// key, the role cannot be determined.
+// ofConfig returns the roles that the configuration of the controller's add-on names. The keys are not documented, so every ARN of a role
+// counts, and every key that ends with RAM role, role name or role ARN. If RRSA is switched on without such a key, the role cannot be
+// determined.
 func ofConfig(config string) []naming {
 	if strings.TrimSpace(config) == "" {
 		return nil

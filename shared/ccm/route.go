@@ -35,9 +35,9 @@ type Routing struct {
 	Nodes   []corev1.Node // those for which the controller keeps a route; see NeedsRoute
 }
 
-// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route there. Only with Flannel does the
-// controller keep routes. Its configuration says which of several tables it uses, and no API returns that for a managed
-// cluster, so a Node has its route if any table has it.
+// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route there. Only with Flannel does the controller keep
+// routes. Its configuration says which of several tables it uses, and no API returns that for a managed cluster, so a Node has its route if
+// any table has it.
 func (c *View) Routing(ctx context.Context) (Routing, error) {
 	var r Routing
 	var err error
@@ -67,8 +67,8 @@ func (c *View) Routing(ctx context.Context) (Routing, error) {
 	return r, nil
 }
 
-// NeedsRoute reports whether the controller keeps a route for a Node: not if it is excluded, silent, being deleted, or without
-// an instance or a block of Pods (needSyncRoute and batchSyncCloudRoutes in pkg/controller/route).
+// NeedsRoute reports whether the controller keeps a route for a Node: not if it is excluded, silent, being deleted, or without an instance
+// or a block of Pods (needSyncRoute and batchSyncCloudRoutes in pkg/controller/route).
 func NeedsRoute(n *corev1.Node) bool {
 	_, _, ecs := SplitProviderID(n.Spec.ProviderID)
 	silent := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {

@@ -24,8 +24,7 @@ func PodOwnerOf(pod *corev1.Pod) PodOwner {
 	return PodOwner{}
 }
 
-// Moving says which Pods of the controller are terminating or not ready, one clause each: a Pod that was just evicted, or its
-// successor.
+// Moving says which Pods of the controller are terminating or not ready, one clause each: a Pod that was just evicted, or its successor.
 func (by PodOwner) Moving(pods []corev1.Pod) []say.Text {
 	var out []say.Text
 	for i := range pods {
@@ -38,8 +37,8 @@ func (by PodOwner) Moving(pods []corev1.Pod) []say.Text {
 	return out
 }
 
-// Destinations returns the serving nodes that would take the Pod if it is evicted, or, as a clause, why it may not get to one
-// of them: its controller must recreate it, and it must not fit a node that is excluded from load balancers.
+// Destinations returns the serving nodes that would take the Pod if it is evicted, or, as a clause, why it may not get to one of them: its
+// controller must recreate it, and it must not fit a node that is excluded from load balancers.
 func (s *Candidates) Destinations(pod *corev1.Pod) (nodes []string, hurdle say.Text) {
 	by := PodOwnerOf(pod)
 	switch {
@@ -67,8 +66,8 @@ func (s *Candidates) Destinations(pod *corev1.Pod) (nodes []string, hurdle say.T
 	return nodes, nil
 }
 
-// Fits reports whether the scheduler could put the Pod on the node, by the Pod's node selector and node affinity and the
-// node's taints only.
+// Fits reports whether the scheduler could put the Pod on the node, by the Pod's node selector and node affinity and the node's taints
+// only.
 func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 	if n.Spec.Unschedulable {
 		return false

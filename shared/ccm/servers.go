@@ -23,8 +23,8 @@ type pool struct {
 	network  *cloud.ServerGroup // of an NLB; nil for a CLB's group, or one that the Service adopts
 }
 
-// groupChanges returns what a full sync changes on the groups of the Service and their servers, and which of the listeners get
-// another group.
+// groupChanges returns what a full sync changes on the groups of the Service and their servers, and which of the listeners get another
+// group.
 func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port) ([]Difference, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
@@ -215,12 +215,12 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
 }
 
-// gracefulShutdown is the short name of the annotation that keeps terminating Pods among the servers, with the weight 0, until
-// they are gone. ignore-weight-update switches it off. From the release notes of v2.15.0 only: its source is not published.
+// gracefulShutdown is the short name of the annotation that keeps terminating Pods among the servers, with the weight 0, until they are
+// gone. ignore-weight-update switches it off. From the release notes of v2.15.0 only: its source is not published.
 const gracefulShutdown = "graceful-shutdown"
 
-// drains reports whether a server is a terminating Pod that stays until it is gone. An older controller, which does not read
-// the annotation, removes it without harm.
+// drains reports whether a server is a terminating Pod that stays until it is gone. An older controller, which does not read the
+// annotation, removes it without harm.
 func (b *backing) drains(s cloud.Backend) bool {
 	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
 	value, _ := Annotation(b.c.Service, gracefulShutdown)
@@ -248,8 +248,8 @@ func serverKey(s cloud.Backend) string {
 	return fmt.Sprintf("%s:%d", s.ID, s.Port)
 }
 
-// serves reports whether a server that a sync removes may still take traffic. A node does not if it is gone, not ready or
-// about to go, and a Pod does not if it is no longer a ready Pod of the Service.
+// serves reports whether a server that a sync removes may still take traffic. A node does not if it is gone, not ready or about to go, and
+// a Pod does not if it is no longer a ready Pod of the Service.
 func (b *backing) serves(s cloud.Backend) bool {
 	if s.Type == "eni" {
 		return false
@@ -263,8 +263,8 @@ func (b *backing) serves(s cloud.Backend) bool {
 	return b.mode == PodMode
 }
 
-// Servers returns the servers that the controller puts behind a port of the Service, with their weights: nodes as "i-1:30080",
-// Pods as "10.0.0.1:8080". It does not know which Pods have a network interface, or wait only for the controller.
+// Servers returns the servers that the controller puts behind a port of the Service, with their weights: nodes as "i-1:30080", Pods as
+// "10.0.0.1:8080". It does not know which Pods have a network interface, or wait only for the controller.
 func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) map[string]int {
 	ready := Ready(ends, p, FamilyOf(svc))
 	pods := map[string]int{} // by node
@@ -297,8 +297,8 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	return share(svc, out)
 }
 
-// share sets the weights of the servers: their part of the weight that the Service gives them together, or else their own, or
-// else the default, which an annotation can change.
+// share sets the weights of the servers: their part of the weight that the Service gives them together, or else their own, or else the
+// default, which an annotation can change.
 func share(svc *corev1.Service, servers map[string]int) map[string]int {
 	normal := 100
 	if text, _ := Annotation(svc, "default-weight"); text != "" {
@@ -333,8 +333,8 @@ func instanceOf(n *corev1.Node) string {
 	return parts[1]
 }
 
-// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the controller does; false
-// for any other text.
+// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the controller does; false for any other
+// text.
 func SplitProviderID(id string) (region, instance string, ok bool) {
 	region, instance, ok = strings.Cut(strings.TrimPrefix(id, "alicloud://"), ".")
 	return region, instance, ok && region != "" && instance != "" && !strings.ContainsAny(instance, `"\ ,[]`)

@@ -43,8 +43,8 @@ const (
 	maxBalancerTag = 20
 )
 
-// Annotation returns the value of the controller's annotation with this short name, such as "vswitch-id", under either prefix,
-// and whether it is set.
+// Annotation returns the value of the controller's annotation with this short name, such as "vswitch-id", under either prefix, and whether
+// it is set.
 func Annotation(svc *corev1.Service, short string) (string, bool) {
 	if v, ok := svc.Annotations[Prefix+short]; ok {
 		return v, true
@@ -74,8 +74,8 @@ func Quote(value string) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// DefaultName returns the name that the controller gives to the load balancer of a Service, which is also the value of its
-// name tag: "a", then the UID without dashes, 32 characters in all.
+// DefaultName returns the name that the controller gives to the load balancer of a Service, which is also the value of its name tag: "a",
+// then the UID without dashes, 32 characters in all.
 func DefaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
@@ -127,9 +127,8 @@ func WhyLeaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// HashWritten returns when the controller last wrote the hash label, from managedFields, in whole seconds; zero without it.
-// The controller writes its labels through the status subresource, which tells them from labels that a person sends with a
-// Service.
+// HashWritten returns when the controller last wrote the hash label, from managedFields, in whole seconds; zero without it. The controller
+// writes its labels through the status subresource, which tells them from labels that a person sends with a Service.
 func HashWritten(svc *corev1.Service) time.Time {
 	if svc.Labels[HashLabel] == "" {
 		return time.Time{}
@@ -144,8 +143,8 @@ func HashWritten(svc *corev1.Service) time.Time {
 	return at
 }
 
-// Changed returns when annotations or the spec were last written, from managedFields; zero if not there. Changes of labels and
-// finalizers do not cause a sync.
+// Changed returns when annotations or the spec were last written, from managedFields; zero if not there. Changes of labels and finalizers
+// do not cause a sync.
 func Changed(svc *corev1.Service) time.Time {
 	var at time.Time
 	for _, f := range svc.ManagedFields {
@@ -161,9 +160,8 @@ func mayWrite(f metav1.ManagedFieldsEntry, fields ...string) bool {
 	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
 }
 
-// SyncDelay returns how long the controller took from the last change of the Service to its full sync. Both times are the API
-// server's in whole seconds, so it returns at least one second. It returns 0 if the controller has not synced the change yet,
-// or the times are unknown.
+// SyncDelay returns how long the controller took from the last change of the Service to its full sync. Both times are the API server's in
+// whole seconds, so it returns at least one second. It returns 0 if the controller has not synced the change yet, or the times are unknown.
 func SyncDelay(svc *corev1.Service) time.Duration {
 	changed, synced := Changed(svc), HashWritten(svc)
 	if !InForce(svc) || changed.IsZero() || synced.Before(changed) {
@@ -172,8 +170,8 @@ func SyncDelay(svc *corev1.Service) time.Duration {
 	return max(time.Second, synced.Sub(changed))
 }
 
-// OwnAddress reports whether the controller writes the load balancer's own address into the status, which it does not with the
-// hostname annotation or in EIP mode.
+// OwnAddress reports whether the controller writes the load balancer's own address into the status, which it does not with the hostname
+// annotation or in EIP mode.
 func OwnAddress(svc *corev1.Service) bool {
 	if name, _ := Annotation(svc, "hostname"); name != "" {
 		return false
@@ -182,9 +180,8 @@ func OwnAddress(svc *corev1.Service) bool {
 	return mode != "eip"
 }
 
-// HasAddress reports whether the Service has the address of the load balancer, by the comparison that the controller makes
-// before it reuses one (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable). It is true for a Service
-// without an address.
+// HasAddress reports whether the Service has the address of the load balancer, by the comparison that the controller makes before it reuses
+// one (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable). It is true for a Service without an address.
 func HasAddress(svc *corev1.Service, lb *Instance) bool {
 	if mode, _ := Annotation(svc, ExternalIP); mode == "eip" && lb.NLB == nil {
 		return true

@@ -25,8 +25,8 @@ const (
 	unsorted        // a comma-separated list in any order
 )
 
-// A setting of listeners or groups, which an annotation asks for. The controller reads a value that is missing from the API's
-// answer as empty, 0 or false.
+// A setting of listeners or groups, which an annotation asks for. The controller reads a value that is missing from the API's answer as
+// empty, 0 or false.
 type setting struct {
 	short string // of the annotation
 	name  string // in the API
@@ -35,8 +35,7 @@ type setting struct {
 	with  string // short name of an annotation that must be "on"; empty without one
 }
 
-// settings lists what a full sync sets on listeners of CLBs, by annotations with one value
-// (pkg/controller/service/clbv1/listeners.go).
+// settings lists what a full sync sets on listeners of CLBs, by annotations with one value (pkg/controller/service/clbv1/listeners.go).
 var settings = []setting{
 	{short: "scheduler", name: "Scheduler"},
 	{short: "persistence-timeout", name: "PersistenceTimeout", of: "tcp", as: numeric},
@@ -109,8 +108,8 @@ var groupSettings = []setting{
 	{short: "health-check-httpcode", name: "HealthCheckHttpCode", as: unsorted, with: "health-check-flag"},
 }
 
-// apart returns which of the settings a full sync changes on a listener or group with this protocol and configuration. what is
-// its name in the record, called its name in a sentence.
+// apart returns which of the settings a full sync changes on a listener or group with this protocol and configuration. what is its name in
+// the record, called its name in a sentence.
 func apart(list []setting, svc *corev1.Service, protocol string, config map[string]string, what, called string) []Difference {
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	var out []Difference
@@ -132,8 +131,8 @@ func apart(list []setting, svc *corev1.Service, protocol string, config map[stri
 	return out
 }
 
-// differs returns the present and the asked-for value, and whether a full sync would change it. A text where a number is
-// required fails the sync.
+// differs returns the present and the asked-for value, and whether a full sync would change it. A text where a number is required fails the
+// sync.
 func (s setting) differs(is, asks string) (_, want string, ok bool) {
 	if asks == "" {
 		return "", "", false

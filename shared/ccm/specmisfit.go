@@ -10,16 +10,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// specMisfit returns what the Service's spec asks for that its load balancer cannot have, if the controller's message, in
-// lower case, is about that. It is nil if the Service does not ask for it now.
+// specMisfit returns what the Service's spec asks for that its load balancer cannot have, if the controller's message, in lower case, is
+// about that. It is nil if the Service does not ask for it now.
 func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	edit := "kubectl -n " + svc.Namespace + " edit service " + svc.Name
 	ranges := svc.Spec.LoadBalancerSourceRanges
 	bandwidthPackage, _ := Annotation(svc, bandwidthPackageID)
 	switch {
 	case strings.Contains(message, "resourcenotavailible.http"), strings.Contains(message, "specified zone did not have enough resource"):
-		// Only CreateLoadBalancerHTTPListener and CreateLoadBalancerHTTPSListener return this, after the load balancer is
-		// created.
+		// Only CreateLoadBalancerHTTPListener and CreateLoadBalancerHTTPSListener return this, after the load balancer is created.
 		return protocolMisfit(svc, "http", "https")
 	case strings.Contains(message, "lbnotsupporttcpssl"), strings.Contains(message, "cannot create a tcp ssl type listener"):
 		return protocolMisfit(svc, "tcpssl")

@@ -22,8 +22,8 @@ type Standing struct {
 	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
 }
 
-// Standings reads the state of the load balancers among the targets of steps, and of the Service's by its label or by the
-// controller's own search.
+// Standings reads the state of the load balancers among the targets of steps, and of the Service's by its label or by the controller's own
+// search.
 func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, error) {
 	once := *c
 	once.Cloud = c.Cloud.Once()

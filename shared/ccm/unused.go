@@ -14,9 +14,9 @@ type Unused struct {
 	With      string   // the annotation that has to be "on" for it
 }
 
-// UnusedSettings returns the annotations of a Service that set something on listeners or groups without effect: the controller
-// compares and sends a setting only for listeners of its protocols, and some settings only together with another annotation
-// (clbv1/listeners.go, nlbv2/listeners.go and server_groups.go of v2.14.0).
+// UnusedSettings returns the annotations of a Service that set something on listeners or groups without effect: the controller compares and
+// sends a setting only for listeners of its protocols, and some settings only together with another annotation (clbv1/listeners.go,
+// nlbv2/listeners.go and server_groups.go of v2.14.0).
 func UnusedSettings(svc *corev1.Service) []Unused {
 	var has []string
 	for _, p := range svc.Spec.Ports {
@@ -27,8 +27,7 @@ func UnusedSettings(svc *corev1.Service) []Unused {
 	if NLB(svc) {
 		list = slices.Concat(networkSettings, groupSettings)
 	}
-	// Listeners of HTTP and HTTPS check health only if health-check-flag is on (setDefaultValueForListener in
-	// clbv1/listeners.go).
+	// Listeners of HTTP and HTTPS check health only if health-check-flag is on (setDefaultValueForListener in clbv1/listeners.go).
 	flag, _ := Annotation(svc, "health-check-flag")
 	unchecked := !NLB(svc) && flag != "on" && len(has) > 0 && !slices.ContainsFunc(has, func(p string) bool { return p != "http" && p != "https" })
 	var out []Unused

@@ -49,8 +49,8 @@ func (r ValueRule) Named(message string) bool {
 	return slices.ContainsFunc(r.Calls, func(call string) bool { return hasWords(folded, call) })
 }
 
-// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with its documented error
-// codes, and the others in the same words.
+// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with its documented error codes, and the
+// others in the same words.
 func Refusals(params ...string) (codes, texts []string) {
 	for _, p := range params {
 		codes = append(codes, "InvalidParameter."+p)
@@ -70,8 +70,8 @@ func (r ValueRule) refused(message string) bool {
 	return slices.ContainsFunc(append(codes, texts...), func(t string) bool { return hasWords(folded, strings.ToLower(t)) })
 }
 
-// hasWords reports whether the text contains the words, beginning at a word boundary: "overweight must be" does not contain
-// "weight must be".
+// hasWords reports whether the text contains the words, beginning at a word boundary: "overweight must be" does not contain "weight must
+// be".
 func hasWords(text, words string) bool {
 	for from := 0; ; from++ {
 		i := strings.Index(text[from:], words)
@@ -88,9 +88,8 @@ func hasWords(text, words string) bool {
 // letter reports whether a byte of a lower-case text belongs to a word.
 func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }
 
-// NamedFault returns the faulty annotation of the Service that a message of the controller is about, or nil, and the other
-// faulty ones. An annotation that an API refuses may have a value that the rule allows, because some limits depend on the load
-// balancer.
+// NamedFault returns the faulty annotation of the Service that a message of the controller is about, or nil, and the other faulty ones. An
+// annotation that an API refuses may have a value that the rule allows, because some limits depend on the load balancer.
 func NamedFault(svc *corev1.Service, message string) (named *Fault, others []Fault) {
 	all := Faults(svc)
 	i := slices.IndexFunc(all, func(f Fault) bool { return f.Named(message) || f.refused(message) })
@@ -120,8 +119,8 @@ func NamesValue(svc *corev1.Service, message string) bool {
 	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && (r.Named(message) || r.refused(message)) })
 }
 
-// ValueFails reports whether what a message of the controller says about the Service's annotations still holds. If no rule
-// knows the annotation, only the controller can decide.
+// ValueFails reports whether what a message of the controller says about the Service's annotations still holds. If no rule knows the
+// annotation, only the controller can decide.
 func ValueFails(svc *corev1.Service, message string) bool {
 	if m, named := MisfitOf(svc, message); named {
 		return m != nil
@@ -146,8 +145,8 @@ func ShownValues() []string {
 	return names
 }
 
-// ValueOf returns the load balancer that the controller syncs, and its setting in the form of the annotation. The setting is
-// empty if it has none or several, and without a load balancer. It needs what Bound and Listeners need.
+// ValueOf returns the load balancer that the controller syncs, and its setting in the form of the annotation. The setting is empty if it
+// has none or several, and without a load balancer. It needs what Bound and Listeners need.
 func (c *View) ValueOf(ctx context.Context, r ValueRule) (lb *Instance, is string, err error) {
 	if lb, err = c.Bound(ctx); err != nil || lb == nil {
 		return nil, "", err
@@ -227,15 +226,14 @@ var (
 	item    = regex.New(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
 )
 
-// spelled lists how people write the unit of a rule, in lower case. Any other unit, such as minutes or Gbit/s, would change
-// the number.
+// spelled lists how people write the unit of a rule, in lower case. Any other unit, such as minutes or Gbit/s, would change the number.
 var spelled = map[string][]string{
 	"Mbit/s":  {"m", "mb", "mbit", "mbits", "mbps", "mb/s", "mbit/s", "mbits/s"},
 	"seconds": {"s", "sec", "secs", "second", "seconds"},
 }
 
-// Means reports whether the faulty value can only mean the load balancer's setting, as ValueOf returns it. Writing that
-// setting changes only that the controller can read it.
+// Means reports whether the faulty value can only mean the load balancer's setting, as ValueOf returns it. Writing that setting changes
+// only that the controller can read it.
 func (f Fault) Means(is string) bool {
 	switch {
 	case is == "":

@@ -7,8 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Short names of the annotations that say where a load balancer is created. Once it exists, only the one for NLBs has an
-// effect.
+// Short names of the annotations that say where a load balancer is created. Once it exists, only the one for NLBs has an effect.
 const (
 	VSwitchID  = "vswitch-id"
 	MasterZone = "master-zoneid"
@@ -60,8 +59,7 @@ func (z Zone) Pair() string {
 	return strings.Join(fields[:min(len(fields), 2)], ":")
 }
 
-// AskedVSwitches returns the IDs of the vSwitches that the Service names for its load balancer; whole is false for a malformed
-// zone map.
+// AskedVSwitches returns the IDs of the vSwitches that the Service names for its load balancer; whole is false for a malformed zone map.
 func AskedVSwitches(svc *corev1.Service) (ids []string, whole bool) {
 	if !NLB(svc) {
 		if id, _ := Annotation(svc, VSwitchID); id != "" { // an empty annotation names none

@@ -57,8 +57,7 @@ type client struct {
 	dry      bool                      // nothing is written
 }
 
-// easing lowers the rate when the cloud throttles, because it then throttles others of the account, such as the controller, as
-// well.
+// easing lowers the rate when the cloud throttles, because it then throttles others of the account, such as the controller, as well.
 type easing struct {
 	mu    sync.Mutex
 	at    map[string]time.Time // when the rate of a product was last halved
@@ -66,8 +65,7 @@ type easing struct {
 }
 
 const (
-	// eases is the least time between two halvings. The cloud counts by the minute, so it refuses for a while however few
-	// calls are made.
+	// eases is the least time between two halvings. The cloud counts by the minute, so it refuses for a while however few calls are made.
 	eases = 30 * time.Second
 	// enough is how long a product may refuse all calls before the read gives up as early as others.
 	enough = 90 * time.Second
@@ -114,8 +112,8 @@ type call[T any] struct {
 	afresh  bool          // bypass the memory
 }
 
-// An asking is a call whose answer has no type. The code that makes calls is then compiled once instead of once per answer,
-// which costs every function program 4 kB per type.
+// An asking is a call whose answer has no type. The code that makes calls is then compiled once instead of once per answer, which costs
+// every function program 4 kB per type.
 type asking struct {
 	request func() requests.AcsRequest
 	into    func() any      // a pointer for the answer of the next try
@@ -178,8 +176,8 @@ func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	return *answer.is.(*T), nil
 }
 
-// change makes a write whose answer contains only its success. about is the object, for audits; gone are the codes that mean
-// that it does not exist.
+// change makes a write whose answer contains only its success. about is the object, for audits; gone are the codes that mean that it does
+// not exist.
 func (c *client) change(ctx context.Context, about string, gone []string, request requests.AcsRequest) error {
 	_, err := write(ctx, c, call[none]{request: func() requests.AcsRequest { return request }, about: about, gone: gone})
 	return err
@@ -278,8 +276,8 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	return said{answer, told}, nil
 }
 
-// exchange signs and sends the request and returns the body of a good answer, and the cloud's time. It fills e, and returns it
-// if the call failed.
+// exchange signs and sends the request and returns the body of a good answer, and the cloud's time. It fills e, and returns it if the call
+// failed.
 func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, time.Time, *Error) {
 	trying, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -332,8 +330,8 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error)
 	if c.VPC && p.inVPC != onlyPublic {
 		request.SetDomain(p.vpcHost(t.product, c.Region))
 	}
-	// A span's name would contain the signed address. The proxies are for another type of transport; setting them keeps the
-	// SDK from parsing those of the environment, whose NO_PROXY it takes for regular expressions.
+	// A span's name would contain the signed address. The proxies are for another type of transport; setting them keeps the SDK from
+	// parsing those of the environment, whose NO_PROXY it takes for regular expressions.
 	s.SetCloseTrace(true)
 	s.SetHttpsProxy("https://unused.invalid")
 	s.SetNoProxy("unused")
@@ -360,8 +358,8 @@ func (e *Error) ended(ctx context.Context, kind error, code, message string) *Er
 	return e
 }
 
-// A trip carries one request on a context to the configured host, and keeps the answer. It is a separate type of
-// http.RoundTripper because the SDK changes transports whose type it knows.
+// A trip carries one request on a context to the configured host, and keeps the answer. It is a separate type of http.RoundTripper because
+// the SDK changes transports whose type it knows.
 type trip struct {
 	ctx          context.Context
 	base         http.RoundTripper

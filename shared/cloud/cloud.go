@@ -43,23 +43,21 @@ type Config struct {
 	Region string
 	// ClusterID is the ID of the ACK cluster that CS reads. Required.
 	ClusterID string
-	// Endpoint is a host:port that answers for all products instead of the real endpoints, such as a simulator or a proxy. The
-	// Host header still names the product's real endpoint. Empty: the real endpoints.
+	// Endpoint is a host:port that answers for all products instead of the real endpoints, such as a simulator or a proxy. The Host header
+	// still names the product's real endpoint. Empty: the real endpoints.
 	Endpoint string
-	// Hosts are endpoints that replace the real one of a product, by its name in lower case, such as "slb". Endpoint overrides
-	// them.
+	// Hosts are endpoints that replace the real one of a product, by its name in lower case, such as "slb". Endpoint overrides them.
 	Hosts map[string]string
 	// Scheme is "HTTPS" or empty, or "HTTP", which is allowed only with a loopback Endpoint because requests carry tokens.
 	Scheme string
-	// Credentials returns the key that signs a call. Nil: the SDK's default chain of environment, files of the aliyun command
-	// line and role of the instance.
+	// Credentials returns the key that signs a call. Nil: the SDK's default chain of environment, files of the aliyun command line and role
+	// of the instance.
 	Credentials Credentials
 	// VPC sends calls to the endpoints inside a VPC.
 	VPC bool
 	// Rate is the limit of calls a second to each product, with bursts of twice as many. 0: 200; negative: no limit.
 	Rate float64
-	// Recall is how long looks (see Look) share an answer, since many Services that fail at once ask the same. 0: they share
-	// none.
+	// Recall is how long looks (see Look) share an answer, since many Services that fail at once ask the same. 0: they share none.
 	Recall time.Duration
 	// Meter is called for each request, retries included, perhaps by several goroutines at once. It may be nil.
 	Meter func(Call)
@@ -76,8 +74,8 @@ type Call struct {
 	Date      time.Time     // when the cloud answered, by its clock, in seconds; zero if unknown
 }
 
-// A Reader reads from Alibaba Cloud. A process shares one, since it keeps connections and counts rates; all methods are safe
-// for several goroutines. It gives no access to a [Writer].
+// A Reader reads from Alibaba Cloud. A process shares one, since it keeps connections and counts rates; all methods are safe for several
+// goroutines. It gives no access to a [Writer].
 //
 // Each method names the grant of shared/grant that it needs. All errors have the type [*Error].
 type Reader struct {
@@ -95,8 +93,8 @@ type Reader struct {
 	client *client
 }
 
-// A Writer writes to Alibaba Cloud. Its methods make one request and never repeat it. If an error is ErrUnavailable, the write
-// may have happened: read before you repeat it.
+// A Writer writes to Alibaba Cloud. Its methods make one request and never repeat it. If an error is ErrUnavailable, the write may have
+// happened: read before you repeat it.
 type Writer struct {
 	SLB     SLBWriter
 	NLB     NLBWriter
@@ -131,8 +129,8 @@ var (
 	hosts    = regex.New(`^[A-Za-z0-9._:\[\]-]+$`)
 )
 
-// New returns a Reader and a Writer with the same connections and rates. It makes no request. The error has one sentence for
-// each mistake in c.
+// New returns a Reader and a Writer with the same connections and rates. It makes no request. The error has one sentence for each mistake
+// in c.
 func New(c Config) (*Reader, *Writer, error) {
 	if err := c.validate(); err != nil {
 		return nil, nil, err
@@ -182,17 +180,16 @@ func (c *client) reader() *Reader {
 	}
 }
 
-// Once returns a Reader that makes each request once and returns the same answer to equal requests, however much later. It
-// does not keep errors. It shares everything else with r.
+// Once returns a Reader that makes each request once and returns the same answer to equal requests, however much later. It does not keep
+// errors. It shares everything else with r.
 func (r *Reader) Once() *Reader {
 	k := *r.client
 	k.heard = newMemory(0, 0)
 	return k.reader()
 }
 
-// Look returns a Reader like Once, for one of many looks at the cloud. It shares recent answers (Recall of the Config) about
-// the cluster with other looks, and if there are many looks, also the vSwitches of the VPC and a list of all load balancers of
-// the region.
+// Look returns a Reader like Once, for one of many looks at the cloud. It shares recent answers (Recall of the Config) about the cluster
+// with other looks, and if there are many looks, also the vSwitches of the VPC and a list of all load balancers of the region.
 func (r *Reader) Look() *Reader {
 	once := r.Once()
 	if r.client.Recall > 0 {
@@ -201,13 +198,13 @@ func (r *Reader) Look() *Reader {
 	return once
 }
 
-// Limited returns a Reader for many calls. It makes at most this many a second to each product, counted separately, and fewer
-// to NLB, which allows 20 a second of each of its lists
-// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota). When the
-// cloud throttles a call, it halves the rate of that product and retries for more than a minute, unless the product has
-// refused everything for longer: CLB counts most of its reads by the minute, 3,000 of each
-// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota). It shares
-// everything else with r.
+// Limited returns a Reader for many calls. It makes at most this many a second to each product, counted separately, and fewer to NLB, which
+// allows 20 a second of each of its lists
+// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota). When the cloud throttles a
+// call, it halves the rate of that product and retries for more than a minute, unless the product has refused everything for longer: CLB
+// counts most of its reads by the minute, 3,000 of each
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota). It shares everything else
+// with r.
 func (r *Reader) Limited(perSecond float64) *Reader {
 	k := *r.client
 	k.limits = limits(k.products, perSecond)
@@ -295,8 +292,8 @@ func limiter(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
 }
 
-// connections returns a pool for all products. Idle connections are closed early, because a function that was frozen wakes
-// with dead ones, and a write that fails on one may have happened.
+// connections returns a pool for all products. Idle connections are closed early, because a function that was frozen wakes with dead ones,
+// and a write that fails on one may have happened.
 func connections() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -311,6 +308,6 @@ func connections() *http.Transport {
 	}
 }
 
-// Credentials returns the key for one call. It is called before each request, so it may return temporary keys and choose them
-// by ctx; it caches what is expensive to get. It must be safe for several goroutines.
+// Credentials returns the key for one call. It is called before each request, so it may return temporary keys and choose them by ctx; it
+// caches what is expensive to get. It must be safe for several goroutines.
 type Credentials func(ctx context.Context) (Key, error)

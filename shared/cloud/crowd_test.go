@@ -58,8 +58,8 @@ func searched(ctx context.Context, r *cloud.Reader, name string) (string, error)
 	return said, nil
 }
 
-// Many looks at once search for the load balancers of their Services: they share a list of the region, and find what separate
-// searches would find.
+// Many looks at once search for the load balancers of their Services: they share a list of the region, and find what separate searches
+// would find.
 func TestCrowd(t *testing.T) {
 	const looks = 200
 	for _, tt := range []struct {

@@ -98,8 +98,8 @@ func lack(format string, args ...any) error {
 	return fmt.Errorf("the answer lacks "+format, args...)
 }
 
-// decode reads a good answer into a pointer, and checks it. An RPC answer must have a request ID: without one it does not come
-// from the API.
+// decode reads a good answer into a pointer, and checks it. An RPC answer must have a request ID: without one it does not come from the
+// API.
 func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *Error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return e.bad(errors.New("the answer is empty"))
@@ -155,8 +155,8 @@ func strs(list []text) []string {
 	return out
 }
 
-// settings returns all scalars and lists of scalars of a JSON object, except the names in own, and those of the object within
-// it named within. A list becomes one value with commas. Null and empty values are left out.
+// settings returns all scalars and lists of scalars of a JSON object, except the names in own, and those of the object within it named
+// within. A list becomes one value with commas. Null and empty values are left out.
 func settings(object []byte, within string, own ...string) (map[string]string, error) {
 	var all, more map[string]json.RawMessage
 	if err := json.Unmarshal(object, &all); err != nil {

@@ -24,8 +24,8 @@ type Interface struct {
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describenetworkinterfaces
 const ipsAtOnce = 100
 
-// Interfaces returns the network interfaces of the VPC with this ID that have one of these addresses: private IPv4 or IPv6. An
-// address without an interface is not an error. It needs grant.DescribeNetworkInterfaces.
+// Interfaces returns the network interfaces of the VPC with this ID that have one of these addresses: private IPv4 or IPv6. An address
+// without an interface is not an error. It needs grant.DescribeNetworkInterfaces.
 func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Interface, error) {
 	const action = "DescribeNetworkInterfaces"
 	switch {

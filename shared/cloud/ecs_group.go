@@ -76,8 +76,8 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
 }
 
-// SecurityGroup returns the security group with this ID, with its rules for incoming traffic in the order of the answer. The
-// error is ErrNotFound if the API says that it does not exist. It needs grant.DescribeSecurityGroupAttribute.
+// SecurityGroup returns the security group with this ID, with its rules for incoming traffic in the order of the answer. The error is
+// ErrNotFound if the API says that it does not exist. It needs grant.DescribeSecurityGroupAttribute.
 func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
 	const action = "DescribeSecurityGroupAttribute"
 	if id == "" {

@@ -27,8 +27,8 @@ type product struct {
 // onlyPublic, as inVPC, says that no endpoint inside a VPC is documented.
 const onlyPublic = "-"
 
-// products returns the products by name, once per process: the SDK fills the tables behind it on first use, in variables that
-// nothing guards.
+// products returns the products by name, once per process: the SDK fills the tables behind it on first use, in variables that nothing
+// guards.
 var products = sync.OnceValue(func() map[string]product {
 	return map[string]product{
 		"bssopenapi": {maps.Clone(bssopenapi.GetEndpointMap()), bssopenapi.GetEndpointType(), onlyPublic},

@@ -16,8 +16,7 @@ import (
 
 // The kinds of errors, for errors.Is. An error has at most one kind.
 var (
-	// ErrNotFound: the object does not exist. An empty list does not return this error, and neither does an unknown access key
-	// or region.
+	// ErrNotFound: the object does not exist. An empty list does not return this error, and neither does an unknown access key or region.
 	ErrNotFound = errors.New("not found")
 	// ErrDenied: RAM, or the check of the key and the signature, refused the call.
 	ErrDenied = errors.New("denied")
@@ -70,8 +69,8 @@ func (e *Error) Error() string {
 // Is reports whether the error has that kind.
 func (e *Error) Is(kind error) bool { return e.kind != nil && e.kind == kind }
 
-// Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's context ended the call or left no time for it,
-// and nil otherwise.
+// Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's context ended the call or left no time for it, and nil
+// otherwise.
 func (e *Error) Unwrap() error { return e.cause }
 
 // passing reports whether retrying the read may help.
@@ -88,8 +87,7 @@ func (e *Error) passing() bool {
 // refused reports whether the cloud, and not our own limit, refused the call because of too many.
 func (e *Error) refused() bool { return e.kind == ErrThrottled && e.Code != codeNotSent }
 
-// wireError is the error in an answer. Products capitalize its names, the container service does not; the decoder accepts
-// both.
+// wireError is the error in an answer. Products capitalize its names, the container service does not; the decoder accepts both.
 type wireError struct {
 	Code               text
 	Message            text
@@ -107,8 +105,8 @@ func (w wireError) refused() string {
 	return string(detail.AuthAction)
 }
 
-// denials are the codes of calls that RAM or the check of the signature refused. They are listed because codes such as
-// Forbidden.LcuToSpec mean something else. Forbbiden is the API's spelling.
+// denials are the codes of calls that RAM or the check of the signature refused. They are listed because codes such as Forbidden.LcuToSpec
+// mean something else. Forbbiden is the API's spelling.
 var denials = []string{
 	"Forbidden", "Forbidden.RAM", "Forbidden.NoPermission", "Forbidden.AccessKeyDisabled", "Forbbiden.SubUser", "Forbidden.SubUser",
 	"NoPermission", "NotAuthorized", "Unauthorized", "StatusForbidden", "ForbiddenQueryClusterNamespace", "illegal.auth", "AccessDenied",
@@ -127,8 +125,7 @@ var conflicts = []string{
 // faults are the codes of server failures, which come with any status.
 var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy"}
 
-// kindOf returns the kind of an error answer, or nil without one. gone are the codes that mean that the call's object does not
-// exist.
+// kindOf returns the kind of an error answer, or nil without one. gone are the codes that mean that the call's object does not exist.
 func kindOf(code string, status int, gone []string) error {
 	in := func(list []string) bool { return slices.Contains(list, code) }
 	switch {

@@ -22,8 +22,7 @@ type pageOf[T any] struct {
 	next  string // token of the next page; empty on the last one
 }
 
-// A listing is a list that comes in pages. Each is requested by a P, a number or a token, and is part of an answer A, with
-// items W.
+// A listing is a list that comes in pages. Each is requested by a P, a number or a token, and is part of an answer A, with items W.
 type listing[P comparable, A, W any] struct {
 	request func(P) requests.AcsRequest
 	page    func(A) (pageOf[W], error) // the part of the list in an answer, or what the answer lacks
@@ -32,8 +31,8 @@ type listing[P comparable, A, W any] struct {
 	crowd   bool                       // as in call
 }
 
-// pages returns a function that reads one page of the list. It bypasses the memory for a page that is read again, because the
-// list did not add up.
+// pages returns a function that reads one page of the list. It bypasses the memory for a page that is read again, because the list did not
+// add up.
 func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
 	check := func(a A) error {
 		p, err := l.page(a)
@@ -82,8 +81,8 @@ func linked[W any](total number, next text, name string, items []W) (pageOf[W], 
 	return p, err
 }
 
-// numbered reads a list with numbered pages. Each page contains the total. If it changes, or pages overlap, something was
-// added or removed meanwhile and items may have moved between pages, so the list is read again from the start.
+// numbered reads a list with numbered pages. Each page contains the total. If it changes, or pages overlap, something was added or removed
+// meanwhile and items may have moved between pages, so the list is read again from the start.
 func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
 	for range rounds {
 		list, whole, err := oneRound(product, action, id, fetch)
@@ -156,8 +155,7 @@ func sorted[T any](list []T, id func(T) string) []T {
 	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
 }
 
-// order sorts a list. Package slices compiles a sorter per type, 15 kB of a function program each; package sort has one for
-// all.
+// order sorts a list. Package slices compiles a sorter per type, 15 kB of a function program each; package sort has one for all.
 func order[T any](list []T, compare func(a, b T) int) {
 	sort.Slice(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

@@ -18,8 +18,8 @@ type said struct {
 	read event.Read
 }
 
-// A memory holds good answers by question. Callers with the same question wait for the answer that the first one gets; an
-// error goes only to its own caller.
+// A memory holds good answers by question. Callers with the same question wait for the answer that the first one gets; an error goes only
+// to its own caller.
 type memory struct {
 	keep time.Duration // how long an answer is reused; zero: always
 	most int           // most answers; zero: any number
@@ -40,8 +40,8 @@ func newMemory(keep time.Duration, most int) *memory {
 	return &memory{keep: keep, most: most, answers: map[string]*answering{}}
 }
 
-// recall returns the answer in the memory, or asks. If ctx ends before that, it returns e with that reason. A caller that has
-// waited in vain once asks itself: when the cloud does not answer, callers must not queue behind each other.
+// recall returns the answer in the memory, or asks. If ctx ends before that, it returns e with that reason. A caller that has waited in
+// vain once asks itself: when the cloud does not answer, callers must not queue behind each other.
 func (m *memory) recall(ctx context.Context, asked string, e *Error, ask func() (said, *Error)) (said, *Error) {
 	for waited := false; ; waited = true {
 		a, mine := m.answering(asked)

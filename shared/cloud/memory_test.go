@@ -60,8 +60,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// An error goes only to its own caller: a caller that waits for the same answer asks again, even if the first one has given
-// up.
+// An error goes only to its own caller: a caller that waits for the same answer asks again, even if the first one has given up.
 func TestRecallFails(t *testing.T) {
 	s := sim.New(t, world())
 	key := s.Client("c", "cs:DescribeClusterDetail")

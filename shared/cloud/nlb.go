@@ -31,8 +31,7 @@ type NetworkLoadBalancer struct {
 	BandwidthPackage string // ID of its bandwidth package, or empty
 	CrossZone        bool   // it also sends to servers in other zones
 	IPv6AddressType  string // "Internet" or "Intranet"
-	// Tags are the tags in the answer; nil if it contains none at all. Use NLB.Tags before a decision that depends on a
-	// missing tag.
+	// Tags are the tags in the answer; nil if it contains none at all. Use NLB.Tags before a decision that depends on a missing tag.
 	Tags map[string]string
 }
 
@@ -142,8 +141,8 @@ func (w wireNLB) value() NetworkLoadBalancer {
 
 var nlbGone = []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBalancer"}
 
-// LoadBalancer returns the network load balancer with this ID. The error is ErrNotFound only if the API says that it does not
-// exist. It needs grant.GetNLB.
+// LoadBalancer returns the network load balancer with this ID. The error is ErrNotFound only if the API says that it does not exist. It
+// needs grant.GetNLB.
 func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, error) {
 	if id == "" {
 		return NetworkLoadBalancer{}, absent("nlb", "GetLoadBalancerAttribute", "load balancer ID")
@@ -171,8 +170,8 @@ func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, 
 	return w.value(), nil
 }
 
-// Find returns the network load balancers of the region that match the filter, sorted by ID. An empty list proves nothing:
-// with permissions limited by resource, the API leaves out what the caller may not see. It needs grant.ListNLBs.
+// Find returns the network load balancers of the region that match the filter, sorted by ID. An empty list proves nothing: with permissions
+// limited by resource, the API leaves out what the caller may not see. It needs grant.ListNLBs.
 func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, error) {
 	const action = "ListLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {
@@ -218,8 +217,8 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 	return sorted(out, func(l NetworkLoadBalancer) string { return l.ID }), nil
 }
 
-// Tags returns all tags of the network load balancer with this ID, perhaps none. The error is ErrNotFound if the API says that
-// it does not exist. It needs grant.ListNLBTags.
+// Tags returns all tags of the network load balancer with this ID, perhaps none. The error is ErrNotFound if the API says that it does not
+// exist. It needs grant.ListNLBTags.
 func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	const action = "ListTagResources"
 	if id == "" {
@@ -282,8 +281,7 @@ func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Listeners returns the listeners of the network load balancer with this ID, sorted by port and protocol. It needs
-// grant.ListNLBListeners.
+// Listeners returns the listeners of the network load balancer with this ID, sorted by port and protocol. It needs grant.ListNLBListeners.
 func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error) {
 	const action = "ListListeners"
 	if id == "" {
@@ -328,8 +326,8 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 	return out, nil
 }
 
-// FurtherCertificates returns the IDs of the listener's certificates except the first, sorted. The error is ErrNotFound if the
-// listener does not exist. It needs grant.ListListenerCertificates.
+// FurtherCertificates returns the IDs of the listener's certificates except the first, sorted. The error is ErrNotFound if the listener
+// does not exist. It needs grant.ListListenerCertificates.
 func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]string, error) {
 	const action = "ListListenerCertificates"
 	if listenerID == "" {

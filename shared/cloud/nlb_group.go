@@ -16,8 +16,8 @@ type ServerGroup struct {
 	VPC      string // ID
 	Protocol string // "TCP", "UDP" or "TCP_UDP"
 	Status   string // "Available" and the steps before and after
-	// Config are the other settings in the answer, by their names in the API. A list is one value with commas; settings of
-	// HealthCheck have their own names.
+	// Config are the other settings in the answer, by their names in the API. A list is one value with commas; settings of HealthCheck have
+	// their own names.
 	Config map[string]string
 }
 
@@ -43,8 +43,8 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ServerGroups returns the server groups of the region with this tag, sorted by ID. An empty list proves nothing; see Find. It
-// needs grant.ListServerGroups.
+// ServerGroups returns the server groups of the region with this tag, sorted by ID. An empty list proves nothing; see Find. It needs
+// grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
 	if tagKey == "" {
 		return nil, absent("nlb", listServerGroups, "tag key")
@@ -54,8 +54,8 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	})
 }
 
-// ServerGroupsOf returns the server groups with these IDs that the API shows, sorted by ID. A missing one may exist; Servers
-// says whether it does. It needs grant.ListServerGroups.
+// ServerGroupsOf returns the server groups with these IDs that the API shows, sorted by ID. A missing one may exist; Servers says whether
+// it does. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
 	if len(ids) == 0 {
 		return nil, absent("nlb", listServerGroups, "server group ID")
@@ -102,8 +102,8 @@ func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsR
 	return sorted(out, func(g ServerGroup) string { return g.ID }), nil
 }
 
-// Servers returns the backends of the server group with this ID, sorted by ID, IP address and port. The error is ErrNotFound
-// if the group does not exist. It needs grant.ListServerGroupServers.
+// Servers returns the backends of the server group with this ID, sorted by ID, IP address and port. The error is ErrNotFound if the group
+// does not exist. It needs grant.ListServerGroupServers.
 func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 	const action = "ListServerGroupServers"
 	if groupID == "" {

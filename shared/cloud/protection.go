@@ -8,8 +8,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// Unprotect turns off the deletion protection of the load balancer with this ID. It may be repeated. It needs
-// grant.ProtectSLB.
+// Unprotect turns off the deletion protection of the load balancer with this ID. It may be repeated. It needs grant.ProtectSLB.
 func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
 	if id == "" {
 		return absent("slb", "SetLoadBalancerDeleteProtection", "load balancer ID")

@@ -11,8 +11,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
 )
 
-// Named returns the account's limit with this name, for the region if limits differ by region. The error is ErrNotFound if the
-// quota center has none. It needs grant.ListProductQuotas.
+// Named returns the account's limit with this name, for the region if limits differ by region. The error is ErrNotFound if the quota center
+// has none. It needs grant.ListProductQuotas.
 func (q Quotas) Named(ctx context.Context, product, name string) (Quota, error) {
 	if name == "" {
 		return Quota{}, absent("quotas", "ListProductQuotas", "name of the quota")
@@ -79,8 +79,7 @@ func (w wireApplication) value() QuotaApplication {
 	return a
 }
 
-// Applications returns all applications for the product's quota with this code, the newest first. It needs
-// grant.ListQuotaApplications.
+// Applications returns all applications for the product's quota with this code, the newest first. It needs grant.ListQuotaApplications.
 func (q Quotas) Applications(ctx context.Context, product, code string) ([]QuotaApplication, error) {
 	const action = "ListQuotaApplications"
 	if product == "" || code == "" {
@@ -119,8 +118,8 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 	return out, nil
 }
 
-// Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It is refused while
-// another application is open; see Applications. It needs grant.CreateQuotaApplication.
+// Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It is refused while another
+// application is open; see Applications. It needs grant.CreateQuotaApplication.
 func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) error {
 	const action = "CreateQuotaApplication"
 	if product == "" || code == "" || reason == "" {

@@ -81,8 +81,8 @@ func (w wireQuota) value() Quota {
 	return q
 }
 
-// List returns the account's quotas of a product and a category, sorted by name and code. A keyword must occur in the name or
-// description. It needs grant.ListProductQuotas.
+// List returns the account's quotas of a product and a category, sorted by name and code. A keyword must occur in the name or description.
+// It needs grant.ListProductQuotas.
 func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]Quota, error) {
 	const action = "ListProductQuotas"
 	if product == "" || category == "" {

@@ -859,8 +859,8 @@ func TestWritesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. With more calls at once, a
-// slow machine's processors would be the bottleneck.
+// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. With more calls at once, a slow machine's
+// processors would be the bottleneck.
 func TestTogether(t *testing.T) {
 	s := start(t)
 	k := s.Admin()
@@ -1042,8 +1042,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// Each write reports the names that ActionTrail uses for it, also if it is refused or its answer is lost. A dry run sends
-// nothing.
+// Each write reports the names that ActionTrail uses for it, also if it is refused or its answer is lost. A dry run sends nothing.
 func TestTold(t *testing.T) {
 	s := start(t)
 	var told []event.Call

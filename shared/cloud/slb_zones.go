@@ -19,9 +19,8 @@ type ZonePair struct {
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
 var stockKinds = map[string]string{"internet": "classic_internet", "intranet": "vpc"}
 
-// Available returns the pairs of zones of the region with stock for classic load balancers of the address type ("internet" or
-// "intranet") and IP version ("ipv4" or "ipv6"), sorted. An empty list means that the region has none. It needs
-// grant.DescribeAvailableResource.
+// Available returns the pairs of zones of the region with stock for classic load balancers of the address type ("internet" or "intranet")
+// and IP version ("ipv4" or "ipv6"), sorted. An empty list means that the region has none. It needs grant.DescribeAvailableResource.
 func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]ZonePair, error) {
 	const action = "DescribeAvailableResource"
 	kind := stockKinds[addressType]

@@ -117,8 +117,8 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 	})
 }
 
-// Create opens a ticket and returns its ID. A repeated call opens another: after an error, first use Tickets.Find with a text
-// that only this ticket contains. It needs grant.CreateTicket.
+// Create opens a ticket and returns its ID. A repeated call opens another: after an error, first use Tickets.Find with a text that only
+// this ticket contains. It needs grant.CreateTicket.
 func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
 	const action = "CreateTicket"
 	if t.Description == "" || t.Category == "" {
@@ -179,8 +179,7 @@ func (w TicketWriter) Close(ctx context.Context, id string) error {
 }
 
 // Reopen opens a closed ticket, with a text. The SDK has no type for it
-// (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket). It needs
-// grant.ReopenTicket.
+// (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket). It needs grant.ReopenTicket.
 func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 	const action = "ReopenTicket"
 	if id == "" || text == "" {

@@ -1,8 +1,7 @@
 // Package grant names the permissions that lbremedy can hold: RAM actions on Alibaba Cloud and verbs on Kubernetes resources.
 //
-// A grant is named only by the class or step that needs it. RAM policies and RBAC roles are generated from those declarations,
-// and the simulators refuse everything else. The package imports no other package of lbremedy. Begin with Grant; the list is
-// in names.go.
+// A grant is named only by the class or step that needs it. RAM policies and RBAC roles are generated from those declarations, and the
+// simulators refuse everything else. The package imports no other package of lbremedy. Begin with Grant; the list is in names.go.
 package grant
 
 import (

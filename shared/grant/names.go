@@ -45,8 +45,7 @@ var (
 	GetClusterAddon          = Grant{Action: "cs:GetClusterAddonInstance"}
 	DescribeDeleteProtection = Grant{Action: "cs:DescribeResourcesDeleteProtection"}
 
-	// DescribeClusterUserKubeconfig belongs to no class: programs that get their kubeconfig from the container service need
-	// it.
+	// DescribeClusterUserKubeconfig belongs to no class: programs that get their kubeconfig from the container service need it.
 	DescribeClusterUserKubeconfig = Grant{Action: "cs:DescribeClusterUserKubeconfig"}
 
 	ListPoliciesForRole     = Grant{Action: "ram:ListPoliciesForRole"}

@@ -1,17 +1,16 @@
-// Package guard defines which edits of a Service the guard stops. infra/gen makes a ValidatingAdmissionPolicy of these rules.
-// Begin with Rules and Conditions.
+// Package guard defines which edits of a Service the guard stops. infra/gen makes a ValidatingAdmissionPolicy of these rules. Begin with
+// Rules and Conditions.
 //
-// A rule sees the Service before and after the edit, and neither the load balancer nor the version of the controller. It
-// recognizes the controller's Services by what the controller leaves on them: a finalizer, the label of the load balancer, and
-// the address.
+// A rule sees the Service before and after the edit, and neither the load balancer nor the version of the controller. It recognizes the
+// controller's Services by what the controller leaves on them: a finalizer, the label of the load balancer, and the address.
 //
-// The guard must never block the controller, whose user is kube-system/cloud-controller-manager in the cluster and another one
-// where ACK runs it. So no rule depends on the user. The controller writes labels and address through services/status, which
-// the policy does not check, and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go,
-// nlbv2/nlb_controller.go and pkg/controller/helper/finalizer.go, v2.1.0 to v2.14.0).
+// The guard must never block the controller, whose user is kube-system/cloud-controller-manager in the cluster and another one where ACK
+// runs it. So no rule depends on the user. The controller writes labels and address through services/status, which the policy does not
+// check, and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and
+// pkg/controller/helper/finalizer.go, v2.1.0 to v2.14.0).
 //
-// A rule cannot see ACK's own deletion protection of Services: UpdateResourcesDeleteProtection needs the component for
-// security policies, whose constraint ACKServicesDeleteProtection lists names of Services in a separate object
+// A rule cannot see ACK's own deletion protection of Services: UpdateResourcesDeleteProtection needs the component for security policies,
+// whose constraint ACKServicesDeleteProtection lists names of Services in a separate object
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection,
 // https://www.alibabacloud.com/help/doc-detail/359819.html). That component refuses the deletion itself. The constraint
 // ACKResourceDeletionProtection uses a label, which a rule can see.
@@ -32,8 +31,7 @@ const (
 	Allow = "lbremedy.io/allow-edit"
 	// Protect is the label in the example of ACK's policy library for protection from deletion.
 	Protect = "policy.alibabacloud.com/delete-protection"
-	// Patterns stands for the namespaces of doctor.protect in the generated policy. The chart inserts them as regular
-	// expressions.
+	// Patterns stands for the namespaces of doctor.protect in the generated policy. The chart inserts them as regular expressions.
 	Patterns = "lbremedy_protect"
 	longest  = 256 // characters of the reason
 )
@@ -61,8 +59,8 @@ func (r Rule) Message() say.Text { return r.Effect.Then(r.Instead).Then(allowed)
 // A Variable is a named part of the rules.
 type Variable struct{ Name, Expression string }
 
-// Conditions returns what must hold for the guard to check an edit: the controller manages the Service, no annotation lifts
-// the guard, and lbremedy does not make the edit itself, which its own admission policy limits to what its classes declare.
+// Conditions returns what must hold for the guard to check an edit: the controller manages the Service, no annotation lifts the guard, and
+// lbremedy does not make the edit itself, which its own admission policy limits to what its classes declare.
 func Conditions() []Variable {
 	return []Variable{
 		{"served", `oldObject.metadata.?finalizers.orValue([]).exists(f, f.startsWith('service.k8s.alibaba/'))`},

@@ -93,9 +93,9 @@ type selector struct {
 
 func (s *selector) all() bool { return s == nil || len(s.Labels) == 0 && len(s.Expressions) == 0 }
 
-// Guard returns the ValidatingAdmissionPolicy of this name with the binding of the same name. The error is ErrNotFound if
-// either does not exist, or the API server does not know the kind. It needs grant.GetAdmissionPolicies and
-// grant.GetAdmissionBindings. The API package's types would make each function program larger, so it uses its own.
+// Guard returns the ValidatingAdmissionPolicy of this name with the binding of the same name. The error is ErrNotFound if either does not
+// exist, or the API server does not know the kind. It needs grant.GetAdmissionPolicies and grant.GetAdmissionBindings. The API package's
+// types would make each function program larger, so it uses its own.
 func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 	const path = "/apis/admissionregistration.k8s.io/v1/"
 	if !ValidName(name) {

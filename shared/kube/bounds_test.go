@@ -202,8 +202,8 @@ func peak(f func()) uint64 {
 	return max(most, live(), before) - before
 }
 
-// Every list fits the memory of the smallest program that lists, whatever the objects contain and however many there are. A
-// list that is not read to its end is an error.
+// Every list fits the memory of the smallest program that lists, whatever the objects contain and however many there are. A list that is
+// not read to its end is an error.
 func TestLists(t *testing.T) {
 	typ := reflect.TypeFor[*kube.Cluster]()
 	known := map[string]bool{}

@@ -22,8 +22,8 @@ var (
 	ErrIncomplete  = errors.New("the list was not read to its end") // the list exceeds its bounds
 )
 
-// An Error is a call that the API server, or the connection to it, failed. It unwraps to its kind. Its text contains names of
-// objects, and no URL, credential or body.
+// An Error is a call that the API server, or the connection to it, failed. It unwraps to its kind. Its text contains names of objects, and
+// no URL, credential or body.
 type Error struct {
 	Doing   string // the operation: "get Service shop/web"
 	Kind    error  // ErrNotFound, …; nil: none of them
@@ -90,8 +90,7 @@ func explainStatus(doing string, s metav1.Status) *Error {
 	return e
 }
 
-// hide returns the error without the URL that Go's HTTP client puts before it: the server or proxy of a kubeconfig may contain
-// credentials.
+// hide returns the error without the URL that Go's HTTP client puts before it: the server or proxy of a kubeconfig may contain credentials.
 func hide(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// An Event contains what lbremedy reads of a Kubernetes Event. All texts come from outside: whoever may create Events chooses
-// them, and any may be empty. A message that is longer than any of the controller's is cut to its beginning and end
-// (event.Abridge and event.Cut read no more of it), other texts to their beginning.
+// An Event contains what lbremedy reads of a Kubernetes Event. All texts come from outside: whoever may create Events chooses them, and any
+// may be empty. A message that is longer than any of the controller's is cut to its beginning and end (event.Abridge and event.Cut read no
+// more of it), other texts to their beginning.
 type Event struct {
 	Namespace, Name, UID string
 	ResourceVersion      string
@@ -74,9 +74,9 @@ func (c *Cluster) EventsVersion(ctx context.Context) (string, error) {
 		func(*struct{}) error { return nil })
 }
 
-// ListEvents calls see with each selected Event, page by page and in no order, and returns the resource version to watch from.
-// It stops at an error of see and returns it as it is. ErrGone means that the list took too long: it is incomplete, and the
-// caller starts again. ErrIncomplete also comes with a resource version.
+// ListEvents calls see with each selected Event, page by page and in no order, and returns the resource version to watch from. It stops at
+// an error of see and returns it as it is. ErrGone means that the list took too long: it is incomplete, and the caller starts again.
+// ErrIncomplete also comes with a resource version.
 //
 // Anybody may have written such an Event. Use Evidence where evidence is needed.
 func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Event) error) (string, error) {
@@ -87,10 +87,9 @@ func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Even
 	return list(ctx, c, "list Events", path, which.query(), func(e *wireEvent) error { return see(e.event()) })
 }
 
-// Evidence calls see with each selected Event with the name of the controller of load balancers. It is the only reader of
-// Events as evidence, of failures and of successes: an Event of another component, or of none, proves nothing. The admission
-// policy (rbac.eventWriters of the chart), which checks the same components, decides who may use that name. It needs
-// grant.ListEvents.
+// Evidence calls see with each selected Event with the name of the controller of load balancers. It is the only reader of Events as
+// evidence, of failures and of successes: an Event of another component, or of none, proves nothing. The admission policy
+// (rbac.eventWriters of the chart), which checks the same components, decides who may use that name. It needs grant.ListEvents.
 func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		if !event.Controller(e.Component) {
@@ -101,8 +100,8 @@ func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event)
 	return err
 }
 
-// EvidenceOf is Evidence about a Node or the cluster: Events of the controller's components for these, and the result of its
-// check before an upgrade, which names no component.
+// EvidenceOf is Evidence about a Node or the cluster: Events of the controller's components for these, and the result of its check before
+// an upgrade, which names no component.
 func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		precheck := kind == event.KindCluster && e.Namespace == "kube-system" && e.Name == event.Precheck
@@ -114,8 +113,7 @@ func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, 
 	return err
 }
 
-// Successes returns when, according to its Events, the controller synced a Service with this UID, in no order. It needs
-// grant.ListEvents.
+// Successes returns when, according to its Events, the controller synced a Service with this UID, in no order. It needs grant.ListEvents.
 func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) ([]time.Time, error) {
 	if !ValidName(namespace) {
 		return nil, noName("list Events", "namespace", namespace)
@@ -136,9 +134,9 @@ func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) (
 	return at, nil
 }
 
-// WatchEvents calls see with each change of the selected Events after the resource version, in order. It returns nil when the
-// API server ends the watch, as it does after the given time, and an error by kind when the watch breaks. It stops at an error
-// of see and returns it as it is. The resource version must be one of this server: a future one waits in silence.
+// WatchEvents calls see with each change of the selected Events after the resource version, in order. It returns nil when the API server
+// ends the watch, as it does after the given time, and an error by kind when the watch breaks. It stops at an error of see and returns it
+// as it is. The resource version must be one of this server: a future one waits in silence.
 func (c *Cluster) WatchEvents(ctx context.Context, which Selection, version string, limit time.Duration, see func(Change) error) error {
 	path, err := which.path()
 	if err != nil {
@@ -156,8 +154,8 @@ func (s Selection) query() map[string]string {
 	return map[string]string{"fieldSelector": s.Fields}
 }
 
-// wireEvent is an Event as the API server writes it, without unused fields, which keeps the exporter small. A clipped text is
-// longer than any name or UID can be, so it stays invalid.
+// wireEvent is an Event as the API server writes it, without unused fields, which keeps the exporter small. A clipped text is longer than
+// any name or UID can be, so it stays invalid.
 type wireEvent struct {
 	Metadata struct {
 		Namespace         string `json:"namespace"`
@@ -194,8 +192,8 @@ type wireEvent struct {
 	} `json:"series"`
 }
 
-// event returns the Event. Events written through events.k8s.io have no count, no source and no first and last time; they have
-// a series and one time.
+// event returns the Event. Events written through events.k8s.io have no count, no source and no first and last time; they have a series and
+// one time.
 func (w *wireEvent) event() Event {
 	e := Event{
 		Namespace:       w.Metadata.Namespace,
@@ -251,9 +249,9 @@ func (s *stamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Later reports whether resource version a is later than b, both from one cluster. Any other text is earlier than a resource
-// version. Kubernetes promises since 1.35 that resource versions of one resource are growing numbers; etcd's always were. They
-// are compared as text, without a limit on their size.
+// Later reports whether resource version a is later than b, both from one cluster. Any other text is earlier than a resource version.
+// Kubernetes promises since 1.35 that resource versions of one resource are growing numbers; etcd's always were. They are compared as text,
+// without a limit on their size.
 func Later(a, b string) bool {
 	if !number(a) {
 		return false

@@ -12,8 +12,7 @@ import (
 const listed = `{"kind":"EventList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"web.1","uid":"u",` +
 	`"resourceVersion":"6"},"involvedObject":{"kind":"Service"},"firstTimestamp":"2026-01-02T15:04:05Z","lastTimestamp":null,"count":3}]}`
 
-// FuzzList reads any text as a list of the API server. A truncated list is an error: what it lacks must not appear to be
-// absent.
+// FuzzList reads any text as a list of the API server. A truncated list is an error: what it lacks must not appear to be absent.
 func FuzzList(f *testing.F) {
 	f.Add(listed)
 	for i := 0; i < len(listed); i += 7 {

@@ -1,14 +1,13 @@
-// Package kube reads and writes a Kubernetes cluster, and is the only importer of client-go. Begin with New, Cluster and
-// Writer.
+// Package kube reads and writes a Kubernetes cluster, and is the only importer of client-go. Begin with New, Cluster and Writer.
 //
-// It speaks JSON over one REST client and decodes into the types of k8s.io/api; the typed clientset would cost each function
-// program 13 MB and 8 ms at start. All lists are read page by page and item by item, with only the needed fields and with long
-// texts clipped (clip.go), so memory grows neither with the cluster nor with the contents of objects. A list that exceeds its
-// bounds is ErrIncomplete, and never looks empty.
+// It speaks JSON over one REST client and decodes into the types of k8s.io/api; the typed clientset would cost each function program 13 MB
+// and 8 ms at start. All lists are read page by page and item by item, with only the needed fields and with long texts clipped (clip.go),
+// so memory grows neither with the cluster nor with the contents of objects. A list that exceeds its bounds is ErrIncomplete, and never
+// looks empty.
 //
-// Nothing is retried, except a request that the API server rejected because a leased kubeconfig had ended (see [Leased]):
-// errors go back to the stream, which delivers the event again. Client-side throttling is off, because lbremedy's budgets
-// limit its writes and a hundred Services may fail in one second.
+// Nothing is retried, except a request that the API server rejected because a leased kubeconfig had ended (see [Leased]): errors go back to
+// the stream, which delivers the event again. Client-side throttling is off, because lbremedy's budgets limit its writes and a hundred
+// Services may fail in one second.
 package kube
 
 import (
@@ -53,8 +52,8 @@ type Cluster struct {
 	most     bounds
 }
 
-// New returns the cluster of the configuration, without connecting. It replaces rate limits, content types and the user agent
-// of the configuration. A connection is pinged after 30 s of silence and dropped 15 s later, which detects a dead one.
+// New returns the cluster of the configuration, without connecting. It replaces rate limits, content types and the user agent of the
+// configuration. A connection is pinged after 30 s of silence and dropped 15 s later, which detects a dead one.
 func New(config *rest.Config) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("no configuration of a cluster was given")
@@ -84,8 +83,8 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name, nil)
 }
 
-// ServiceUID returns the UID of a Service, and reads nothing else of it. The expected UID may come from the API server's
-// cache, which may be old: a UID is given once, and its Service keeps its name. Any other UID is the present one.
+// ServiceUID returns the UID of a Service, and reads nothing else of it. The expected UID may come from the API server's cache, which may
+// be old: a UID is given once, and its Service keeps its name. Any other UID is the present one.
 func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected string) (string, error) {
 	cached := map[string]string{"resourceVersion": "0"}
 	if uid, err := c.serviceUID(ctx, namespace, name, cached); err == nil && uid == expected || err != nil && !errors.Is(err, ErrNotFound) {
@@ -122,16 +121,16 @@ func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace
 	return ns, nil
 }
 
-// Services returns the Services of all namespaces and types, at most two seconds old. Concurrent callers share the result and
-// must not change it.
+// Services returns the Services of all namespaces and types, at most two seconds old. Concurrent callers share the result and must not
+// change it.
 func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 	return c.services.read(ctx, func(ctx context.Context) ([]corev1.Service, error) {
 		return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
 	})
 }
 
-// EachService calls see with each Service of all namespaces and types, page by page and in no order. It stops at an error of
-// see and returns it as it is. It needs grant.ListServices.
+// EachService calls see with each Service of all namespaces and types, page by page and in no order. It stops at an error of see and
+// returns it as it is. It needs grant.ListServices.
 func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) error) error {
 	const doing = "list Services"
 	n, began := 0, time.Now()
@@ -146,8 +145,8 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 // loadBalancers selects the Services that get load balancers.
 var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
 
-// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the resource version to watch
-// from. It needs grant.ListServices.
+// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the resource version to watch from. It needs
+// grant.ListServices.
 func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
 	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *nameOnly) error {
 		see(service(m))
@@ -155,8 +154,8 @@ func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (strin
 	})
 }
 
-// WatchLoadBalancers calls see with each LoadBalancer Service that is created or changed after the resource version, for the
-// given time, and returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
+// WatchLoadBalancers calls see with each LoadBalancer Service that is created or changed after the resource version, for the given time,
+// and returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
 func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
 	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
 		func(kind string, m *nameOnly) error {
@@ -202,8 +201,8 @@ func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, nil
 }
 
-// A DaemonSet contains the fields of one that are read. The types of package apps would make each function program a third of
-// a megabyte larger, because they register all others of the package.
+// A DaemonSet contains the fields of one that are read. The types of package apps would make each function program a third of a megabyte
+// larger, because they register all others of the package.
 type DaemonSet struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -240,8 +239,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
 }
 
-// ConfigMap returns a ConfigMap as it is now. It needs the right to get this one by name. The read is not recorded as evidence
-// of a case.
+// ConfigMap returns a ConfigMap as it is now. It needs the right to get this one by name. The read is not recorded as evidence of a case.
 func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	ctx = event.WithReads(ctx, func(event.Read) {})
 	return get[corev1.ConfigMap](ctx, c, "ConfigMap", "/api/v1", "configmaps", namespace, name, nil)
@@ -256,8 +254,8 @@ func found(object any, err error) []byte {
 	return []byte("resourceVersion " + o.GetResourceVersion())
 }
 
-// get reads one object. A name that no object can have is not found: it came from an Event, and the API server would refuse it
-// or, worse, read it as a path.
+// get reads one object. A name that no object can have is not found: it came from an Event, and the API server would refuse it or, worse,
+// read it as a path.
 func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string, query map[string]string) (*T, error) {
 	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
 	if !ValidName(namespace) {
@@ -283,15 +281,13 @@ type bounds struct {
 	time  time.Duration
 }
 
-// usual exceeds the lists of a cluster with 5,000 Services. kept fits into the memory of a function (functions.resources of
-// the chart).
+// usual exceeds the lists of a cluster with 5,000 Services. kept fits into the memory of a function (functions.resources of the chart).
 var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
 
 // errLong ends the reading of a list.
 var errLong = errors.New("longer than what is read")
 
-// largest is the most bytes that are read of one object: etcd accepts 1.5 MB (--max-request-bytes), and JSON may take six
-// bytes for each.
+// largest is the most bytes that are read of one object: etcd accepts 1.5 MB (--max-request-bytes), and JSON may take six bytes for each.
 const largest = 10 << 20
 
 // A bounded reader limits the bytes in all and of one object, and restarts the timer for silence.
@@ -334,14 +330,14 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 	return items, nil
 }
 
-// list calls see with each item of a list, whose callers keep little of it, and returns the list's resource version. It stops
-// at an error of see and returns it as it is.
+// list calls see with each item of a list, whose callers keep little of it, and returns the list's resource version. It stops at an error
+// of see and returns it as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
 	return readAs(ctx, c, doing, path, query, math.MaxInt, see)
 }
 
-// readAs reads any list: item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with
-// the list's resource version.
+// readAs reads any list: item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with the list's
+// resource version.
 func readAs[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
 	return c.read(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
 }
@@ -456,8 +452,8 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 	return err
 }
 
-// lenient ignores a field of an unexpected type: the decoder has read the rest of the object, and one odd object must not hide
-// the ones behind it.
+// lenient ignores a field of an unexpected type: the decoder has read the rest of the object, and one odd object must not hide the ones
+// behind it.
 func lenient(err error) error {
 	if errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil
@@ -505,8 +501,8 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 	return nil
 }
 
-// ValidName reports whether s can be the name of an object or a namespace: lower-case letters, digits, hyphens and dots, and
-// not only dots. Any other text never becomes part of a path.
+// ValidName reports whether s can be the name of an object or a namespace: lower-case letters, digits, hyphens and dots, and not only dots.
+// Any other text never becomes part of a path.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {
 		return false

@@ -121,8 +121,8 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 	}
 }
 
-// Every write is reported, whatever its result. A dry run is not reported, and leaves nothing behind: each patch is answered
-// as after the ones before it.
+// Every write is reported, whatever its result. A dry run is not reported, and leaves nothing behind: each patch is answered as after the
+// ones before it.
 func TestWritesAreToldAndTried(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

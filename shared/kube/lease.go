@@ -22,10 +22,10 @@ type Lease struct {
 // early is how long before its end a lease is renewed. No running request outlives it, since a run takes two minutes at most.
 const early = 5 * time.Minute
 
-// Leased returns the cluster of the leases from lend. It gets one with the first request and uses it, for all requests and
-// goroutines, until five minutes before its end, or until the API server rejects it: then it gets another and repeats the
-// rejected request, which the API server has not processed. A lease that cannot be renewed is used until its end. lend is
-// called with the context of the request, by one goroutine at a time.
+// Leased returns the cluster of the leases from lend. It gets one with the first request and uses it, for all requests and goroutines,
+// until five minutes before its end, or until the API server rejects it: then it gets another and repeats the rejected request, which the
+// API server has not processed. A lease that cannot be renewed is used until its end. lend is called with the context of the request, by
+// one goroutine at a time.
 func Leased(lend func(context.Context) (Lease, error)) (*Cluster, error) {
 	l := &lessor{lend: lend, turn: make(chan struct{}, 1)}
 	// This address is never used: each request goes where its lease leads.

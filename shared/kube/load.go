@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the configuration of the kubeconfig file and context, if given. Without a file it uses the cluster of this pod,
-// else $KUBECONFIG, else the kubeconfig in the home directory; without a context the file's current one.
+// Load returns the configuration of the kubeconfig file and context, if given. Without a file it uses the cluster of this pod, else
+// $KUBECONFIG, else the kubeconfig in the home directory; without a context the file's current one.
 func Load(kubeconfig, context string) (*rest.Config, error) {
 	if kubeconfig == "" && context == "" {
 		config, err := rest.InClusterConfig()
@@ -65,8 +65,8 @@ func ContextNamespace(kubeconfig, context string) (string, error) {
 	return namespace, nil
 }
 
-// Read returns the configuration of the current context in the text of a kubeconfig. Files and programs that it names are
-// errors, because the text comes from elsewhere.
+// Read returns the configuration of the current context in the text of a kubeconfig. Files and programs that it names are errors, because
+// the text comes from elsewhere.
 func Read(text []byte) (*rest.Config, error) {
 	file, err := clientcmd.Load(text)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // sharedFor is how long callers may join a running list, and so how old its contents may be at the call.
 const sharedFor = 2 * time.Second
 
-// A shared list is read once for all callers that ask while it is being read. If a thousand Services fail for one cause, a
-// thousand runs ask for the same long list at once, and separate reads would take longer than their results stay valid.
+// A shared list is read once for all callers that ask while it is being read. If a thousand Services fail for one cause, a thousand runs
+// ask for the same long list at once, and separate reads would take longer than their results stay valid.
 type shared struct{ flight singleflight.Group }
 
 // read returns the result of the running list, or begins one. The end of one caller does not end the list for the others.

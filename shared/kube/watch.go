@@ -20,13 +20,13 @@ import (
 // spell is how long a watch of one Service lasts before it is opened again.
 const spell = 5 * time.Minute
 
-// grace is how long after its time the server may take to end a watch. A watch that goes on is dead: its connection fell
-// silent without a failed ping.
+// grace is how long after its time the server may take to end a watch. A watch that goes on is dead: its connection fell silent without a
+// failed ping.
 const grace = 15 * time.Second
 
-// WatchService calls see with each state of a Service after the resource version, until see returns true. An empty version
-// begins with the present state. It reopens the watch as needed, from the present state if versions were missed. It returns
-// ErrNotFound when the Service is deleted, ErrDenied when it may not be watched, and the context's error when that ends first.
+// WatchService calls see with each state of a Service after the resource version, until see returns true. An empty version begins with the
+// present state. It reopens the watch as needed, from the present state if versions were missed. It returns ErrNotFound when the Service is
+// deleted, ErrDenied when it may not be watched, and the context's error when that ends first.
 func (c *Cluster) WatchService(ctx context.Context, namespace, name, version string, see func(*corev1.Service) (done bool)) error {
 	if !ValidName(namespace) || !ValidName(name) {
 		return noName("watch Service", "name", namespace+"/"+name)
@@ -75,8 +75,8 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 	}
 }
 
-// The pauses before a watch is reopened: long enough to spare a server that ends it immediately, short enough for a run that
-// waits for the outcome.
+// The pauses before a watch is reopened: long enough to spare a server that ends it immediately, short enough for a run that waits for the
+// outcome.
 const (
 	firstWait = 20 * time.Millisecond
 	lastWait  = 2 * time.Second

@@ -23,8 +23,7 @@ type Writer struct {
 	tried   map[string]map[string]any // all patches of a dry run, by path; nil outside of one
 }
 
-// NewWriter returns a Writer for the cluster of c. Classes, which have the reads and may not import this package, cannot reach
-// it.
+// NewWriter returns a Writer for the cluster of c. Classes, which have the reads and may not import this package, cannot reach it.
 func NewWriter(c *Cluster) *Writer { return &Writer{cluster: c} }
 
 // Told returns a Writer that calls tell for each write to a Service or Pod when it is answered or given up.
@@ -38,8 +37,8 @@ func (w *Writer) Told(tell func(event.Call)) *Writer {
 // ErrNoDryRun says that a webhook of the cluster does not support dry runs.
 var ErrNoDryRun = errors.New("it can't be tried")
 
-// Dry returns a Writer whose writes the API server checks and does not store. A Service that it returns includes all earlier
-// patches. It may be used by one goroutine at a time.
+// Dry returns a Writer whose writes the API server checks and does not store. A Service that it returns includes all earlier patches. It
+// may be used by one goroutine at a time.
 func (w *Writer) Dry() *Writer {
 	if w == nil {
 		return nil
@@ -61,21 +60,21 @@ func (p ServicePatch) body() map[string]any {
 	return map[string]any{"spec": p.Spec}
 }
 
-// PatchService changes a Service that still has the resource version, and returns the result. It returns ErrConflict if the
-// Service has changed since, and ErrInvalid for a patch that the API server refuses.
+// PatchService changes a Service that still has the resource version, and returns the result. It returns ErrConflict if the Service has
+// changed since, and ErrInvalid for a patch that the API server refuses.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
 	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
 }
 
-// TryService makes the API server check the change of a Service, including admission webhooks, without making it. The error is
-// that of PatchService.
+// TryService makes the API server check the change of a Service, including admission webhooks, without making it. The error is that of
+// PatchService.
 func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
 	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, p.body(), map[string]string{"dryRun": "All"})
 	return err
 }
 
-// PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the result. An
-// empty status clears it. It returns ErrConflict if the Service has changed since.
+// PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the result. An empty status
+// clears it. It returns ErrConflict if the Service has changed since.
 func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version string, status corev1.LoadBalancerStatus) (*corev1.Service, error) {
 	// A list is replaced as a whole, and null removes it.
 	lb := map[string]any{"ingress": nil}
@@ -206,9 +205,9 @@ func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error)
 	return made.event(), nil
 }
 
-// PutEvent writes an Event about an object under its name: it creates it, or updates the existing one and keeps its first
-// time. The API server forgets an Event an hour after its last change, so either may happen at any time. It returns
-// ErrNotFound if the namespace does not exist. It needs grant.PatchEvents and grant.CreateEvents.
+// PutEvent writes an Event about an object under its name: it creates it, or updates the existing one and keeps its first time. The API
+// server forgets an Event an hour after its last change, so either may happen at any time. It returns ErrNotFound if the namespace does not
+// exist. It needs grant.PatchEvents and grant.CreateEvents.
 func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
 	doing := fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name)
 	if !ValidName(e.Namespace) || !ValidName(e.Name) {

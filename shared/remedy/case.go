@@ -37,8 +37,7 @@ type Writers struct {
 // Full reports whether a claim with this key had no place left in this run, and the class must choose another.
 func (c *Case) Full(key string) bool { return c.Taken[key] }
 
-// Mark returns the value of the resync annotation that this attempt writes. It triggers a sync and distinguishes our writes
-// from others'.
+// Mark returns the value of the resync annotation that this attempt writes. It triggers a sync and distinguishes our writes from others'.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 
 // Written reports whether the Service has the mark of this attempt, and so shows a state after our write.

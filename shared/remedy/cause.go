@@ -26,6 +26,5 @@ func CauseOf(causes []Cause, message string) Cause {
 	return causes[i]
 }
 
-// Afterwards says what follows after a person has done what a class asks, and which of the peers fail like the case's own
-// Service.
+// Afterwards says what follows after a person has done what a class asks, and which of the peers fail like the case's own Service.
 func Afterwards(peers Peers) say.Text { return ccm.ThenRetries().Then(Together(peers)) }

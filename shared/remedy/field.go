@@ -7,8 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service. The admission
-// policy of infra/cluster, generated from the declarations of steps and classes, limits a class to these fields.
+// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service. The admission policy of
+// infra/cluster, generated from the declarations of steps and classes, limits a class to these fields.
 type Field string
 
 // The fields.
@@ -37,8 +37,8 @@ func (r *Remedy) Fields() []Field {
 	return slices.Compact(out)
 }
 
-// Keys returns the keys of the annotations that plans of the class may change besides our own, sorted: the declared ones,
-// under each prefix that the controller knows.
+// Keys returns the keys of the annotations that plans of the class may change besides our own, sorted: the declared ones, under each prefix
+// that the controller knows.
 func (r *Remedy) Keys() []string {
 	var out []string
 	for _, name := range r.Annotations {

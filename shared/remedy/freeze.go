@@ -10,8 +10,7 @@ import (
 // A Freeze is a time without writes: on some days each week, or once.
 type Freeze struct {
 	Name string `json:"name,omitzero"`
-	// Weekly: from and until count from midnight of each day, in the zone. An end that is not after the beginning is on the
-	// next day.
+	// Weekly: from and until count from midnight of each day, in the zone. An end that is not after the beginning is on the next day.
 	Days  []time.Weekday `json:"days,omitzero"`
 	From  time.Duration  `json:"from,omitzero"`
 	Until time.Duration  `json:"until,omitzero"`

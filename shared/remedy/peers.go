@@ -35,16 +35,16 @@ type Peer struct {
 // String returns the peer's name with its namespace.
 func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Peers are the Services of the cluster with Events of syncs, as one case sees them. Services that fail together share one
-// read, and no method takes longer with more of them.
+// Peers are the Services of the cluster with Events of syncs, as one case sees them. Services that fail together share one read, and no
+// method takes longer with more of them.
 type Peers struct {
 	own  Peer
 	uid  string // of the case's own Service
 	look *roll
 }
 
-// Peers returns the Services of the cluster with Events of syncs. Their counts are those of the controller's Events, some of
-// which it drops if there are many. If Services fail together, the result may be a moment old; see Crowd.
+// Peers returns the Services of the cluster with Events of syncs. Their counts are those of the controller's Events, some of which it drops
+// if there are many. If Services fail together, the result may be a moment old; see Crowd.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	look, err := c.Crowd.of(ctx, c)
 	if err != nil {
@@ -53,8 +53,7 @@ func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	return look.seenBy(c.Service.Namespace, c.Service.Name, string(c.Service.UID)), nil
 }
 
-// Alike returns the Services that fail like the case's own, which comes first, then by number of failures; and how many they
-// are.
+// Alike returns the Services that fail like the case's own, which comes first, then by number of failures; and how many they are.
 func (p Peers) Alike() (iter.Seq[Peer], int) {
 	n := len(p.look.alike) + 1
 	if h := p.look.by[p.uid]; h != nil && h.Same {
@@ -140,8 +139,8 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 	return p
 }
 
-// A Crowd briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all
-// Services ask for the same long answer. Its methods are safe for several goroutines. A nil Crowd caches nothing.
+// A Crowd briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all Services ask for
+// the same long answer. Its methods are safe for several goroutines. A nil Crowd caches nothing.
 type Crowd struct {
 	keep time.Duration
 
@@ -156,8 +155,8 @@ type Crowd struct {
 // sameRelease is how long the controller's version is cached: an upgrade takes longer.
 const sameRelease = 30 * time.Second
 
-// Release returns the version of the cluster's controller, at most half a minute old; zero if it cannot be determined. It
-// needs ccm.ControllerReads.
+// Release returns the version of the cluster's controller, at most half a minute old; zero if it cannot be determined. It needs
+// ccm.ControllerReads.
 func (w *Crowd) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 	if w == nil {
 		ctl, err := c.Controller(ctx)
@@ -245,8 +244,8 @@ func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err e
 	return l.roll, err
 }
 
-// crowd reads the Services with Events of syncs. whole reports whether deleted and since synced Services were removed; this is
-// skipped, with its list, if the case's own Service is the only one.
+// crowd reads the Services with Events of syncs. whole reports whether deleted and since synced Services were removed; this is skipped,
+// with its list, if the case's own Service is the only one.
 func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
@@ -300,8 +299,7 @@ func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	return newRoll(all), true, nil
 }
 
-// mostUnknown is how many Services the Events may name before existing Services are read: whoever may create Events can invent
-// any number.
+// mostUnknown is how many Services the Events may name before existing Services are read: whoever may create Events can invent any number.
 const mostUnknown = 10_000
 
 // existing returns the UIDs of the Services.

@@ -13,10 +13,9 @@ import (
 // Crowded reports whether the vSwitch has no free address above the reserve.
 func (c *Case) Crowded(v cloud.VSwitch) bool { return c.Policy.VSwitches.Room(v.Free) == 0 }
 
-// BestVSwitch returns the vSwitch for a new load balancer of the case's Service, if any. It must be available, have more free
-// addresses than the reserve, be the cluster's own or allowed by the policy, have IPv6 if the Service asks for it, and differ
-// from not. One in zone comes first, then the most free addresses, then the lowest ID, which makes the choice stable. With
-// onlyZone other zones do not count.
+// BestVSwitch returns the vSwitch for a new load balancer of the case's Service, if any. It must be available, have more free addresses
+// than the reserve, be the cluster's own or allowed by the policy, have IPv6 if the Service asks for it, and differ from not. One in zone
+// comes first, then the most free addresses, then the lowest ID, which makes the choice stable. With onlyZone other zones do not count.
 func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
 	fit := slices.DeleteFunc(c.fit(v, zone, not, onlyZone), func(vsw cloud.VSwitch) bool { return c.Full(vswitchKey(vsw.ID)) })
 	if len(fit) == 0 {
@@ -33,8 +32,7 @@ func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VS
 	}), true
 }
 
-// BestVSwitches returns the best vSwitch of each zone that has one (see BestVSwitch), without the zones in not, sorted by
-// zone.
+// BestVSwitches returns the best vSwitch of each zone that has one (see BestVSwitch), without the zones in not, sorted by zone.
 func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
 	var list []cloud.VSwitch
 	for _, zone := range v.Zones() {
@@ -45,8 +43,8 @@ func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
 	return list
 }
 
-// BestZones returns the first pair whose primary zone has a vSwitch for the case's Service, or else the first pair. pairs must
-// not be empty.
+// BestZones returns the first pair whose primary zone has a vSwitch for the case's Service, or else the first pair. pairs must not be
+// empty.
 func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 	i := slices.IndexFunc(pairs, func(z cloud.ZonePair) bool {
 		_, ok := c.BestVSwitch(v, z.Zone, "", true)
@@ -73,8 +71,8 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	return fit
 }
 
-// HeldVSwitches says that BestVSwitch finds none because others hold the room. When they release it, the cloud's figures show
-// what they took. It is empty for any other reason.
+// HeldVSwitches says that BestVSwitch finds none because others hold the room. When they release it, the cloud's figures show what they
+// took. It is empty for any other reason.
 func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Text {
 	var held []string
 	for _, vsw := range c.fit(v, zone, not, onlyZone) {
@@ -101,8 +99,8 @@ type Replacement struct {
 	Held say.Text      // HeldVSwitches of the zone
 }
 
-// Rezone replaces the bad vSwitches of a zone map by the best others of their zones. It returns the replacements, the new zone
-// map without parts that have no replacement, and the claims.
+// Rezone replaces the bad vSwitches of a zone map by the best others of their zones. It returns the replacements, the new zone map without
+// parts that have no replacement, and the claims.
 func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) (Replacements, string, []Claim) {
 	var list Replacements
 	var parts []string

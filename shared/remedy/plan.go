@@ -16,8 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Plan is what to do about a Case, as data that can be shown, compared, approved and applied. Its JSON lacks the steps:
-// packages that store or send them write their kinds and fields.
+// A Plan is what to do about a Case, as data that can be shown, compared, approved and applied. Its JSON lacks the steps: packages that
+// store or send them write their kinds and fields.
 type Plan struct {
 	Finding say.Text      `json:"finding,omitempty"` // the cause and the evidence
 	Cause   string        `json:"cause,omitempty"`   // what Services that fail together have in common, such as a vSwitch ID; may be empty
@@ -26,19 +26,18 @@ type Plan struct {
 	Ask     say.Text      `json:"ask,omitempty"`     // what a person must do, instead of the steps or after them
 	Note    say.Text      `json:"note,omitempty"`    // what a person should know; needs no answer
 	Wait    time.Duration `json:"wait,omitempty"`    // look again after this, without any steps
-	// Patience is how long waiting may last before a person is asked; zero: 15 minutes. It is for decisions that others make
-	// in their own time.
+	// Patience is how long waiting may last before a person is asked; zero: 15 minutes. It is for decisions that others make in their own
+	// time.
 	Patience time.Duration `json:"patience,omitempty"`
 	Claims   []Claim       `json:"claims,omitempty"` // all taken before the first step
-	// Seen says that the reads show the failure without the Event. For a Service that is in force (see InForce), no other plan
-	// is followed.
+	// Seen says that the reads show the failure without the Event. For a Service that is in force (see InForce), no other plan is followed.
 	Seen bool `json:"-"`
 	// Changes are what the sync after the steps will change in the cloud besides them, determined by the engine; see Compare.
 	Changes []event.Change `json:"changes,omitempty"`
 }
 
-// A Claim is one of a limited number of places, such as the free addresses of a vSwitch. It is held for ten minutes: by then
-// the cloud's own figures show it.
+// A Claim is one of a limited number of places, such as the free addresses of a vSwitch. It is held for ten minutes: by then the cloud's
+// own figures show it.
 type Claim struct {
 	Key string // what is limited, such as "vswitch.vsw-1"
 	Of  int    // how many places there are
@@ -61,8 +60,8 @@ func (p Plan) RiskTo(svc *corev1.Service, now time.Time) Risk {
 	return p.Highest()
 }
 
-// OneWay returns the text of the first step that cannot be undone. A step that only wakes the controller does not count: it
-// leaves nothing to undo.
+// OneWay returns the text of the first step that cannot be undone. A step that only wakes the controller does not count: it leaves nothing
+// to undo.
 func OneWay(steps []Step) say.Text {
 	for _, s := range steps {
 		if _, ok := s.Undo(); !ok && !Wakes(s) {
@@ -72,9 +71,9 @@ func OneWay(steps []Step) say.Text {
 	return nil
 }
 
-// Digest returns the digest of the plan for one Service: 32 hex digits over the class, the UID and the steps with what they
-// found. Two plans with one digest write the same. It includes what the sync after them takes down: an approval of one
-// listener's outage does not cover another's. It leaves out finding and resourceVersion, which change while the plan does not.
+// Digest returns the digest of the plan for one Service: 32 hex digits over the class, the UID and the steps with what they found. Two
+// plans with one digest write the same. It includes what the sync after them takes down: an approval of one listener's outage does not
+// cover another's. It leaves out finding and resourceVersion, which change while the plan does not.
 func (p Plan) Digest(class, uid string) string {
 	steps := make([]digestStep, len(p.Steps))
 	for i, s := range p.Steps {
@@ -95,8 +94,8 @@ func (p Plan) Digest(class, uid string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// weighs returns the names of changes that take traffic down, and of those that overwrite something, or may. An approval of
-// the plan covers these.
+// weighs returns the names of changes that take traffic down, and of those that overwrite something, or may. An approval of the plan covers
+// these.
 func weighs(changes []event.Change) (down, sets []string) {
 	for _, c := range changes {
 		switch name := c.Balancer + " " + c.What; {
@@ -143,8 +142,8 @@ func Records(steps []Step) ([]event.StepRecord, error) {
 	return out, nil
 }
 
-// Planned returns the steps of a record, decoded. They are data: a step that the class does not declare is an ErrUndeclared,
-// whatever release has written it.
+// Planned returns the steps of a record, decoded. They are data: a step that the class does not declare is an ErrUndeclared, whatever
+// release has written it.
 func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), rec event.Record) ([]Step, error) {
 	if rec.Next < 0 || rec.Next > len(rec.Steps) {
 		return nil, fmt.Errorf("class %s: %d of %d steps are done, %w", r.Class, rec.Next, len(rec.Steps), ErrUndeclared)
@@ -175,8 +174,8 @@ func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind 
 // Decode makes a step of the class from its kind and its JSON form, see Decode.
 func (r *Remedy) Decode(kind string, data []byte) (Step, error) { return Decode(r.Steps, kind, data) }
 
-// Decode makes a step of one of the kinds from its JSON form. An unknown kind or field, perhaps of a newer release, is an
-// error: without that field the step could be another write.
+// Decode makes a step of one of the kinds from its JSON form. An unknown kind or field, perhaps of a newer release, is an error: without
+// that field the step could be another write.
 func Decode(kinds []Step, kind string, data []byte) (Step, error) {
 	i := slices.IndexFunc(kinds, func(s Step) bool { return s.Kind() == kind })
 	if i < 0 {

@@ -35,12 +35,11 @@ func (m *Mode) ReadText(text string) error {
 
 // A Policy is what the operator allows. The zero value observes.
 //
-// Package policyfile decodes the file into these types, each with its own check (ReadText). At returns the result for one
-// class at one place.
+// Package policyfile decodes the file into these types, each with its own check (ReadText). At returns the result for one class at one
+// place.
 //
-// The file has other forms of three things, which policyfile translates: a freeze's zone becomes offsets, because functions
-// have no time zone data; what ends an unsettled fix is a word; and what the doctor compares with is text there and numbers
-// here.
+// The file has other forms of three things, which policyfile translates: a freeze's zone becomes offsets, because functions have no time
+// zone data; what ends an unsettled fix is a word; and what the doctor compares with is text there and numbers here.
 type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
@@ -118,8 +117,8 @@ type Place struct {
 	Around    map[string]string // labels of the namespace; nil: unknown, and nothing is applied there
 }
 
-// Labels with which people make the policy stricter for a Service, or for a namespace. An annotation would trigger a resync; a
-// label does not.
+// Labels with which people make the policy stricter for a Service, or for a namespace. An annotation would trigger a resync; a label does
+// not.
 const (
 	ModeLabel = "lbremedy.io/mode" // observe
 	MuteLabel = "lbremedy.io/mute" // true: no writes and no questions
@@ -135,9 +134,8 @@ type Permission struct {
 	Why    say.Text // why it differs from the general policy, or empty
 }
 
-// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, whatever the rules say,
-// because the Service's owner sets them. If the labels of the namespace are unknown, it observes, since they could forbid
-// writes.
+// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, whatever the rules say, because the
+// Service's owner sets them. If the labels of the namespace are unknown, it observes, since they could forbid writes.
 func (p Policy) At(class string, at Place) Permission {
 	l := Permission{Mode: p.Mode, Risk: p.Risk}
 	take := func(mode Mode, risk *Risk, why say.Text) {

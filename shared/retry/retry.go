@@ -1,8 +1,8 @@
-// Package retry computes when to try again: after a pause that doubles, or when the other side asks for it. The arithmetic is
-// that of k8s.io/apimachinery/pkg/util/wait. Begin with Backoff.
+// Package retry computes when to try again: after a pause that doubles, or when the other side asks for it. The arithmetic is that of
+// k8s.io/apimachinery/pkg/util/wait. Begin with Backoff.
 //
-// It does not cover two other pauses. Colliding writers in package stream wait milliseconds that grow by steps instead of
-// doubling. The schedules of tickers are not a reaction to a failure.
+// It does not cover two other pauses. Colliding writers in package stream wait milliseconds that grow by steps instead of doubling. The
+// schedules of tickers are not a reaction to a failure.
 package retry
 
 import (
@@ -45,8 +45,8 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// After returns how long an answer asks the caller to wait, by its header Retry-After: seconds or a date (RFC 9110, section
-// 10.2.3), limited to longest. It is false for a past or unreadable value.
+// After returns how long an answer asks the caller to wait, by its header Retry-After: seconds or a date (RFC 9110, section 10.2.3),
+// limited to longest. It is false for a past or unreadable value.
 func After(h http.Header, now time.Time, longest time.Duration) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	d := longest

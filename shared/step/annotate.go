@@ -88,8 +88,7 @@ func (a Annotate) Undo() (remedy.Step, bool) {
 	return invert(a.change(), a.Was), true
 }
 
-// differs says of each annotation that is neither as the step found it nor as the step would leave it what it is and what it
-// was.
+// differs says of each annotation that is neither as the step found it nor as the step would leave it what it is and what it was.
 func differs(now map[string]string, change map[string]*string, was map[string]string) string {
 	said := func(values map[string]string, key string) string {
 		if v, ok := values[key]; ok {
@@ -124,8 +123,7 @@ type RemoveAnnotation struct {
 	Was   map[string]string `json:"was,omitempty"`
 }
 
-// Without returns the step that removes the controller's annotation with this short name from the Service, under both
-// prefixes.
+// Without returns the step that removes the controller's annotation with this short name from the Service, under both prefixes.
 func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	r := RemoveAnnotation{Was: map[string]string{}}
 	for _, key := range []string{ccm.Prefix + short, ccm.LegacyPrefix + short} {
@@ -137,8 +135,8 @@ func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	return r
 }
 
-// With returns the step that sets the controller's annotation with this short name on the Service, under its current prefix,
-// which wins over the legacy one.
+// With returns the step that sets the controller's annotation with this short name on the Service, under its current prefix, which wins
+// over the legacy one.
 func With(svc *corev1.Service, short, value string) Annotate {
 	key := ccm.Prefix + short
 	a := Annotate{Set: map[string]string{key: value}}
@@ -196,8 +194,7 @@ func (r RemoveAnnotation) Undo() (remedy.Step, bool) { return invert(r.change(),
 
 func (r RemoveAnnotation) change() map[string]*string { return Annotate{Remove: r.Names}.change() }
 
-// compare returns the state of a change of annotations: done if all keys are as the change leaves them, todo if all are as
-// they were.
+// compare returns the state of a change of annotations: done if all keys are as the change leaves them, todo if all are as they were.
 func compare(now map[string]string, change map[string]*string, was map[string]string) remedy.State {
 	done, todo := true, true
 	for k, want := range change {
@@ -234,8 +231,7 @@ func invert(change map[string]*string, was map[string]string) remedy.Step {
 	return back
 }
 
-// annotate applies the change, a merge patch of the spec and our resync annotation in one patch, to the version of the Service
-// in the case.
+// annotate applies the change, a merge patch of the spec and our resync annotation in one patch, to the version of the Service in the case.
 func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string, spec json.RawMessage) error {
 	mark := c.Mark()
 	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}, Spec: spec}

@@ -8,8 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// AskLCU returns the edits that make the Service ask for a CLB billed by LCU. Such a CLB has no spec, and older controllers
-// fail on one.
+// AskLCU returns the edits that make the Service ask for a CLB billed by LCU. Such a CLB has no spec, and older controllers fail on one.
 func AskLCU(svc *corev1.Service) []Edit {
 	edits := []Edit{With(svc, ccm.ChargeType, ccm.PayByLCU)}
 	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
@@ -27,8 +26,7 @@ func AskSpec(svc *corev1.Service, spec string) []Edit {
 	return edits
 }
 
-// Conversion returns the plan to change how the CLB is billed. The text change describes it, and the edits make the Service
-// ask for it.
+// Conversion returns the plan to change how the CLB is billed. The text change describes it, and the edits make the Service ask for it.
 func Conversion(lb *ccm.Instance, finding, change say.Text, edits []Edit) remedy.Plan {
 	p := remedy.Plan{
 		Finding: finding,

@@ -5,8 +5,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Convert sets annotations that make the controller change the load balancer for good: restoring the annotations does not
-// change it back.
+// Convert sets annotations that make the controller change the load balancer for good: restoring the annotations does not change it back.
 type Convert struct {
 	Annotate
 	LB string `json:"lb"` // ID

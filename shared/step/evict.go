@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Evict evicts a Pod from its node. Its owner creates another one, which the scheduler puts elsewhere. Disruption budgets
-// count.
+// Evict evicts a Pod from its node. Its owner creates another one, which the scheduler puts elsewhere. Disruption budgets count.
 type Evict struct {
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`

@@ -56,8 +56,7 @@ func (m MoveListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, 
 	return remedy.Conflict, nil
 }
 
-// Apply sets the group, if the listener still uses the old one. The API has no conditional write, so it reads again just
-// before.
+// Apply sets the group, if the listener still uses the old one. The API has no conditional write, so it reads again just before.
 func (m MoveListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, m, func() error {
 		return w.Cloud.SLB.SetListenerGroup(ctx, m.LB, cloud.ListenerPort{Port: m.Port, Protocol: m.Protocol}, m.Group)

@@ -43,8 +43,8 @@ func (ApplyQuota) Grants() []grant.Grant {
 	return []grant.Grant{grant.ListProductQuotas, grant.ListQuotaApplications, grant.CreateQuotaApplication}
 }
 
-// Check reads the limit and the applications for it. Done means that the limit is high enough, or that a new application
-// exists and was not refused.
+// Check reads the limit and the applications for it. Done means that the limit is high enough, or that a new application exists and was not
+// refused.
 func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	quotas, err := c.Cloud.Quotas.List(ctx, a.Product, cloud.CommonQuota, a.Name)
 	if err != nil {

@@ -27,9 +27,9 @@ const (
 // quotaCenter is where people apply.
 const quotaCenter = "https://quotas.console.alibabacloud.com"
 
-// Raise completes a plan for a limit that is too low, with need as the least that is needed. The given plan has its finding,
-// and an Ask with the other ways. The result has the application for a fifth more than needed, or the wait for an open one, or
-// the original question with the reason why applying is impossible.
+// Raise completes a plan for a limit that is too low, with need as the least that is needed. The given plan has its finding, and an Ask
+// with the other ways. The result has the application for a fifth more than needed, or the wait for an open one, or the original question
+// with the reason why applying is impossible.
 func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota, need float64, reason string) (remedy.Plan, error) {
 	all, err := c.Cloud.Quotas.Applications(ctx, q.Product, q.Code)
 	if err != nil {
@@ -91,8 +91,8 @@ func about(a cloud.QuotaApplication, dimensions map[string]string) bool {
 	return len(a.For) == 0 || maps.Equal(a.For, dimensions)
 }
 
-// next returns the limit to apply for: a fifth more than needed, rounded up to the next ten or the next possible value. It is
-// lower only if no more is possible, and 0 if the need exceeds every possible value.
+// next returns the limit to apply for: a fifth more than needed, rounded up to the next ten or the next possible value. It is lower only if
+// no more is possible, and 0 if the need exceeds every possible value.
 func next(q cloud.Quota, need float64) float64 {
 	want := math.Ceil(need * 1.2)
 	if len(q.Steps) > 0 {

@@ -560,8 +560,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A step recorded by a later release is refused, naming its kind and the unknown field: without the field it could be another
-// write.
+// A step recorded by a later release is refused, naming its kind and the unknown field: without the field it could be another write.
 func TestDecodeNewer(t *testing.T) {
 	for _, zero := range step.All() {
 		_, err := step.Decode(zero.Kind(), []byte(`{"unless":"night"}`))

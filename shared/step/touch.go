@@ -10,14 +10,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Touch triggers a sync after a change outside the Service, by writing only our resync annotation. If the Service was synced
-// before, the full sync resets load balancer and listeners to the annotations; the class covers this by the plan's risk.
+// Touch triggers a sync after a change outside the Service, by writing only our resync annotation. If the Service was synced before, the
+// full sync resets load balancer and listeners to the annotations; the class covers this by the plan's risk.
 type Touch struct {
 	After time.Duration `json:"after,omitempty"` // nanoseconds since the previous step, whose change takes a while to act
 }
 
-// every is the least time between two touches in one cluster: each causes a full sync, whose OpenAPI calls add up to
-// throttling.
+// every is the least time between two touches in one cluster: each causes a full sync, whose OpenAPI calls add up to throttling.
 const every = 2 * time.Second
 
 // Says describes the step.
@@ -62,6 +61,5 @@ func (Touch) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error
 	return annotate(ctx, c, w, nil, nil)
 }
 
-// Undo returns no step: the annotation means nothing to others, and removing it would trigger another resync. The effects of
-// the sync stay.
+// Undo returns no step: the annotation means nothing to others, and removing it would trigger another resync. The effects of the sync stay.
 func (Touch) Undo() (remedy.Step, bool) { return nil, false }
