@@ -76,7 +76,6 @@ func like(name string, of kind, allowed say.Text, pattern string, calls ...strin
 	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: func(v string) bool { return fits().MatchString(v) }, Calls: calls}
 }
 
-// listOf returns a pattern for a comma-separated list of matches.
 func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
 
 // ports returns a rule like like's for pairs whose numbers are ports.

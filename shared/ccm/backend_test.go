@@ -27,7 +27,6 @@ func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// TestBackendMode covers annotation, network plug-in and traffic policy.
 func TestBackendMode(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -72,7 +71,6 @@ func endpoint(ip, pod, node string, ready, ends *bool) discoveryv1.Endpoint {
 	return e
 }
 
-// TestReady covers the endpoints that the controller counts.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	const v4 = discoveryv1.AddressTypeIPv4
@@ -106,7 +104,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestExcluded covers each reason to exclude a node.
 func TestExcluded(t *testing.T) {
 	t.Parallel()
 	ready := []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -218,7 +215,6 @@ func TestPodServes(t *testing.T) {
 	}
 }
 
-// TestGroups covers the groups behind the ports of a Service.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}

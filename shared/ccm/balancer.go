@@ -181,7 +181,6 @@ func (c *View) byMark(ctx context.Context, s *Found) error {
 	return c.found(ctx, s, named[0].ID, ByName)
 }
 
-// found reads the load balancer with this ID and stores it in s.
 func (c *View) found(ctx context.Context, s *Found, id string, by Mark) error {
 	lb, err := c.read(ctx, id)
 	if err != nil {
@@ -318,7 +317,6 @@ func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 	return lb, nil
 }
 
-// marked returns the load balancers with the Service's name tag, or else those with its default name.
 func (c *View) marked(ctx context.Context) ([]*Instance, error) {
 	lbs, err := c.Tagged(ctx)
 	if err != nil || len(lbs) > 0 {

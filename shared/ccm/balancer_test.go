@@ -157,7 +157,6 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestDrift covers what a full sync would change.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	synced := func() sim.LoadBalancer {

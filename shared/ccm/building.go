@@ -185,7 +185,6 @@ func pairOf(value string, p corev1.ServicePort) string {
 	return ""
 }
 
-// paired returns what is wrong with the group that vgroup-port names for a port.
 func (b Building) paired(p corev1.ServicePort) []Obstacle {
 	lb, _ := Annotation(b.Service, BalancerID)
 	value, _ := Annotation(b.Service, GroupPairs)
@@ -207,7 +206,6 @@ func (b Building) paired(p corev1.ServicePort) []Obstacle {
 	return nil
 }
 
-// unspaced returns the pairs without white space around the group IDs.
 func unspaced(value string) string {
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
@@ -303,7 +301,6 @@ func (b Building) Ask(list []Obstacle) say.Text {
 	return ask.Then(nodes.Ask(b.Service))
 }
 
-// nameGroup says which groups the annotation vgroup-port can name.
 func (b Building) nameGroup() say.Text {
 	lb, _ := Annotation(b.Service, BalancerID)
 	ask := say.F("In the annotation %s, name a vServer group of %s that a person created: %s.", GroupPairs, lb, SetCommand(b.Service, GroupPairs, "GROUP-ID:PORT"))

@@ -103,12 +103,10 @@ func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) 
 	return nil, nil
 }
 
-// written reports whether the load balancer itself is a target.
 func written(targets []string, lb *Instance) bool {
 	return slices.Contains(targets, "slb/"+lb.ID) || slices.Contains(targets, "nlb/"+lb.ID)
 }
 
-// portChanges returns what a full sync changes on listeners, groups and servers.
 func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, error) {
 	var list []Difference
 	var listeners []port

@@ -55,7 +55,6 @@ func ParseVersion(s string) (Version, bool) {
 	return Version{number(1), number(2), number(3), number(4)}, true
 }
 
-// imageVersion reads the version from the tag of a container image.
 func imageVersion(image string) (Version, bool) {
 	image, _, _ = strings.Cut(image, "@")
 	i := strings.LastIndex(image, ":")

@@ -203,7 +203,6 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestElsewhere covers what a full sync of all Services would change, within the limit of reads.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	var world sim.World

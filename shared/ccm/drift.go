@@ -88,7 +88,6 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
-// tagsOf returns the tags that an annotation asks for on the load balancer.
 func tagsOf(svc *corev1.Service) map[string]string {
 	additional, _ := Annotation(svc, "additional-resource-tags")
 	listed := map[string]string{}

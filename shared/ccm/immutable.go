@@ -110,7 +110,6 @@ func (c *View) listed(ctx context.Context) (lb *Instance, lost string, err error
 	return found[0], "", nil
 }
 
-// annotatedVersion returns an NLB's IP version in the spelling of its annotation.
 func annotatedVersion(version string) string {
 	if strings.EqualFold(version, "DualStack") {
 		return "DualStack"

@@ -45,7 +45,6 @@ func (i *Instance) ByController() bool {
 	return name || cluster
 }
 
-// active reports whether the load balancer is in service.
 func (i *Instance) active() bool {
 	if i.NLB != nil {
 		return i.NLB.Status == "Active"
@@ -127,7 +126,6 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	return fit, nil
 }
 
-// takes reports whether the load balancer has a listener on a port of the Service.
 func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
 	if lb.NLB == nil { // the list does not contain its ports
 		whole, err := c.Cloud.SLB.LoadBalancer(ctx, lb.ID)

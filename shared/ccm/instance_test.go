@@ -114,7 +114,6 @@ func TestMade(t *testing.T) {
 
 var servingReads = [][]grant.Grant{ccm.BalancerReads, ccm.NetworkReads}
 
-// TestServing covers the load balancer that has the Service's address, and its owner.
 func TestServing(t *testing.T) {
 	t.Parallel()
 	tags := map[string]string{ccm.NameTag: fixture.BalancerName, ccm.ClusterTag: "c-1"}

@@ -23,7 +23,6 @@ func InUse(cluster cloud.Cluster, services []corev1.Service, nodes []corev1.Node
 	})}
 }
 
-// any reports whether like is true for one of the Services.
 func (f Features) any(like func(*corev1.Service) bool) bool {
 	return slices.ContainsFunc(f.services, func(svc corev1.Service) bool { return like(&svc) })
 }
@@ -49,10 +48,8 @@ func lingJun(f Features) bool {
 // (pkg/controller/node/node_controller.go).
 func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
-// nlbs reports whether a Service has a Network Load Balancer.
 func nlbs(f Features) bool { return f.any(NLB) }
 
-// eip reports whether a Service has an EIP as its address.
 func eip(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool {
 		mode, _ := Annotation(svc, ExternalIP)

@@ -99,7 +99,6 @@ func networkKey(svc *corev1.Service, p corev1.ServicePort) string {
 	return key
 }
 
-// keyOf returns a listener of an NLB in the form of networkKey.
 func keyOf(l cloud.NetworkListener) string {
 	if l.Port == 0 {
 		return fmt.Sprintf("%s:%s-%s", l.Protocol, l.First, l.Last)

@@ -38,7 +38,6 @@ type NodeFaults struct {
 	stopped  []string             // IDs of servers
 }
 
-// add records a fault of a node or an endpoint.
 func (f *NodeFaults) add(k nodeFault, name string, finding say.Text) {
 	f.by[k] = append(f.by[k], name)
 	f.Names = append(f.Names, name)
@@ -76,7 +75,6 @@ func (f *NodeFaults) Judge(n corev1.Node, servers []cloud.Instance) {
 	}
 }
 
-// unnamed records that the provider ID of a node does not name a server.
 func (f *NodeFaults) unnamed(n corev1.Node) {
 	switch {
 	case isLingJun(&n): // its server exists, but cannot register with another ID
@@ -92,7 +90,6 @@ func (f *NodeFaults) unnamed(n corev1.Node) {
 	f.add(wrong, n.Name, say.F("the node %s has the providerID %s, which is not region.instance", n.Name, Quote(n.Spec.ProviderID)))
 }
 
-// nameless records that an endpoint names no node.
 func (f *NodeFaults) nameless(e Endpoint) {
 	f.add(nodeless, e.Name(), say.F("the endpoint %s of the Service names no node", e.Name()))
 }

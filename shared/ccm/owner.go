@@ -77,7 +77,6 @@ type traces struct {
 	unmarked bool
 }
 
-// add records a name that the controller may have given.
 func (m *traces) add(c *View, name string) {
 	switch svc, ok := traceService(name, m.cluster); {
 	case !ok:

@@ -64,7 +64,6 @@ func (c *View) Places(ctx context.Context) (Places, error) {
 	return p, err
 }
 
-// asked returns the value of an annotation that has a default.
 func asked(svc *corev1.Service, short string) string {
 	value, _ := Annotation(svc, short)
 	return cmp.Or(value, usual[short])

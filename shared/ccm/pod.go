@@ -175,7 +175,6 @@ func unready(p *corev1.Pod) (reason say.Text, stuck bool) {
 // starting lists the waiting reasons of containers that last only a short time.
 var starting = []string{"ContainerCreating", "PodInitializing", ""}
 
-// container says why a container is not ready; nothing if it is.
 func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 	switch s := c.State; {
 	case s.Waiting != nil && slices.Contains(starting, s.Waiting.Reason):

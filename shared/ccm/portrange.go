@@ -13,7 +13,6 @@ import (
 // "1000-2000:80" (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
 const PortRange = "listener-port-range"
 
-// portRanges returns the rule of the annotation PortRange.
 func portRanges() ValueRule {
 	r := like(PortRange, nlb, say.F("ranges of ports, each with a port of the Service, with commas between, such as 1000-2000:80"),
 		listOf(`\d{1,5}-\d{1,5}:\d{1,5}`),

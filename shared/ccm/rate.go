@@ -59,7 +59,6 @@ func DescribeRates(limits []cloud.Quota) say.Text {
 	return say.Clauses(list, 5)
 }
 
-// describeRate returns a clause about a rate limit.
 func describeRate(q cloud.Quota) say.Text {
 	number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	text := say.F("%s: %s calls", q.Name, number(q.Total))

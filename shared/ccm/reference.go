@@ -95,7 +95,6 @@ type UnusableCertificate struct {
 	Means   string   // the ID of an existing certificate, if only white space around the ID is wrong
 }
 
-// httpsPorts returns the ports of the Service that get an HTTPS listener of a CLB.
 func httpsPorts(svc *corev1.Service) []string {
 	var ports []string
 	for _, p := range svc.Spec.Ports {
@@ -220,7 +219,6 @@ func DescribeACLs(lists []cloud.ACL) say.Text {
 	return say.Clauses(texts, listed)
 }
 
-// described returns an ID with what is known about it.
 func described(id string, about ...string) string {
 	if len(about) == 0 {
 		return id

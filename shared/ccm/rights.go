@@ -57,7 +57,6 @@ func (r Role) Allow(actions []string) say.Text {
 	return say.F("%s (if there is already a policy with this name, under another one)", AllowCommand(r.Name, actions))
 }
 
-// allowing returns the statement of a policy that allows these actions.
 func allowing(actions []string) string {
 	text, err := json.Marshal(struct {
 		Effect           string
@@ -77,7 +76,6 @@ func AllowCommand(role string, actions []string) say.Text {
 		fmt.Sprintf("aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %s --RoleName %s", name, Shell(role)))
 }
 
-// refused matches the action that a message names.
 var refused = regex.New(`AuthAction:([a-z]+:[A-Za-z]+)`)
 
 // Refused returns the RAM action that was refused according to a message of the controller, or "". Only errors of ECS and VPC name it:

@@ -141,7 +141,6 @@ func (c *View) namings(ctx context.Context) ([]naming, error) {
 	return append(named, ofConfig(config)...), nil
 }
 
-// ofAccount returns the role in the annotation of the controller's ServiceAccount.
 func (c *View) ofAccount(ctx context.Context, name string) ([]naming, error) {
 	account, err := c.Kube.ServiceAccount(ctx, "kube-system", name)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -259,7 +258,6 @@ func (s *rrsaSettings) look(path string, value any) {
 	}
 }
 
-// plainKey returns the letters and digits of a key, in lower case.
 func plainKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

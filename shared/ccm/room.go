@@ -84,7 +84,6 @@ func (s *Room) Describe(limit *cloud.Quota) say.Text {
 	return text.And("In total, the load balancer needs %s.", say.Count(s.Total(), "backend"))
 }
 
-// sharers names the owners of the load balancer's other backends.
 func (s *Room) sharers() []say.Text {
 	var out []say.Text
 	for _, service := range slices.Sorted(maps.Keys(s.Rest.Others)) {

@@ -87,7 +87,6 @@ func PodBlock(n *corev1.Node) string {
 	return ""
 }
 
-// leads reports whether the entry is the route to a Node's Pods.
 func leads(e cloud.Route, n *corev1.Node) bool {
 	return e.Block == PodBlock(n) && e.Next != "" && e.Next == instanceOf(n)
 }

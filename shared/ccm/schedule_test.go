@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// TestFits checks where the scheduler could put a Pod.
 func TestFits(t *testing.T) {
 	t.Parallel()
 	master := corev1.Taint{Key: "node-role.kubernetes.io/master", Value: "x", Effect: corev1.TaintEffectNoSchedule}

@@ -161,7 +161,6 @@ func (b *backing) load(ctx context.Context) error {
 	return nil
 }
 
-// compare returns how the servers of a group differ from what the cluster has for it.
 func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]Difference, error) {
 	have, err := b.c.Backends(ctx, Group{Port: p, ID: g.id, Name: g.name})
 	if errors.Is(err, cloud.ErrNotFound) {

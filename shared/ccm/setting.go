@@ -152,7 +152,6 @@ func (s setting) differs(is, asks string) (_, want string, ok bool) {
 	return is, asks, is != asks
 }
 
-// sortedParts returns the parts of a comma-separated text, sorted and without surrounding space.
 func sortedParts(text string) []string {
 	parts := strings.Split(text, ",")
 	for i := range parts {

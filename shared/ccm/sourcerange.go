@@ -23,7 +23,6 @@ type Family struct {
 	Six bool
 }
 
-// everyone returns the block of all addresses of the family.
 func (f Family) everyone() netip.Prefix {
 	if f.Six {
 		return netip.MustParsePrefix("::/0")
@@ -31,7 +30,6 @@ func (f Family) everyone() netip.Prefix {
 	return netip.MustParsePrefix("0.0.0.0/0")
 }
 
-// source returns the rule's block of the family; false if it has none.
 func (f Family) source(r cloud.SecurityRule) (netip.Prefix, bool) {
 	if f.Six {
 		return block(r.Source6)
@@ -39,7 +37,6 @@ func (f Family) source(r cloud.SecurityRule) (netip.Prefix, bool) {
 	return block(r.Source)
 }
 
-// block reads a block, or one address.
 func block(s string) (netip.Prefix, bool) {
 	s = strings.TrimSpace(s)
 	if p, err := netip.ParsePrefix(s); err == nil {
@@ -104,7 +101,6 @@ func covered(b netip.Prefix, by []netip.Prefix) bool {
 	return covered(low, by) && covered(high, by)
 }
 
-// halves returns the two halves of a block of more than one address.
 func halves(b netip.Prefix) (low, high netip.Prefix) {
 	n := b.Bits()
 	at := b.Addr().AsSlice()
@@ -269,7 +265,6 @@ func (s span) meets(r cloud.SecurityRule) bool {
 	return !known || first <= s.last && s.first <= last
 }
 
-// within reports whether a rule covers all of the span.
 func (s span) within(r cloud.SecurityRule) bool {
 	first, last, known := s.ports(r)
 	return known && first <= s.first && s.last <= last && (s.protocol != "" || r.Protocol == allProtocols)

@@ -58,7 +58,6 @@ func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, err
 	return all, nil
 }
 
-// standing reads the state of a load balancer of the Service's kind.
 func (c *View) standing(ctx context.Context, id string) (Standing, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil {

@@ -106,7 +106,6 @@ func (c *View) Uses(ctx context.Context, lb *Instance) (Uses, error) {
 	return u, nil
 }
 
-// add records the Service of a name, if it is a trace.
 func (u *Uses) add(name, cluster string) {
 	t, ok := ParseTrace(name)
 	if !ok {

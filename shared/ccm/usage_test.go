@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// TestTally counts places by the creators in the names.
 func TestTally(t *testing.T) {
 	t.Parallel()
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}

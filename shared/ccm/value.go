@@ -207,7 +207,6 @@ func (c *View) ofListeners(listeners []cloud.Listener, r ValueRule) string {
 	return values[0]
 }
 
-// ofPorts returns the pairs of protocol and port for ports of the Service.
 func (c *View) ofPorts(pairs []string) string {
 	pairs = slices.DeleteFunc(pairs, func(pair string) bool {
 		_, port, _ := strings.Cut(pair, ":")
@@ -263,7 +262,6 @@ func pairsIn(value string) []string {
 	return list
 }
 
-// itemsIn returns the names and numbers in a value, sorted, in lower case.
 func itemsIn(value string) []string {
 	list := item().FindAllString(strings.ToLower(value), -1)
 	slices.Sort(list)

@@ -164,7 +164,6 @@ func (c *client) most(err *Error) int {
 	return tries
 }
 
-// write makes the call once.
 func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	if c.dry {
 		return *new(T), nil

@@ -155,7 +155,6 @@ func (c *client) writer() *Writer {
 	return &Writer{SLB: SLBWriter{c}, NLB: NLBWriter{c}, RAM: RAMWriter{c}, Quotas: QuotaWriter{c}, Tickets: TicketWriter{c}}
 }
 
-// limits returns a limit of this rate for each product.
 func limits(of map[string]product, perSecond float64) map[string]*rate.Limiter {
 	all := map[string]*rate.Limiter{}
 	for name := range of {

@@ -72,7 +72,6 @@ func roleOfAccount() string {
 	return os.Getenv("ALIBABA_CLOUD_ROLE_ARN")
 }
 
-// noKeyAs returns the error of a chain that failed with err.
 func noKeyAs(err error) error {
 	role := roleOfAccount()
 	if role == "" {

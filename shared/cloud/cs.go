@@ -425,7 +425,6 @@ func (s CS) MasterRole(ctx context.Context) (string, error) {
 	}
 }
 
-// wireResource is a cloud resource of a cluster.
 type wireResource struct {
 	Type text `json:"resource_type"` // such as ALIYUN::RAM::Role
 	ID   text `json:"instance_id"`   // of a role: its name

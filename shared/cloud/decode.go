@@ -93,7 +93,6 @@ func when(t text) time.Time {
 	return at
 }
 
-// lack returns the error for something that an answer lacks.
 func lack(format string, args ...any) error {
 	return fmt.Errorf("the answer lacks "+format, args...)
 }
@@ -119,7 +118,6 @@ func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *E
 	return check(into, wrong, e)
 }
 
-// check returns what is wrong with an answer, or nil.
 func check(answer any, wrong func(any) error, e *Error) *Error {
 	if err := wrong(answer); err != nil {
 		return e.bad(err)
@@ -141,7 +139,6 @@ func absent(product, action, what string) error {
 	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
 }
 
-// whole returns an integer parameter.
 func whole(n int) requests.Integer { return requests.NewInteger(n) }
 
 // strs returns the texts as strings, without empty ones.

@@ -96,7 +96,6 @@ type wireError struct {
 	AccessDeniedDetail json.RawMessage
 }
 
-// refused returns the refused RAM action, or "".
 func (w wireError) refused() string {
 	var detail struct{ AuthAction text }
 	if json.Unmarshal(w.AccessDeniedDetail, &detail) != nil {

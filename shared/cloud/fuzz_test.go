@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// reads is every call that only reads.
 var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.SLB.LoadBalancer(ctx, "lb-1"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.SLB.LoadBalancers(ctx, LBFilter{}); return err },

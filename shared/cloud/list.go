@@ -15,7 +15,6 @@ const (
 	rounds   = 3   // attempts to read a list that changes meanwhile
 )
 
-// A pageOf is one page of a list.
 type pageOf[T any] struct {
 	items []T
 	total number // of the whole list, for numbered pages
@@ -63,7 +62,6 @@ func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, 
 	}
 }
 
-// counted returns a page of a list that must contain its total.
 func counted[W any](total number, items []W) (pageOf[W], error) {
 	if !total.ok {
 		return pageOf[W]{}, lack("TotalCount")

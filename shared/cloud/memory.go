@@ -62,7 +62,6 @@ func (m *memory) recall(ctx context.Context, asked string, e *Error, ask func() 
 	}
 }
 
-// ended reports whether the question was answered or given up.
 func (a *answering) ended() bool {
 	select {
 	case <-a.done:

@@ -126,7 +126,6 @@ func TestRecallListsAfresh(t *testing.T) {
 	}
 }
 
-// calls returns the number of calls, by action.
 func calls(s *sim.Cloud) map[string]int {
 	n := map[string]int{}
 	for _, c := range s.Calls() {

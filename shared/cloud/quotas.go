@@ -55,7 +55,6 @@ type wireQuota struct {
 	Dimensions map[string]text
 }
 
-// periods are the units of the quota center.
 var periods = map[text]time.Duration{
 	"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour,
 }

@@ -143,7 +143,6 @@ func document(action string) string {
 
 const policy = "k8sMasterRolePolicy-Ccm-x"
 
-// reads lists each read, with its grant and its result.
 var reads = []struct {
 	name  string
 	needs grant.Grant
@@ -527,7 +526,6 @@ var nlb1 = cloud.NetworkLoadBalancer{
 	Tags: map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
 }
 
-// start starts a simulator of world.
 func start(t *testing.T) *sim.Cloud {
 	w := world()
 	w.AccountID = account

@@ -250,7 +250,6 @@ func (w *wireBackends) values() []Backend {
 	return list
 }
 
-// byBackend is the order of backends: by ID, IP address and port.
 func byBackend(a, b Backend) int {
 	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
 }

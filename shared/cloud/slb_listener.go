@@ -12,7 +12,6 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 )
 
-// protocols are those of listeners.
 var protocols = []string{"tcp", "udp", "http", "https"}
 
 // listenerRequest returns a request about one listener. Each protocol has its own actions, which do not differ in what is used here.
@@ -25,7 +24,6 @@ func listenerRequest(action, id string, port int, params map[string]string) requ
 	return r
 }
 
-// listener makes a write on one listener.
 func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPort, params map[string]string) error {
 	if id == "" || l.Port == 0 || !slices.Contains(protocols, l.Protocol) {
 		return absent("slb", action, "load balancer ID, the port or the protocol of the listener")

@@ -47,7 +47,6 @@ func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]st
 	return out, nil
 }
 
-// tagsOf returns the tags of as many load balancers as one call accepts.
 func (s SLB) tagsOf(ctx context.Context, ids []string) ([]wireTag, error) {
 	type answer struct {
 		NextToken    text

@@ -47,7 +47,6 @@ func (r refusal) check() error {
 	return nil
 }
 
-// err returns the error in the answer to this action of a product, or nil.
 func (r refusal) err(product, action string) error {
 	if bool(*r.Success) {
 		return nil

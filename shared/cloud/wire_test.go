@@ -24,7 +24,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A rig is a Reader and a Writer.
 type rig struct {
 	*Reader
 	w *Writer
@@ -157,7 +156,6 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// everything lists the reads by name.
 var everything = map[string]func(context.Context, rig) error{
 	"LoadBalancer":  func(ctx context.Context, c rig) error { _, err := c.SLB.LoadBalancer(ctx, "lb-1"); return err },
 	"LoadBalancers": func(ctx context.Context, c rig) error { _, err := c.SLB.LoadBalancers(ctx, LBFilter{}); return err },

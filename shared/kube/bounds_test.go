@@ -107,7 +107,6 @@ func thick(kind string) []byte {
 	return out.Bytes()
 }
 
-// lists are all methods of a Cluster that list.
 var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	"Services":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Services(ctx) },
 	"ServicesNamed": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.ServicesNamed(ctx, "web") },

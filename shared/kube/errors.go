@@ -66,7 +66,6 @@ func explain(ctx context.Context, doing string, err error) error {
 	return &Error{Doing: doing, Kind: ErrUnavailable, Message: hide(err).Error()}
 }
 
-// explainStatus returns the error that a Status describes.
 func explainStatus(doing string, s metav1.Status) *Error {
 	e := &Error{Doing: doing, Status: int(s.Code), Reason: string(s.Reason), Message: s.Message}
 	if e.Message == "" {

@@ -42,7 +42,6 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// firstValue returns the JSON value at the beginning of a text, or nothing.
 func firstValue(s string) []byte {
 	var v json.RawMessage
 	if json.NewDecoder(strings.NewReader(s)).Decode(&v) != nil {

@@ -39,7 +39,6 @@ import (
 // patience is the time limit of one answer, and the longest silence of a list. Watches have their own limit.
 const patience = 30 * time.Second
 
-// page is the number of objects on one page of a list.
 const page = "250"
 
 // Manager is the name under which the API server records lbremedy's writes.
@@ -315,7 +314,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// all reads a whole list.
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
 	began := time.Now()
@@ -468,7 +466,6 @@ type request struct {
 	body       []byte // of a PATCH, a JSON merge patch; of a POST, an object
 }
 
-// call makes a request and decodes the answer.
 func (c *Cluster) call(ctx context.Context, doing string, r request, into any) error {
 	return c.stream(ctx, doing, patience, r, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(into)

@@ -48,7 +48,6 @@ func limited(t testing.TB) context.Context {
 	return ctx
 }
 
-// makeService makes a Service of type LoadBalancer.
 func makeService(t testing.TB, j *cluster.Cluster, namespace, name string) *corev1.Service {
 	t.Helper()
 	s := &corev1.Service{
@@ -588,7 +587,6 @@ func through(t testing.TB, config *rest.Config) (*rest.Config, *proxy) {
 	return c, p
 }
 
-// cut ends all connections.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

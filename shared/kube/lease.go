@@ -39,7 +39,6 @@ type lessor struct {
 	held *held
 }
 
-// held is a lease that is ready for use.
 type held struct {
 	send http.RoundTripper
 	base *url.URL
@@ -100,7 +99,6 @@ func (l *lessor) get(ctx context.Context, refused *held) (*held, error) {
 	return nil, fmt.Errorf("get a kubeconfig: %w", err)
 }
 
-// hold makes a lease ready for use.
 func hold(lease Lease) (*held, error) {
 	config, err := Read(lease.Kubeconfig)
 	if err != nil {
@@ -118,7 +116,6 @@ func hold(lease Lease) (*held, error) {
 	return &held{send: send, base: base, ends: lease.Ends}, nil
 }
 
-// do sends a request to the server of the lease.
 func (h *held) do(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.Host = ""

@@ -55,7 +55,6 @@ type podPart struct {
 	} `json:"status"`
 }
 
-// pod returns the Pod with the fields that were read.
 func (p *podPart) pod() corev1.Pod {
 	m := &p.Metadata
 	var containers []corev1.Container

@@ -123,7 +123,6 @@ func (w *Writer) send(ctx context.Context, namespace, name, subresource, version
 	return s, nil
 }
 
-// query returns the parameters of each write.
 func (w *Writer) query() map[string]string {
 	q := map[string]string{"fieldManager": Manager}
 	if w.tried != nil {

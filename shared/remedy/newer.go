@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mostNamed is how many annotations a note names.
 const mostNamed = 10
 
 // Weigh returns a plan, after this many steps are made, with the changes of the sync after the others (see Compare), and with their risk

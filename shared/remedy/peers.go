@@ -107,7 +107,6 @@ type roll struct {
 	alike, others, busiest []*history
 }
 
-// newRoll sorts what was read.
 func newRoll(all []*history) *roll {
 	r := &roll{by: make(map[string]*history, len(all))}
 	slices.SortFunc(all, func(a, b *history) int {
@@ -302,7 +301,6 @@ func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 // mostUnknown is how many Services the Events may name before existing Services are read: whoever may create Events can invent any number.
 const mostUnknown = 10_000
 
-// existing returns the UIDs of the Services.
 func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
 	err := c.Kube.EachService(ctx, func(svc *corev1.Service) error {
@@ -351,7 +349,6 @@ type history struct {
 	version string
 }
 
-// syncs returns how many syncs its Events count.
 func (h *history) syncs() int { return h.Failed + h.Good }
 
 func (h *history) add(e kube.Event, kind sign, same bool) {
@@ -368,7 +365,6 @@ func (h *history) add(e kube.Event, kind sign, same bool) {
 	h.Fails, h.Same = kind == failed, kind == failed && same
 }
 
-// named is how many Services a sentence names.
 const named = 5
 
 // Together says which of the peers fail like the case's own Service.

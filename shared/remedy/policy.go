@@ -190,13 +190,11 @@ func (p Policy) At(class string, at Place) Permission {
 	return l
 }
 
-// matches reports whether the rule applies to the class at the place.
 func (r Rule) matches(class string, at Place) bool {
 	return has(at.Labels, r.Labels) && has(at.Around, r.NamespaceLabels) && Among(r.Clusters, at.Cluster) && Among(r.Namespaces, at.Namespace) &&
 		(len(r.Classes) == 0 || slices.Contains(r.Classes, class))
 }
 
-// has reports whether labels contains all of want.
 func has(labels, want map[string]string) bool {
 	for k, v := range want {
 		if have, ok := labels[k]; !ok || have != v {

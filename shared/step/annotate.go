@@ -212,7 +212,6 @@ func compare(now map[string]string, change map[string]*string, was map[string]st
 	return remedy.Conflict
 }
 
-// invert returns the step that undoes a change of annotations.
 func invert(change map[string]*string, was map[string]string) remedy.Step {
 	back := Annotate{Set: map[string]string{}, Was: map[string]string{}}
 	for _, k := range slices.Sorted(maps.Keys(change)) {

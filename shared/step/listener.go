@@ -180,7 +180,6 @@ func (n CreateListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Wri
 	})
 }
 
-// runs reports whether the listener was running when it was deleted.
 func (n CreateListener) runs() bool { return n.Listener.Status == "running" }
 
 // Undo deletes it again.
@@ -201,7 +200,6 @@ func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error
 	return nil
 }
 
-// listener returns a listener of the load balancer, or nil.
 func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol string) (*cloud.Listener, error) {
 	list, err := c.Cloud.SLB.Listeners(ctx, lb)
 	if err != nil {

@@ -48,7 +48,6 @@ func (u Unprotect) Check(ctx context.Context, c *remedy.Case) (remedy.State, err
 	return remedy.Done, nil
 }
 
-// protected reports whether a load balancer has its deletion protection on.
 func protected(ctx context.Context, c *remedy.Case, id string, network bool) (bool, error) {
 	if network {
 		n, err := c.Cloud.NLB.LoadBalancer(ctx, id)

@@ -24,7 +24,6 @@ const (
 	nextLook = 10 * time.Minute    // between two looks at an application
 )
 
-// quotaCenter is where people apply.
 const quotaCenter = "https://quotas.console.alibabacloud.com"
 
 // Raise completes a plan for a limit that is too low, with need as the least that is needed. The given plan has its finding, and an Ask

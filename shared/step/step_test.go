@@ -78,7 +78,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// read updates the case's Service.
 func (r *rig) read() {
 	r.Helper()
 	svc, err := r.c.Kube.Service(r.Context(), r.c.Service.Namespace, "web")
@@ -101,7 +100,6 @@ func (r *rig) is(s remedy.Step, want remedy.State) {
 	}
 }
 
-// does applies a step.
 func (r *rig) does(s remedy.Step) {
 	r.Helper()
 	if err := s.Apply(r.Context(), r.c, r.w); err != nil {
@@ -109,7 +107,6 @@ func (r *rig) does(s remedy.Step) {
 	}
 }
 
-// undo returns the undo of a step.
 func (r *rig) undo(s remedy.Step) remedy.Step {
 	r.Helper()
 	back, ok := s.Undo()
