@@ -119,8 +119,8 @@ func (c *View) byLabel(ctx context.Context, s *Found) error {
 	return c.found(ctx, s, id, ByLabel)
 }
 
-// byAddress looks up the load balancer by the Service's address. An NLB's DNS name is unique, whatever its VPC. A CLB's private address may
-// repeat across VPCs and counts only in the cluster's VPC; any address may be that of an EIP in front of a CLB.
+// byAddress looks up the load balancer by the Service's address. An NLB's DNS name comes from the cloud and is proof in any VPC. A CLB's
+// private address may repeat across VPCs and counts only in the cluster's VPC; any address may be that of an EIP in front of a CLB.
 func (c *View) byAddress(ctx context.Context, s *Found) error {
 	address := Address(c.Service)
 	if address == "" {

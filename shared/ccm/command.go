@@ -11,8 +11,8 @@ import (
 )
 
 // Shell returns a word for a POSIX shell: unchanged if it contains nothing special, else in single quotes. Anybody can write an annotation,
-// and people paste these commands, also from a chat that renders Markdown. It would remove a backslash before a quote, and so the end of
-// the word; hence no backslashes.
+// and people paste these commands, also from a chat that renders Markdown. There a backslash before a quote would be lost, and with it the
+// end of the word, so quotes are escaped without one.
 func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)

@@ -27,9 +27,9 @@ func BlocksRelease(svc *corev1.Service, lb *Instance) bool {
 	return lb.CLB != nil && lb.CLB.IPVersion == "ipv6" && (id != "" || keep != "")
 }
 
-// Unnamed returns the load balancers that the controller would take for the Service's own, and delete with it, without the annotation id,
-// which names another. seen reports whether an empty list proves anything: permissions limited by resource return empty lists, but then
-// leave out the load balancer id, too. It needs DescribeLoadBalancers.
+// Unnamed returns the load balancers that the controller would take for the Service's own, and delete with it, if the annotation id did not
+// name another. seen reports whether an empty list proves anything: it does only if the API also lists the load balancer id, because
+// permissions limited by resource return empty lists. It needs DescribeLoadBalancers.
 func (c *View) Unnamed(ctx context.Context, id string) (own []*Instance, seen bool, err error) {
 	if own, err = c.marked(ctx); err != nil || len(own) > 0 {
 		return own, true, err

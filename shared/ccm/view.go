@@ -3,7 +3,7 @@
 //
 // Each fact is next to its use, with the file of the controller's source (github.com/kubernetes/cloud-provider-alibaba-cloud, v2.14.0
 // unless another release is named). Functions that read are methods of a View; all others depend only on their arguments. The package never
-// plans or writes. Begin with View and Service annotations in service.go.
+// plans or writes. Begin with View, and with service.go for annotations.
 package ccm
 
 import (

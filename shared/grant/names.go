@@ -109,13 +109,13 @@ var (
 	ListApprovals        = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "list"}
 	WatchApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "watch"}
 	CreateApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "create"}
-	// RelayApprovals allows to create Approvals in the name of others. The admission policy of Approvals checks it.
+	// RelayApprovals is the right to create Approvals in the name of others. The admission policy of Approvals checks it.
 	RelayApprovals = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
 	ListMutating   = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
 	ListValidating = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
 	GetDeployments = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
 	ListDaemonSets = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
 
-	// ReviewAccess allows to ask what another user may do; the API server answers, and stores nothing.
+	// ReviewAccess is the right to ask what another user may do; the API server answers, and stores nothing.
 	ReviewAccess = Grant{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}
 )

@@ -5,8 +5,8 @@
 // controller's Services by what the controller leaves on them: a finalizer, the label of the load balancer, and the address.
 //
 // The guard must never block the controller, whose user is kube-system/cloud-controller-manager in the cluster and another one where ACK
-// runs it. So no rule depends on the user. The controller writes labels and address through services/status, which the policy does not
-// check, and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and
+// runs it. So no rule asks whether the user is the controller. It writes labels and address through services/status, which the policy does
+// not check, and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and
 // pkg/controller/helper/finalizer.go, v2.1.0 to v2.14.0).
 //
 // A rule cannot see ACK's own deletion protection of Services: UpdateResourcesDeleteProtection needs the component for security policies,
@@ -53,7 +53,7 @@ type Rule struct {
 // allowed ends each message.
 var allowed = say.F("To do this all the same, say why in the annotation %s.", Allow)
 
-// Message is the refusal that the editor sees.
+// Message returns the text that is shown to whoever makes the edit.
 func (r Rule) Message() say.Text { return r.Effect.Then(r.Instead).Then(allowed) }
 
 // A Variable is a named part of the rules.

@@ -18,8 +18,8 @@ func All() []remedy.Step {
 		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 
-// Decode makes a step of any kind from its kind and its JSON form; see remedy.Decode. The program of a function decodes only what its class
-// declares, because this would link the code of all kinds.
+// Decode makes a step of any kind from its kind and its JSON form; see remedy.Decode. The program of a function decodes only the kinds that
+// its class declares, because a call of this links the code of all kinds.
 func Decode(kind string, data []byte) (remedy.Step, error) { return remedy.Decode(All(), kind, data) }
 
 // serviceWrite is what every step on the Service's own metadata needs.
