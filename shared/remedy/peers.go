@@ -336,7 +336,7 @@ func signOf(e kube.Event, class string) sign {
 	return noSign
 }
 
-// ended reports whether Events with this reason are about a failed sync: SyncLoadBalancerFailed, FailedAddHash.
+// ended reports whether watched Events with this reason are about a sync that ended early: SyncLoadBalancerFailed, FailedAddHash.
 func ended(reason string) bool {
 	return strings.HasSuffix(reason, "Failed") || strings.HasPrefix(reason, "Failed")
 }
