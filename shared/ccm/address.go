@@ -10,21 +10,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// AddressReads is what Addresses reads. A class that calls it declares it.
+// AddressReads is what Addresses reads; a class that calls it declares it.
 var AddressReads = []grant.Grant{grant.DescribeVpcAttribute, grant.DescribeNetworkInterfaces}
 
-// Addresses are endpoints by what a VPC knows of their addresses. Where Pods are the backends, the
-// controller needs the network interface that has the address of each.
+// Addresses sorts Pod endpoints by what a VPC knows of their addresses. Where Pods are the backends, the controller needs the network
+// interface of each address.
 type Addresses struct {
 	Blocks  []netip.Prefix // of the VPC
 	Outside []Endpoint     // in no block of the VPC
 	Missing []Endpoint     // no network interface has the address
 	Pending []Endpoint     // an interface has it, but is not in use
 	Found   []Endpoint     // an interface in use has it
-	States  []string       // the interfaces that are not in use, with their states
+	States  []string       // interfaces that are not in use, with their states
 }
 
-// Addresses looks the addresses of Pods up in a VPC.
+// Addresses looks up the addresses of Pods in a VPC.
 func (c *View) Addresses(ctx context.Context, vpc string, pods []Endpoint) (Addresses, error) {
 	blocks, err := c.Cloud.VPC.Blocks(ctx, vpc)
 	if err != nil {

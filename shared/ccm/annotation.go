@@ -10,16 +10,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A ValueRule says which values of an annotation the controller takes, from its
-// documentation and its code (github.com/kubernetes/cloud-provider-alibaba-cloud,
-// docs/zh/usage.md and pkg/controller/service).
+// A ValueRule says which values the controller accepts for an annotation. Sources: github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/zh/usage.md and pkg/controller/service.
 type ValueRule struct {
-	Name    string            // short, or the whole key where it has another prefix
+	Name    string            // short, or the whole key if it has another prefix
 	Allowed say.Text          // for people
-	Takes   func(string) bool // what is allowed
-	Calls   []string          // how errors call it, in lower case
-	Unit    string            // of a number; empty: none
-	Param   string            // what a CLB's listeners call it in the API; empty: it is none of theirs
+	Takes   func(string) bool // reports whether a value is allowed
+	Calls   []string          // how error messages name it, in lower case
+	Unit    string            // of a number; empty without one
+	Param   string            // the API's parameter of a CLB listener; empty if it has no such parameter
 	of      kind
 }
 
@@ -32,8 +31,7 @@ const (
 	nlb
 )
 
-// Reads reports whether the annotation is one for such a load balancer: an NLB, or
-// a CLB.
+// Reads reports whether NLBs (network) or CLBs read the annotation.
 func (r ValueRule) Reads(network bool) bool {
 	return r.of == both || (r.of == nlb) == network
 }
@@ -47,7 +45,7 @@ func either(list []string) say.Text {
 	return say.F("%s or %s", strings.Join(list[:last], ", "), list[last])
 }
 
-// number returns a rule for an annotation that takes whole numbers.
+// number returns a rule for an annotation whose value is a whole number.
 func number(name string, of kind, low, high int, unit, param string, calls ...string) ValueRule {
 	allowed := say.F("a whole number from %d to %d", low, high)
 	switch unit {
@@ -72,16 +70,15 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 	}
 }
 
-// like returns a rule for an annotation that takes what fits a pattern.
+// like returns a rule for an annotation whose value matches a pattern.
 func like(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	fits := regex.New(`^(?:` + pattern + `)$`)
 	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: func(v string) bool { return fits().MatchString(v) }, Calls: calls}
 }
 
-// listOf is a pattern for one or more of what fits the pattern, with commas between.
 func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
 
-// ports returns a rule like that of like, for pairs whose numbers are ports.
+// ports returns a rule like like's for pairs whose numbers are ports.
 func ports(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	r := like(name, of, allowed, pattern, calls...)
 	fits := r.Takes
@@ -142,7 +139,7 @@ func ValueRules() []ValueRule {
 		{"health-check-connect-port", both, 0, 65535, "", "HealthCheckConnectPort", nil},
 		{"idle-timeout", nlb, 1, 900, "seconds", "", []string{"parse idletimeout error"}},
 		{"connection-drain-timeout", nlb, 0, 900, "seconds", "", []string{"connectiondraintimeout parse error"}},
-		{"cps", nlb, 0, 1_000_000, "", "", []string{"parse mss error"}}, // the controller calls it so
+		{"cps", nlb, 0, 1_000_000, "", "", []string{"parse mss error"}}, // the controller's message says mss
 	} {
 		rules = append(rules, number(n.name, n.of, n.low, n.high, n.unit, n.param, n.calls...))
 	}
@@ -182,17 +179,16 @@ func ValueRules() []ValueRule {
 		Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
 }
 
-// wordCalls are how errors call annotations that take words, where a wrong word fails a sync
-// (pkg/controller/service/nlbv2 and provider/alibaba/nlb of v2.14.0). All are of NLBs.
+// wordCalls is how errors name the annotations where a wrong word fails a sync, all of NLBs (pkg/controller/service/nlbv2 and
+// provider/alibaba/nlb of v2.14.0).
 var wordCalls = map[string][]string{
 	"cross-zone-enabled": {"cross zone enabled flag error"},
 	"ipv6-address-type":  {"invalid ipv6 address type"},
 	"server-group-type":  {"unsupport server servergrouptype"},
 }
 
-// wordRules has on each line which load balancers read an annotation, whether its words
-// count in any letters (nlbv2/server_groups.go, nlbv2/listeners.go) or in those alone, its
-// name and the words.
+// wordRules has one annotation per line: the load balancers that read it, whether letter case matters ("these") or not ("any";
+// nlbv2/server_groups.go, nlbv2/listeners.go), its name and its words.
 const wordRules = `clb these address-type internet intranet
 nlb any address-type internet intranet
 clb these ip-version ipv4 ipv6
@@ -235,21 +231,19 @@ nlb any cacert on off
 nlb any alpn on off
 `
 
-// A KnownKey is an annotation that the controller reads, and from which of its
-// releases on. A zero version stands for all of them, as far as is known.
+// A KnownKey is an annotation that the controller reads, with its releases. A zero version means every release, as far as is known.
 type KnownKey struct {
-	Name     string // short, or the whole key where it has another prefix
-	CLB, NLB *Span  // nil: the controller of such load balancers does not read it
+	Name     string // short, or the whole key if it has another prefix
+	CLB, NLB *Span  // nil: not read for this kind of load balancer
 }
 
-// A Span says which releases of the controller read an annotation.
+// A Span is the releases of the controller that read an annotation.
 type Span struct {
 	From  Version // the first one; zero: all up to Until
-	Until Version // the first one that no longer reads it; zero: it still does
+	Until Version // the first one that no longer reads it; zero: all from From on
 }
 
-// Read returns where the controller of such load balancers, NLBs or CLBs, reads the
-// annotation; nil if it does not.
+// Read returns the releases that read the annotation for NLBs (network) or CLBs; nil if none do.
 func (k KnownKey) Read(network bool) *Span {
 	if network {
 		return k.NLB
@@ -257,29 +251,25 @@ func (k KnownKey) Read(network bool) *Span {
 	return k.CLB
 }
 
-// Fits says whether a release reads the annotation.
+// Fits reports whether a release reads the annotation.
 func (s *Span) Fits(v Version) bool {
 	return !v.Before(s.From) && (s.Until == (Version{}) || v.Before(s.Until))
 }
 
-// FirstZoneEIP is the first release of the controller that takes an EIP from the
-// annotation zone-maps.
+// FirstZoneEIP returns the first release that takes an EIP from the annotation zone-maps.
 func FirstZoneEIP() Version { return v2121 }
 
-// FirstRanges is the first release of the controller that keeps to the source ranges of
-// a Service with an NLB.
+// FirstRanges returns the first release that applies a Service's source ranges to an NLB.
 func FirstRanges() Version { return v214 }
 
-// FirstNLB is the first release of the controller that makes NLBs.
+// FirstNLB returns the first release that makes NLBs.
 func FirstNLB() Version { return v25 }
 
-// KnownKeys returns the annotations that the controller reads. The releases are
-// those of its documentation (docs/zh/usage.md of
+// KnownKeys returns the annotations that the controller reads. The releases come from its documentation (docs/zh/usage.md of
 // github.com/kubernetes/cloud-provider-alibaba-cloud, and
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/add-annotations-to-the-yaml-file-of-a-service-to-configure-clb-instances),
-// and else the first one whose source has the key. Where the sources only agree that a
-// release is not later than another, the earlier one stands here: nobody is told to
-// upgrade for a key that may work.
+// or else are the first whose source has the key. If the sources only give an upper bound, the earlier release is used, because nobody
+// should upgrade for a key that may already work.
 func KnownKeys() []KnownKey {
 	from := func(text string) *Span {
 		v, _ := ParseVersion(text)
@@ -296,8 +286,8 @@ func KnownKeys() []KnownKey {
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
 		{from("v1.9.3.304"), network, "name resource-group-id"},
-		// What protects an NLB is set when it is created, since v2.9.1, and taken off before it is deleted; no annotation has a say
-		// (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
+		// The controller protects an NLB when it creates it, since v2.9.1, and removes the protection before it deletes the NLB; no
+		// annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
 		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},
@@ -336,12 +326,12 @@ func KnownKeys() []KnownKey {
 		{nil, from("v2.10.0"), "alpn alpn-policy"},
 		{nil, from("v2.11.2"), "listener-port-range"},
 		{nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids"},
-		// From the release notes of v2.15.0 alone: its source is not published.
+		// From the release notes of v2.15.0 only: its source is not published.
 		{from("v2.15.0"), from("v2.15.0"), gracefulShutdown},
 		{nil, from("v2.15.0"), "health-check-http-version"},
-		// Edge load balancers, which the controller knew for a while.
+		// Edge load balancers, supported from v2.7.0 until v2.9.0.
 		{&Span{From: Version{2, 7, 0, 0}, Until: Version{2, 9, 0, 0}}, nil, "network-id associate-eip reuse backend-weight"},
-		// What says whose Service it is: the controller leaves one with these to others.
+		// These annotations give the Service to another controller.
 		{ever, ever, "service.beta.kubernetes.io/class tunnel-type type"},
 	} {
 		for _, name := range strings.Fields(row.names) {

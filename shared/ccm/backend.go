@@ -19,11 +19,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// BackendType is the annotation that says whether Pods ("eni") or nodes ("ecs")
-// are the backends of a Service.
+// BackendType is the annotation that makes Pods ("eni") or nodes ("ecs") the backends of a Service.
 const BackendType = "service.beta.kubernetes.io/backend-type"
 
-// A BackendMode says what the controller takes for the backends of a Service.
+// A BackendMode is the kind of backends that the controller uses for a Service.
 type BackendMode string
 
 // The modes.
@@ -33,13 +32,12 @@ const (
 	ClusterMode BackendMode = "Cluster" // all nodes
 )
 
-// NodesAdvice says how nodes become the backends of the Service in place of its Pods, with nothing changed on
-// its load balancer. They need node ports.
+// NodesAdvice says how to use nodes instead of Pods as backends without changing the load balancer. Nodes need node ports.
 func NodesAdvice(svc *corev1.Service) say.Text {
 	return WithNodePorts(svc, say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: %s.", SetCommand(svc, BackendType, "ecs")))
 }
 
-// WithNodePorts returns the advice to send traffic through the nodes, and says how the Service gets node ports if it has none.
+// WithNodePorts adds to the advice how the Service gets node ports, if it lacks them.
 func WithNodePorts(svc *corev1.Service, advice say.Text) say.Text {
 	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
 		advice = advice.And("The Service needs node ports for that: %s.", PatchCommand(svc, `{"spec":{"allocateLoadBalancerNodePorts":true}}`))
@@ -47,9 +45,7 @@ func WithNodePorts(svc *corev1.Service, advice say.Text) say.Text {
 	return advice
 }
 
-// BackendMode returns what the controller takes for the backends of the Service:
-// what the annotation says, else Pods where the cluster's network is Terway. It
-// needs DescribeClusterDetail.
+// BackendMode returns the mode that the Service's annotation asks for, or else PodMode in a Terway cluster. It needs DescribeClusterDetail.
 func (c *View) BackendMode(ctx context.Context) (BackendMode, error) {
 	if c.Service.Annotations[BackendType] != "" {
 		return ModeOf(c.Service, ""), nil
@@ -61,8 +57,7 @@ func (c *View) BackendMode(ctx context.Context) (BackendMode, error) {
 	return ModeOf(c.Service, cluster.Network), nil
 }
 
-// ModeOf returns what the controller takes for the backends of a Service in a cluster
-// with this network plug-in.
+// ModeOf returns the backend mode of a Service in a cluster with this network plug-in.
 func ModeOf(svc *corev1.Service, plugin string) BackendMode {
 	kind := svc.Annotations[BackendType]
 	switch {
@@ -78,14 +73,14 @@ func ModeOf(svc *corev1.Service, plugin string) BackendMode {
 type Endpoint struct {
 	IP   string
 	Port int
-	Pod  string // its name; empty if the EndpointSlice names none
-	Node string // its node's name; empty if the EndpointSlice names none
+	Pod  string // empty if the EndpointSlice names none
+	Node string // empty if the EndpointSlice names none
 }
 
-// Name returns the Pod's name; its address if the EndpointSlice names none.
+// Name returns the Pod's name, or its address if the EndpointSlice names no Pod.
 func (e Endpoint) Name() string { return cmp.Or(e.Pod, e.IP) }
 
-// ReadyAll returns what Ready does for all ports of the Service, each address once.
+// ReadyAll returns the ready endpoints of all ports, each address once; see Ready.
 func ReadyAll(svc *corev1.Service, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) []Endpoint {
 	var out []Endpoint
 	for _, p := range svc.Spec.Ports {
@@ -98,7 +93,7 @@ func ReadyAll(svc *corev1.Service, ends []discoveryv1.EndpointSlice, family disc
 	return out
 }
 
-// FamilyOf returns what Family does where no event tells more.
+// FamilyOf returns the address family of the backends, from the annotations alone; Family also uses the event.
 func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
 	if backends, _ := Annotation(svc, "backend-ip-version"); AsksIPv6(svc) && strings.EqualFold(backends, "ipv6") {
 		return discoveryv1.AddressTypeIPv6
@@ -106,7 +101,7 @@ func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address: a CLB has that address alone, an NLB both
+// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address. A CLB then has only that address, an NLB both
 // (GetAddressIpVersion in pkg/model/nlb/nlb.go).
 func AsksIPv6(svc *corev1.Service) bool {
 	value, _ := Annotation(svc, "ip-version")
@@ -116,9 +111,8 @@ func AsksIPv6(svc *corev1.Service) bool {
 	return strings.EqualFold(value, "ipv6")
 }
 
-// Ready returns the endpoints behind a port that the controller counts: those of
-// the family that are ready and not about to end. A port by name that no slice has
-// leads to none.
+// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating. A named port that no slice
+// has yields none.
 func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
 	seen := map[string]bool{}
 	var out []Endpoint
@@ -161,7 +155,7 @@ func sortEndpoints(list []Endpoint) {
 	})
 }
 
-// numberIn returns the number that a slice has for a port of the Service; 0 if none.
+// numberIn returns the number that a slice has for a port of the Service, or 0.
 func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	for _, p := range s.Ports {
 		name := ""
@@ -175,20 +169,19 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	return 0
 }
 
-// Labels and taints by which the controller excludes nodes
-// (pkg/controller/helper/node_utils.go). Of the labels for masters only the old
-// one counts.
+// Labels and taints by which the controller excludes nodes (pkg/controller/helper/node_utils.go). Of the labels for control plane nodes it
+// reads only the old one.
 const (
 	MasterLabel  = "node-role.kubernetes.io/master"
 	virtualNode  = "virtual-kubelet"
-	hybridNode   = "ack-hybrid://" // begins the provider ID
+	hybridNode   = "ack-hybrid://" // prefix of the provider ID
 	goingTaint   = "ToBeDeletedByClusterAutoscaler"
 	backendLabel = "backend-label"
 )
 
-// FirstHybrid returns the release from which on the controller excludes hybrid nodes. Older ones
-// try to read an instance from the provider ID, and every Service whose backends are all nodes fails
-// (IsExcludedNode in pkg/controller/helper/node_utils.go of v2.12.4; its commit is older than v2.12.1).
+// FirstHybrid returns the first release that excludes hybrid nodes. Older ones try to read an instance from the provider ID and then fail
+// every Service that uses all nodes as backends (IsExcludedNode in pkg/controller/helper/node_utils.go of v2.12.4; its commit is older than
+// v2.12.1).
 func FirstHybrid() Version { return v2121 }
 
 var excludeLabels = []string{
@@ -196,30 +189,28 @@ var excludeLabels = []string{
 	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
 }
 
-// RemoveUnscheduled is the short name of the annotation that wants cordoned nodes out of the backends: only "on"
-// does (needExcludeFromLB in pkg/controller/service/reconcile/backend/backend.go).
+// RemoveUnscheduled is the short name of the annotation that removes cordoned nodes from the backends; only the value "on" does
+// (needExcludeFromLB in pkg/controller/service/reconcile/backend/backend.go).
 const RemoveUnscheduled = "remove-unscheduled-backend"
 
-// An Exclusion is why a node is no backend, by kind.
+// An Exclusion is the reason why a node is not a backend.
 type Exclusion int
 
-// The kinds. A node that serves has none of them; those that pass by themselves
-// come last.
+// The reasons. A node that serves has Serves; reasons that pass without anybody's action come last.
 const (
 	Serves   Exclusion = iota
-	Virtual            // it is no server: its Pods are backends themselves
-	Unlabel            // it lacks a label of the annotation backend-label
-	Master             // it has the label of masters
-	Hybrid             // it stands outside of the cloud; see FirstHybrid
-	Excluded           // it has a label that excludes it
-	Cordoned           // it is cordoned, and the annotation remove-unscheduled-backend is on
-	Going              // the autoscaler is about to delete it
-	NotReady           // it is not ready, or has not said yet
+	Virtual            // not a server: its Pods are backends themselves
+	Unlabel            // lacks a label of the annotation backend-label
+	Master             // has the label of control plane nodes
+	Hybrid             // runs outside of the cloud; see FirstHybrid
+	Excluded           // has a label that excludes it
+	Cordoned           // cordoned, with the annotation remove-unscheduled-backend on
+	Going              // about to be deleted by the autoscaler
+	NotReady           // not ready, or no condition reported yet
 )
 
-// ExclusionOf returns why the controller excludes a node from the backends of the Service,
-// and the evidence, as what follows the node's name in a sentence. Hybrid nodes are excluded
-// since FirstHybrid, and serve no load balancer before either; see ExclusionBy.
+// ExclusionOf returns why the controller excludes a node from the Service's backends, and the evidence as the predicate of a sentence about
+// the node. A hybrid node counts as excluded in every release, since it serves no load balancer before FirstHybrid either; see ExclusionBy.
 func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	if IsHybrid(node) {
 		return Hybrid, say.F("is a hybrid node")
@@ -262,8 +253,8 @@ func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	return Serves, nil
 }
 
-// ExclusionBy returns what ExclusionOf does, for a release of the controller: those before FirstHybrid,
-// and one that is not known, may count hybrid nodes like any others.
+// ExclusionBy returns ExclusionOf for one release of the controller: releases before FirstHybrid, and unknown ones, may treat hybrid nodes
+// like any other.
 func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	why, text := ExclusionOf(node, svc)
 	if why != Hybrid || !v.Before(FirstHybrid()) {
@@ -274,19 +265,17 @@ func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, 
 	return ExclusionOf(&plain, svc)
 }
 
-// IsHybrid reports whether a node stands outside of the cloud.
+// IsHybrid reports whether a node runs outside of the cloud.
 func IsHybrid(node *corev1.Node) bool { return strings.HasPrefix(node.Spec.ProviderID, hybridNode) }
 
-// PodServes reports whether the ready Pods of a node can be backends where Pods are. Those of a hybrid node
-// have no network interface of the VPC, which only server groups of addresses do without
-// (clbv1/vgroups.go and nlbv2/server_groups.go of v2.14.0: updateVServerGroupENIBackendID,
-// updateServerGroupENIBackendID). Nil is a node that is not known.
+// PodServes reports whether ready Pods of a node can be backends in PodMode. Pods of a hybrid node have no network interface in the VPC and
+// work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go and updateServerGroupENIBackendID in
+// nlbv2/server_groups.go of v2.14.0). A nil node is unknown and counts as serving.
 func PodServes(node *corev1.Node, svc *corev1.Service) bool {
 	return node == nil || !IsHybrid(node) || GroupsOfAddresses(svc)
 }
 
-// ExcludingLabel returns the label that keeps a node out of all load balancers; empty if it
-// has none.
+// ExcludingLabel returns the label that keeps a node out of all load balancers, or "".
 func ExcludingLabel(node *corev1.Node) string {
 	for _, label := range excludeLabels {
 		if _, ok := node.Labels[label]; ok {
@@ -296,25 +285,22 @@ func ExcludingLabel(node *corev1.Node) string {
 	return ""
 }
 
-// A Group is what stands behind one port of the Service on its load balancer: a
-// vServer group of a CLB, or a server group of an NLB.
+// A Group holds the backends of one port of the Service: a vServer group of a CLB, or a server group of an NLB.
 type Group struct {
 	Port    corev1.ServicePort
-	ID      string // empty if absent
+	ID      string // empty if it does not exist
 	Name    string // as the controller names it
-	Servers int    // how many backends it has
+	Servers int    // number of backends
 }
 
-// What Groups and Backends read, for CLBs and NLBs. A class that calls them
-// declares both lists.
+// GroupReads and BackendReads are what Groups and Backends read, for CLBs and NLBs. A class that calls them declares both.
 var (
 	GroupReads   = append([]grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups, grant.ListServerGroupServers}, BoundReads...)
 	BackendReads = append([]grant.Grant{grant.DescribeVServerGroupAttribute}, GroupReads...)
 )
 
-// Groups returns the group of each port of the Service, in their order, and
-// the ID of the load balancer; of an NLB it is empty, since its groups are found
-// by their own tags, or by the IDs that the Service names. Where no load balancer is found no group has an ID.
+// Groups returns the group of each port of the Service, in port order, and the load balancer's ID. The ID is empty for an NLB, whose groups
+// are found by their tags or by the IDs that the Service names. Without a load balancer no group has an ID.
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
@@ -328,7 +314,7 @@ func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 		for i := range groups {
 			g := &groups[i]
 			id := AdoptedGroup(c.Service, g.Port)
-			adopted := id != "" // it need not have the tag
+			adopted := id != "" // it may lack the tag
 			if at := slices.IndexFunc(all, func(s cloud.ServerGroup) bool { return s.Name == g.Name }); !adopted && at >= 0 {
 				id = all[at].ID
 			}
@@ -370,10 +356,10 @@ func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 	return groups, lb.ID, nil
 }
 
-// WholeGroupReads is what WholeGroups reads. A class that calls it declares it.
+// WholeGroupReads is what WholeGroups reads; a class that calls it declares it.
 var WholeGroupReads = []grant.Grant{grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute}
 
-// WholeGroups returns the vServer groups of the load balancer with their backends. An NLB has none.
+// WholeGroups returns the CLB's vServer groups with their backends; nothing for an NLB.
 func (c *View) WholeGroups(ctx context.Context, lb *Instance) ([]cloud.VServerGroup, error) {
 	if lb.CLB == nil {
 		return nil, nil
@@ -386,7 +372,7 @@ func (c *View) WholeGroups(ctx context.Context, lb *Instance) ([]cloud.VServerGr
 	for _, g := range groups {
 		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
 		if errors.Is(err, cloud.ErrNotFound) {
-			continue // it was deleted meanwhile
+			continue // deleted meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("describe vServer group %s: %w", g.ID, err)
@@ -397,7 +383,7 @@ func (c *View) WholeGroups(ctx context.Context, lb *Instance) ([]cloud.VServerGr
 	return out, nil
 }
 
-// Backends returns what a group of the Service holds; nothing if there is no group.
+// Backends returns the backends of a group; nothing if the group does not exist.
 func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	if g.ID == "" {
 		return nil, nil
@@ -416,9 +402,8 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// LacksBackends reports whether the load balancer lacks a ready Pod that should be a backend, where
-// Pods are; or where nodes are, whether a port has none, or lacks a ready Pod on a virtual node. It needs
-// BackendReads and ListNodes, or NetworkReads.
+// LacksBackends reports whether the load balancer lacks a backend. In PodMode, that is a ready Pod; in the other modes, any backend of a
+// port, or a ready Pod on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
 func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
@@ -458,10 +443,8 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 	return false, nil
 }
 
-// GroupName returns the name that the controller gives to the group of a Service's
-// port: by the node port, or by the target port where Pods are the backends,
-// and that of an NLB also by the protocol of its listener, TCPSSL included
-// (clbv1/vgroups.go, nlbv2/server_groups.go, model/nlb/nlb.go).
+// GroupName returns the name that the controller gives to the group of a port. It contains the node port (in PodMode the target port), and
+// for an NLB also the protocol of the listener, TCPSSL included (clbv1/vgroups.go, nlbv2/server_groups.go, model/nlb/nlb.go).
 func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, cluster string) string {
 	number := strconv.Itoa(int(p.NodePort))
 	if mode == PodMode {
@@ -475,10 +458,8 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 
-// AdoptedGroup returns the ID of the user's group for a port of the Service, from an
-// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if none exists. The
-// controller reads the annotation where the load balancer is the user's, too
-// (clbv1/vgroups.go, nlbv2/server_groups.go).
+// AdoptedGroup returns the ID of the user's group for a port, from the annotation vgroup-port ("rsp-a:80,rsp-b:443"), or "". The controller
+// reads that annotation only if the load balancer is the user's, too (clbv1/vgroups.go, nlbv2/server_groups.go).
 func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {
 	if id, _ := Annotation(svc, "id"); id == "" {
 		return ""

@@ -27,7 +27,6 @@ func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// What the backends of a Service are.
 func TestBackendMode(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -38,7 +37,7 @@ func TestBackendMode(t *testing.T) {
 		{"flannel", nil, ccm.ClusterMode},
 		{"flannel", local, ccm.LocalMode},
 		{"flannel", annotate(ccm.BackendType, "eni"), ccm.PodMode},
-		{"flannel", annotate(ccm.BackendType, "ENI"), ccm.ClusterMode}, // the controller compares with case
+		{"flannel", annotate(ccm.BackendType, "ENI"), ccm.ClusterMode}, // the controller compares case-sensitively
 		{"terway-eniip", nil, ccm.PodMode},
 		{"terway-eniip", local, ccm.PodMode},
 		{"terway-eniip", fixture.Edits(local, annotate(ccm.BackendType, "ecs")), ccm.LocalMode},
@@ -72,7 +71,6 @@ func endpoint(ip, pod, node string, ready, ends *bool) discoveryv1.Endpoint {
 	return e
 }
 
-// Which endpoints the controller counts.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	const v4 = discoveryv1.AddressTypeIPv4
@@ -106,7 +104,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Which nodes the controller excludes, and why.
 func TestExcluded(t *testing.T) {
 	t.Parallel()
 	ready := []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -166,7 +163,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Before v2.12.1 a hybrid node is like any other, and the reasons to exclude one are the same.
+// TestExclusionBy: before v2.12.1 a hybrid node is like any other and is excluded for the same reasons.
 func TestExclusionBy(t *testing.T) {
 	t.Parallel()
 	ready := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -191,7 +188,7 @@ func TestExclusionBy(t *testing.T) {
 	}
 }
 
-// Pods on hybrid nodes are backends only by their address.
+// TestPodServes: Pods on hybrid nodes are backends only in groups of addresses.
 func TestPodServes(t *testing.T) {
 	t.Parallel()
 	byAddress := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "server-group-type": "Ip"}}}
@@ -218,7 +215,6 @@ func TestPodServes(t *testing.T) {
 	}
 }
 
-// What stands behind the ports of a Service.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -250,7 +246,7 @@ func TestGroups(t *testing.T) {
 		name string
 		edit func(*corev1.Service)
 		mode ccm.BackendMode
-		want string // load balancer, then each port's group and how many it has
+		want string // load balancer, then each port's group and its number of backends
 		ends string // the backends of the first group
 	}{
 		{"nodes", two, ccm.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},

@@ -8,13 +8,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// OtherVPCs names the VPCs, other than this one, in which a load balancer has backends, each with the
-// groups that hold them. It looks into these vServer groups, and into the default group of a CLB.
+// OtherVPCs names the VPCs other than this one in which a load balancer has backends, with the groups that hold them. It checks the given
+// vServer groups and a CLB's default group.
 func OtherVPCs(vpc string, lb *Instance, groups []cloud.VServerGroup) []say.Text {
 	if lb.CLB != nil {
 		groups = append([]cloud.VServerGroup{{Backends: lb.CLB.Backends}}, groups...) // the default group has no name
 	}
-	holders := map[string][]string{} // names of groups, by the VPC of the backends that they hold
+	holders := map[string][]string{} // group names, by the VPC of their backends
 	for _, g := range groups {
 		for _, b := range g.Backends {
 			if b.VPC != "" && b.VPC != vpc && !slices.Contains(holders[b.VPC], g.Name) {

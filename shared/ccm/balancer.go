@@ -13,27 +13,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Which load balancer is a Service's is asked here, for CLBs and NLBs alike, and in
-// three ways. Bound is the one that the controller would sync it with. Find finds
-// whatever the Service left behind, also where the controller finds nothing. Serving
-// is the one that has its address. Whose that one is, Owner tells.
+// The file finds a Service's load balancer, a CLB or an NLB. Bound returns the one that the controller would sync. Find also finds what the
+// Service left behind where the controller finds nothing. Serving returns the one that has the Service's address, with its Owner.
 
-// BalancerReads is what finding a Service's load balancer, and whose it is, reads.
-// A class that calls Find, Serving or Owner declares it.
+// BalancerReads is what Find, Serving and Owner read; a class that calls them declares it.
 var BalancerReads = []grant.Grant{
 	grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.ListSLBTags,
 	grant.DescribeClusterDetail, grant.DescribeEipAddresses, grant.GetCallerIdentity,
 }
 
-// What finding the load balancer that a Service is synced with reads: BoundReads
-// for CLBs, NetworkReads for NLBs, also whose an NLB is. A class that calls Bound or
-// Find declares them.
+// BoundReads (for CLBs) and NetworkReads (for NLBs, with their owner) are what Bound and Find read; a class that calls them declares both.
 var (
 	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
 	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
 )
 
-// A Mark is what a load balancer was found by.
+// A Mark is how a load balancer was found.
 type Mark string
 
 // The marks.
@@ -63,26 +58,23 @@ func (m Mark) Text() say.Text {
 	return say.Literal(string(m))
 }
 
-// A Found is what could be found out about the load balancer of a Service.
+// A Found is what Find found out about the load balancer of a Service.
 type Found struct {
-	*Instance          // nil: none was found
+	*Instance          // nil if not found
 	By        Mark     // how it was found
-	Gone      string   // an ID that the Service had and that the API says does not exist
-	Tagged    []string // IDs of all that carry the Service's name tag
-	Where     say.Text // account and region that were asked
+	Gone      string   // the ID that the Service had and that does not exist according to the API
+	Tagged    []string // IDs of all load balancers with the Service's name tag
+	Where     say.Text // account and region that were searched
 }
 
-// Bind reports whether how it was found shows that the Service was bound to it.
+// Bind reports whether the mark proves that the Service was bound to the load balancer.
 func (s Found) Bind() bool {
 	return s.By == ByLabel || s.By == ByAddress || s.By == ByEIP || s.By == ByHost
 }
 
-// Find finds the load balancer of the Service by whatever it left behind:
-// by the ID that the controller left on it, then by its address, then by name tag
-// and default name. An LB counts as gone only if the API says not found for a known
-// ID; an empty list proves nothing, because permissions that are limited by resource
-// give empty lists. It needs BalancerReads, or NetworkReads and GetCallerIdentity
-// for an NLB.
+// Find finds the load balancer of the Service by what it left behind: the ID that the controller left on it, then its address, then name
+// tag and default name. A load balancer counts as gone only if the API says not found for a known ID: permissions limited by resource can
+// return an empty list. It needs BalancerReads, or NetworkReads and GetCallerIdentity for an NLB.
 func (c *View) Find(ctx context.Context) (Found, error) {
 	who, err := c.Cloud.STS.Identity(ctx)
 	if err != nil {
@@ -107,9 +99,8 @@ func (c *View) Find(ctx context.Context) (Found, error) {
 	return s, nil
 }
 
-// byLabel looks the load balancer up by the ID that the controller left on the
-// Service. The label is evidence, and the DNS name of an NLB is better evidence. The
-// address of a CLB is not: it may be that of an EIP in front of it.
+// byLabel looks up the load balancer by the ID that the controller left on the Service. For an NLB the DNS name is better evidence than the
+// label. The address of a CLB is not, because it may be that of an EIP in front of it.
 func (c *View) byLabel(ctx context.Context, s *Found) error {
 	id := c.Service.Labels[BalancerLabel]
 	if id == "" {
@@ -128,10 +119,8 @@ func (c *View) byLabel(ctx context.Context, s *Found) error {
 	return c.found(ctx, s, id, ByLabel)
 }
 
-// byAddress looks the load balancer up by the Service's address. The DNS name of an
-// NLB is the cloud's own, so that one is proof whatever the VPC. Private addresses
-// repeat across VPCs, so that one of a CLB counts only in the cluster's; any may be
-// that of an EIP in front of it.
+// byAddress looks up the load balancer by the Service's address. An NLB's DNS name comes from the cloud and is proof in any VPC. A CLB's
+// private address may repeat across VPCs and counts only in the cluster's VPC; any address may be that of an EIP in front of a CLB.
 func (c *View) byAddress(ctx context.Context, s *Found) error {
 	address := Address(c.Service)
 	if address == "" {
@@ -176,8 +165,7 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 	return nil
 }
 
-// byMark takes the one load balancer that has the Service's name tag, and where none
-// has it the one that has its default name.
+// byMark takes the only load balancer with the Service's name tag; if no load balancer has the tag, the only one with its default name.
 func (c *View) byMark(ctx context.Context, s *Found) error {
 	switch len(s.Tagged) {
 	case 0:
@@ -193,7 +181,6 @@ func (c *View) byMark(ctx context.Context, s *Found) error {
 	return c.found(ctx, s, named[0].ID, ByName)
 }
 
-// found writes down the load balancer with this ID, whole.
 func (c *View) found(ctx context.Context, s *Found, id string, by Mark) error {
 	lb, err := c.read(ctx, id)
 	if err != nil {
@@ -205,15 +192,14 @@ func (c *View) found(ctx context.Context, s *Found, id string, by Mark) error {
 
 // A Serving is the load balancer that has a Service's address.
 type Serving struct {
-	*Instance          // nil: none was found
-	Owner     Owner    // whose it is
-	Evidence  say.Text // for that
-	Where     say.Text // account and region that were asked
+	*Instance          // nil if not found
+	Owner     Owner    // its owner
+	Evidence  say.Text // for the owner
+	Where     say.Text // account and region that were searched
 	ByTag     bool     // the controller finds it by its name tag, without the annotation id
 }
 
-// Serving finds the load balancer that has the Service's ingress address, of
-// either kind, with its tags, and whose it is. It needs what Find and Owner need.
+// Serving finds the load balancer that has the Service's ingress address, with its tags and its owner. It needs what Find and Owner need.
 func (c *View) Serving(ctx context.Context) (Serving, error) {
 	s, err := c.Find(ctx)
 	if err != nil {
@@ -233,11 +219,9 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 	return out, err
 }
 
-// Bound returns the load balancer that the controller syncs the Service
-// with, found as the controller finds it: the one that the annotation id names,
-// else the one that has the Service's name tag, else the one that has its default
-// name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if none exists,
-// or not exactly one. An empty list proves nothing: see Find.
+// Bound returns the load balancer that the controller syncs, found as the controller finds it: by the annotation id, else by the Service's
+// name tag, else by its default name (pkg/controller/service/clbv1/loadbalancer.go). It is nil unless exactly one is found. An empty list
+// proves nothing; see Find.
 func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return c.Named(ctx, id)
@@ -249,10 +233,9 @@ func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	return c.Named(ctx, marked[0].ID)
 }
 
-// None reports whether the Service has no load balancer: none is named, it has no
-// address, and none has its name tag or its default name. Where that is so,
-// annotations still decide how one is made. An empty list is all that there is to
-// go by, and a later look may find more. It needs BoundReads, or NetworkReads.
+// None reports whether the Service has no load balancer: no annotation id, no address, and nothing found by name tag or default name.
+// Annotations can then still decide how one is made. It relies on an empty list, so a later look may find more. It needs BoundReads, or
+// NetworkReads.
 func (c *View) None(ctx context.Context) (bool, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" || Synced(c.Service) {
 		return false, nil
@@ -261,9 +244,8 @@ func (c *View) None(ctx context.Context) (bool, error) {
 	return err == nil && len(marked) == 0, err
 }
 
-// Made returns what is known of the load balancer that the Service has
-// already, an ID or an address, for a sentence; empty if it has none. What is
-// decided when a load balancer is made can't be changed any more then.
+// Made returns an ID or address of the load balancer that the Service already has, for a sentence; empty without one. Settings that are
+// fixed at creation can then no longer be changed.
 func (c *View) Made(ctx context.Context) (string, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return clipped(id), nil
@@ -278,15 +260,13 @@ func (c *View) Made(ctx context.Context) (string, error) {
 	return marked[0].ID, nil
 }
 
-// identifier is what IDs of load balancers look like. What doesn't is no ID: there
-// is no need to ask, and it may be too long for a request.
+// identifier matches IDs of load balancers. Anything else needs no request, and may be too long for one.
 var identifier = regex.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
-// Identifier reports whether a load balancer can have this ID.
+// Identifier reports whether id can be the ID of a load balancer.
 func Identifier(id string) bool { return identifier().MatchString(id) }
 
-// Named returns the load balancer with this ID, of the kind that the Service
-// wants, with all its tags; nil if the API says that there is none.
+// Named returns the load balancer with this ID, of the kind that the Service wants, with all its tags; nil if the API does not find it.
 func (c *View) Named(ctx context.Context, id string) (*Instance, error) {
 	if !identifier().MatchString(id) {
 		return nil, nil
@@ -298,8 +278,7 @@ func (c *View) Named(ctx context.Context, id string) (*Instance, error) {
 	return found, err
 }
 
-// read returns the load balancer with this ID with its ports and all its tags,
-// which no single call returns.
+// read returns the load balancer with this ID, with its ports and all its tags, which no single call returns.
 func (c *View) read(ctx context.Context, id string) (*Instance, error) {
 	lb, err := c.describe(ctx, id)
 	if err != nil {
@@ -318,8 +297,8 @@ func (c *View) read(ctx context.Context, id string) (*Instance, error) {
 	return lb, nil
 }
 
-// describe returns the load balancer with this ID, of the kind that the Service
-// wants, not with all its tags. The error is ErrNotFound if none exists.
+// describe returns the load balancer with this ID, of the kind that the Service wants, possibly without all its tags. The error is
+// ErrNotFound if it does not exist.
 func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 	var lb *Instance
 	var err error
@@ -338,8 +317,6 @@ func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 	return lb, nil
 }
 
-// marked returns the load balancers that have the Service's name tag, and where none
-// has it those that have its default name.
 func (c *View) marked(ctx context.Context) ([]*Instance, error) {
 	lbs, err := c.Tagged(ctx)
 	if err != nil || len(lbs) > 0 {
@@ -348,25 +325,25 @@ func (c *View) marked(ctx context.Context) ([]*Instance, error) {
 	return c.ByDefaultName(ctx)
 }
 
-// Tagged returns the load balancers that have the Service's name tag. The controller needs exactly
-// one. Their tags are those of the list.
+// Tagged returns the load balancers with the Service's name tag, of which the controller needs exactly one. Their tags are those of the
+// list.
 func (c *View) Tagged(ctx context.Context) ([]*Instance, error) {
 	return c.list(ctx, search{tag: DefaultName(c.Service)})
 }
 
-// ByDefaultName returns the load balancers that have the Service's default name, as Tagged does.
+// ByDefaultName returns the load balancers with the Service's default name; see Tagged.
 func (c *View) ByDefaultName(ctx context.Context) ([]*Instance, error) {
 	return c.list(ctx, search{name: DefaultName(c.Service)})
 }
 
-// A search is what load balancers are looked for by: one of these, or nothing.
+// A search is the one property by which load balancers are searched; empty finds all.
 type search struct {
 	tag     string // value of the name tag
 	name    string
-	address string // IP address; of an NLB its DNS name
+	address string // IP address, or DNS name of an NLB
 }
 
-// String says it as the end of a sentence about load balancers.
+// String returns the search as the end of a sentence about load balancers.
 func (s search) String() string {
 	switch {
 	case s.tag != "":
@@ -379,8 +356,7 @@ func (s search) String() string {
 	return ""
 }
 
-// list returns the load balancers of the kind that the Service wants that the search
-// finds, exactly: the API may match names loosely.
+// list returns the load balancers of the Service's kind that match the search exactly; the API may match names loosely.
 func (c *View) list(ctx context.Context, by search) ([]*Instance, error) {
 	key := ""
 	if by.tag != "" {

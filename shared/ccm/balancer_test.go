@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// How a Service's load balancer is found, and what proves that it is gone.
+// TestFind covers how a Service's load balancer is found, and what proves that it is gone.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -88,13 +88,13 @@ func TestFind(t *testing.T) {
 				t.Errorf("it is not whole: %+v", got.CLB)
 			}
 			fixture.Declared(t, s, servingReads...)
-			// Whichever of the calls fails, it is an error and not "none".
+			// A failed call is an error, not an empty result.
 			failing(t, s, func() error { _, err := c.Find(t.Context()); return err })
 		})
 	}
 }
 
-// Only proof in the cloud makes a load balancer the Service's own.
+// TestOwner: only proof in the cloud makes a load balancer the Service's own.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	vgroup := func(name string) []sim.VGroup { return []sim.VGroup{{Name: name}} }
@@ -157,7 +157,6 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// What a full sync would change.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	synced := func() sim.LoadBalancer {

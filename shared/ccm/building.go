@@ -14,29 +14,28 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// BuildingReads is what Unbuilt reads. A class that calls it declares it.
+// BuildingReads is what Unbuilt reads; a class that calls it declares it.
 var BuildingReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.DescribeVServerGroups}
 
-// Short names of the annotations that give servers their weight: all servers of a person's groups together, and
-// each of the others.
+// Short names of the annotations that set server weights: GroupWeight for all servers of a user's groups together, DefaultWeight for each
+// other server.
 const (
 	GroupWeight   = "weight"
 	DefaultWeight = "default-weight"
 )
 
-// FirstSilentBuild is the first release that goes on without the vServer group of a port that it cannot build,
-// and keeps the reason to itself (BuildLocalModel in pkg/controller/service/clbv1/vgroups.go: its commit of
-// 2025-08-29 is older than v2.12.1). Older ones fail with the reason.
+// FirstSilentBuild returns the first release that skips a port whose vServer group it cannot build, without saying why (BuildLocalModel in
+// pkg/controller/service/clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases fail with the reason.
 func FirstSilentBuild() Version { return v2121 }
 
 // A Building is what the controller builds the vServer groups of a Service with a CLB from.
 type Building struct {
 	Service *corev1.Service
 	Mode    BackendMode
-	Version Version // zero: not known
+	Version Version // zero if unknown
 	Nodes   []corev1.Node
 	Slices  []discoveryv1.EndpointSlice
-	Groups  []Group // of the load balancer that the Service reuses; needed if it names some
+	Groups  []Group // of the reused load balancer; needed if the Service names some
 }
 
 // NamesGroups reports whether the Service names vServer groups of a load balancer that it reuses.
@@ -46,7 +45,7 @@ func NamesGroups(svc *corev1.Service) bool {
 	return id != "" && pairs != "" && !NLB(svc)
 }
 
-// building reads it. Where Pods are the backends, the controller looks at no node.
+// building reads the Building of the Service. In PodMode the controller reads no nodes.
 func (c *View) building(ctx context.Context) (Building, error) {
 	b := Building{Service: c.Service}
 	var err error
@@ -74,22 +73,21 @@ func (c *View) building(ctx context.Context) (Building, error) {
 	return b, nil
 }
 
-// An Obstacle is one thing that keeps the controller from building the vServer groups of ports.
+// An Obstacle keeps the controller from building the vServer groups of some ports.
 type Obstacle struct {
-	Ports []string // numbers of these ports
-	Name  string   // of the node, the endpoint or the vServer group; of an annotation its short name
+	Ports []string // their numbers
+	Name  string   // of the node, endpoint or vServer group; short name of an annotation
 	Text  say.Text // what is wrong, as a clause
-	Key   string   // short name of the annotation that is wrong; empty: none is
-	Means string   // the value that the annotation can only mean; empty: that is not known
-	Node  bool     // it is a node, which keeps other Services from being built, too
+	Key   string   // short name of the wrong annotation; empty if another thing is wrong
+	Means string   // the only value that the annotation can mean; empty if unknown
+	Node  bool     // it is a node, which also affects other Services
 	fault Fault
 	note  func(*NodeFaults)
 }
 
-// Obstacles returns what keeps the controller from building the vServer groups, in the order in which it finds it
-// (buildVGroupForServicePort in pkg/controller/service/clbv1/vgroups.go): the groups and weights that annotations
-// name, then nodes whose provider ID it cannot read, then endpoints that name no node. What it reads through an API
-// can fail, too, which this cannot show. A Service that it releases, and one with an NLB, has none.
+// Obstacles returns what keeps the controller from building the vServer groups, in its own order (buildVGroupForServicePort in
+// pkg/controller/service/clbv1/vgroups.go): groups and weights that annotations name, nodes whose provider ID it cannot read, then
+// endpoints without a node. Failing API calls do not show here. A released Service, and one with an NLB, has no obstacles.
 func (b Building) Obstacles() []Obstacle {
 	if NLB(b.Service) || len(Leaving(b.Service)) > 0 {
 		return nil
@@ -137,22 +135,22 @@ func (b Building) of(p corev1.ServicePort) []Obstacle {
 	return found
 }
 
-// noted returns an obstacle that NodeFaults has words for.
+// noted returns an obstacle whose text comes from NodeFaults.
 func noted(name string, node bool, note func(*NodeFaults)) Obstacle {
 	var f NodeFaults
 	note(&f)
 	return Obstacle{Name: name, Text: f.Findings[0], Node: node, note: note}
 }
 
-// candidate reports whether the controller reads the provider ID of a node. That of a virtual node it reads in
-// Cluster mode alone, unless a label excludes the node. All releases that go on without a group know hybrid nodes.
+// candidate reports whether the controller reads the provider ID of a node. It reads that of a virtual node only in ClusterMode, unless a
+// label excludes the node. Every release that skips an unbuilt group knows hybrid nodes.
 func (b Building) candidate(n *corev1.Node) bool {
 	why, _ := ExclusionOf(n, b.Service)
 	return why == Serves || why == Virtual && b.Mode == ClusterMode && ExcludingLabel(n) == ""
 }
 
-// parses reports whether the controller reads an instance from a provider ID (NodeFromProviderID in
-// pkg/controller/helper/node_utils.go): it asks for no more than a dot.
+// parses reports whether the controller can read an instance from a provider ID (NodeFromProviderID in
+// pkg/controller/helper/node_utils.go); it requires only a dot.
 func parses(id string) bool {
 	if rest, ok := strings.CutPrefix(id, "alicloud://"); ok {
 		id, _, _ = strings.Cut(rest, "://")
@@ -160,7 +158,7 @@ func parses(id string) bool {
 	return strings.Contains(id, ".")
 }
 
-// weight returns an annotation whose value is no weight.
+// weight returns an obstacle if the value of this annotation is not a weight.
 func (b Building) weight(name string) []Obstacle {
 	value, _ := Annotation(b.Service, name)
 	rules := ValueRules()
@@ -176,8 +174,8 @@ func (b Building) weight(name string) []Obstacle {
 	return []Obstacle{o}
 }
 
-// pairOf returns the ID of the group that a value of the annotation vgroup-port has for a port, as the controller
-// reads it, with the white space in it; empty if it has none. Of a part without a colon other errors tell.
+// pairOf returns the ID of the group that a value of vgroup-port has for a port, as the controller reads it, white space included; empty
+// without one. A part without a colon causes other errors.
 func pairOf(value string, p corev1.ServicePort) string {
 	for part := range strings.SplitSeq(value, ",") {
 		if f := strings.Split(part, ":"); len(f) > 1 && f[1] == strconv.Itoa(int(p.Port)) {
@@ -187,7 +185,6 @@ func pairOf(value string, p corev1.ServicePort) string {
 	return ""
 }
 
-// paired returns what is wrong with the group that the annotation vgroup-port names for a port.
 func (b Building) paired(p corev1.ServicePort) []Obstacle {
 	lb, _ := Annotation(b.Service, BalancerID)
 	value, _ := Annotation(b.Service, GroupPairs)
@@ -209,7 +206,6 @@ func (b Building) paired(p corev1.ServicePort) []Obstacle {
 	return nil
 }
 
-// unspaced returns the pairs without the white space around the IDs of their groups.
 func unspaced(value string) string {
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
@@ -219,8 +215,8 @@ func unspaced(value string) string {
 	return strings.Join(parts, ",")
 }
 
-// usable reports whether the Service can name the group: the load balancer has it, and its name is none that a
-// controller gives (LoadVGroupNamedKey in pkg/model/load_balancer.go).
+// usable reports whether the Service can name the group: the load balancer has it, and its name is not one that a controller gives
+// (LoadVGroupNamedKey in pkg/model/load_balancer.go).
 func (b Building) usable(id string) bool {
 	return slices.ContainsFunc(b.Groups, func(g Group) bool { return g.ID == id && !byController(g) })
 }
@@ -230,8 +226,7 @@ func byController(g Group) bool {
 	return ok && strings.HasPrefix(g.Name, "k8s/")
 }
 
-// Unbuilt reads what keeps the vServer groups of the Service from being built. It reads nothing of a Service that
-// the controller releases, nor of one with an NLB.
+// Unbuilt reads what keeps the vServer groups of the Service from being built. It reads nothing for a released Service, or one with an NLB.
 func (c *View) Unbuilt(ctx context.Context) (Building, []Obstacle, error) {
 	if NLB(c.Service) || len(Leaving(c.Service)) > 0 {
 		return Building{Service: c.Service}, nil, nil
@@ -265,8 +260,8 @@ func DescribeObstacles(list []Obstacle) say.Text {
 	return text
 }
 
-// Corrections returns the values that the annotations can only mean, by short name; false if a person has to decide
-// about one of the obstacles.
+// Corrections returns the only values that the annotations can mean, by short name; false if a person has to decide about one of the
+// obstacles.
 func Corrections(list []Obstacle) (map[string]string, bool) {
 	out := map[string]string{}
 	for _, o := range list {
@@ -306,7 +301,6 @@ func (b Building) Ask(list []Obstacle) say.Text {
 	return ask.Then(nodes.Ask(b.Service))
 }
 
-// nameGroup says which groups the annotation vgroup-port can name.
 func (b Building) nameGroup() say.Text {
 	lb, _ := Annotation(b.Service, BalancerID)
 	ask := say.F("In the annotation %s, name a vServer group of %s that a person created: %s.", GroupPairs, lb, SetCommand(b.Service, GroupPairs, "GROUP-ID:PORT"))
@@ -322,7 +316,7 @@ func (b Building) nameGroup() say.Text {
 	return ask.And("%s has %s.", lb, say.List(able, 5))
 }
 
-// Advice says how the annotation gets a value that the controller accepts.
+// Advice says how to set the annotation to a value that the controller accepts.
 func (f Fault) Advice(svc *corev1.Service) say.Text {
 	return say.F("Set the annotation to the intended value: %s.", SetCommand(svc, f.Name, "VALUE"))
 }

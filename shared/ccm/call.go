@@ -6,7 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// frequent are the APIs that the controller calls in every sync (pkg/provider/alibaba).
+// frequent lists the APIs that the controller calls in every sync (pkg/provider/alibaba).
 var frequent = []string{
 	"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners",
 	"DescribeVServerGroups", "DescribeVServerGroupAttribute",
@@ -15,9 +15,8 @@ var frequent = []string{
 	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
 }
 
-// ProductOf returns the product whose API a message of the controller about a Service is about, by
-// the code that the quota center has for it: "slb", "nlb", "ecs" or "vpc". Only the messages of ECS
-// and VPC name the API that was called; all others are those of the load balancers.
+// ProductOf returns the quota center's code of the product whose API a controller message is about: "slb", "nlb", "ecs" or "vpc". Only
+// messages of ECS and VPC name the API; all others are about load balancers.
 func ProductOf(message string, network bool) string {
 	for _, api := range []struct{ name, product string }{
 		{"DescribeNetworkInterfaces", "ecs"}, {"SecurityGroup", "ecs"},
@@ -33,11 +32,10 @@ func ProductOf(message string, network bool) string {
 	return "slb"
 }
 
-// host is where the controller names the host that it tried to reach: after "lookup", or in an address.
+// host matches the host that the controller tried to reach: after "lookup", or in an address.
 var host = regex.New(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
 
-// EndpointOf returns the host, or the address with its port, that the controller tried to reach according
-// to its message, in lower case; empty if the message names none.
+// EndpointOf returns the host, or address with port, that the controller tried to reach according to its message, in lower case, or "".
 func EndpointOf(message string) string {
 	m := host().FindStringSubmatch(message)
 	if m == nil {

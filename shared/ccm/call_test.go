@@ -28,7 +28,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A provider ID is a region and an instance.
+// A provider ID consists of a region and an instance.
 func TestSplitProviderID(t *testing.T) {
 	for id, want := range map[string][2]string{
 		"cn-hangzhou.i-1": {"cn-hangzhou", "i-1"}, "alicloud://cn-hangzhou.i-1": {"cn-hangzhou", "i-1"},
@@ -41,7 +41,7 @@ func TestSplitProviderID(t *testing.T) {
 	}
 }
 
-// A message names the host that was tried, or its address where the name was resolved.
+// A message names the host that was tried, or its address if the name was resolved.
 func TestEndpointOf(t *testing.T) {
 	for message, want := range map[string]string{
 		"dial tcp: lookup SLB.aliyuncs.com on 10.0.0.1:53: no such host":          "slb.aliyuncs.com",
@@ -57,7 +57,7 @@ func TestEndpointOf(t *testing.T) {
 	}
 }
 
-// Only an ID of a load balancer is taken from a message.
+// Only the ID of a load balancer is taken from a message.
 func TestBalancerOf(t *testing.T) {
 	for message, want := range map[string]string{
 		"Error syncing load balancer [lb-1]: Message: The system is busy.": "lb-1",

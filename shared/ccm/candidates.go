@@ -10,12 +10,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Empty returns the groups that hold no backend.
+// Empty returns the groups without backends.
 func Empty(groups []Group) []Group {
 	return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Servers > 0 })
 }
 
-// DescribeEmpty says which load balancer of the Service was found, and to which ports no backend is attached.
+// DescribeEmpty names the Service's load balancer and the ports without backends.
 func (s *Candidates) DescribeEmpty() say.Text {
 	var text say.Text
 	if s.LB != "" {
@@ -46,7 +46,7 @@ func (s *Candidates) NodesOf(list []Endpoint) (on []corev1.Node, lost []string) 
 	return on, lost
 }
 
-// DescribeInterfaces names the endpoints that have a network interface in use, with the interface, and says of the others what they lack.
+// DescribeInterfaces names the endpoints that have a network interface in use, with the interface, and says what the others lack.
 func DescribeInterfaces(list []Endpoint, all []cloud.Interface) (have []string, lack []say.Text) {
 	for _, e := range list {
 		switch i := e.Interface(all); {

@@ -15,11 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// CandidateReads is what Candidates reads. A class that calls it declares it.
+// CandidateReads is what Candidates reads; a class that calls it declares it.
 var CandidateReads = append([]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}, GroupReads...)
 
-// Candidates are what the controller chooses the backends of a Service from, and the groups that it
-// puts them in.
+// Candidates are the nodes and Pods from which the controller chooses a Service's backends, and the groups that hold them.
 type Candidates struct {
 	Service *corev1.Service
 	Mode    BackendMode
@@ -27,10 +26,10 @@ type Candidates struct {
 	Nodes   []corev1.Node
 	Slices  []discoveryv1.EndpointSlice
 	Groups  []Group // of the Service's ports
-	LB      string  // ID; empty: none was found, or it is an NLB
+	LB      string  // ID; empty if not found, and for an NLB
 }
 
-// Candidates reads them. The family is that of the Service's backends.
+// Candidates reads the candidates of the Service. family is that of its backends.
 func (c *View) Candidates(ctx context.Context, family discoveryv1.AddressType) (Candidates, error) {
 	s := Candidates{Service: c.Service, Family: family}
 	var err error
@@ -68,8 +67,7 @@ func (s *Candidates) Ready(groups []Group) []Endpoint {
 	return all
 }
 
-// Needs returns how many backends a port needs in a mode, if only the nodes are used that keep accepts;
-// nil accepts all.
+// Needs returns how many backends a port needs in a mode with only the nodes that keep accepts; nil accepts all.
 func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
 	ready := Ready(s.Slices, p, s.Family)
 	if mode == PodMode {
@@ -84,7 +82,7 @@ func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*co
 		node := &s.Nodes[i]
 		switch why, _ := ExclusionOf(node, s.Service); {
 		case why == Virtual && NLB(s.Service):
-			// its Pods are backends themselves, and the limit of NLBs does not count them
+			// its Pods are backends themselves, and do not count toward the limit of NLBs
 		case why == Virtual:
 			n += with[node.Name]
 		case why == Serves && (keep == nil || keep(node)) && (mode == ClusterMode || with[node.Name] > 0):
@@ -94,8 +92,8 @@ func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*co
 	return n
 }
 
-// Demand returns how many backends the Service needs in a mode, if only the nodes are used that keep
-// accepts; nil accepts all. Ports that share a target share a group.
+// Demand returns how many backends the Service needs in a mode with only the nodes that keep accepts; nil accepts all. Ports with the same
+// target share a group.
 func (s *Candidates) Demand(mode BackendMode, keep func(*corev1.Node) bool) int {
 	by := map[string]int{}
 	for _, g := range s.Groups {
@@ -126,9 +124,8 @@ func (s *Candidates) Short() bool {
 	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Servers < s.Needs(s.Mode, g.Port, nil) })
 }
 
-// Label returns a label with which the Service needs no more than so many backends, if only nodes with
-// that label are backends, the number of these nodes, and that of the backends. Of several labels it is
-// the one that most nodes have; empty if no label helps.
+// Label returns the label that limits the Service to at most most backends if only nodes with it are used, with the number of these nodes
+// and backends. Among several it prefers the label of the most nodes; empty if no label helps.
 func (s *Candidates) Label(most int) (label string, nodes, backends int) {
 	if s.Mode == PodMode {
 		return "", 0, 0
@@ -161,8 +158,8 @@ func (s *Candidates) Label(most int) (label string, nodes, backends int) {
 	return "", 0, 0
 }
 
-// Tenants counts the backends that a load balancer has beside those of the Service's ports. It needs
-// DescribeVServerGroups for a CLB, and ListNLBListeners and ListServerGroupServers for an NLB.
+// Tenants counts the backends that a load balancer has besides those of the Service's ports. It needs DescribeVServerGroups for a CLB, and
+// ListNLBListeners and ListServerGroupServers for an NLB.
 func (c *View) Tenants(ctx context.Context, lb string, own []Group) (Tally, error) {
 	var t Tally
 	seen := map[string]bool{"": true} // a listener may have no group
@@ -199,8 +196,7 @@ func (c *View) Tenants(ctx context.Context, lb string, own []Group) (Tally, erro
 	return t, nil
 }
 
-// Behind returns how many CLBs the Services of a cluster put its nodes behind. It counts the CLB with
-// this ID in any case.
+// Behind returns behind how many CLBs the Services of a cluster put its nodes, always counting the CLB lb.
 func Behind(cluster cloud.Cluster, services []corev1.Service, lb string) int {
 	balancers := map[string]bool{lb: true}
 	for i := range services {
@@ -215,8 +211,8 @@ func Behind(cluster cloud.Cluster, services []corev1.Service, lb string) int {
 	return len(balancers)
 }
 
-// Interfaces returns the network interfaces in the cluster's VPC that have the addresses of the endpoints. It
-// needs DescribeClusterDetail and DescribeNetworkInterfaces.
+// Interfaces returns the network interfaces in the cluster's VPC that have the addresses of the endpoints. It needs DescribeClusterDetail
+// and DescribeNetworkInterfaces.
 func (c *View) Interfaces(ctx context.Context, of []Endpoint) ([]cloud.Interface, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
@@ -233,7 +229,7 @@ func (c *View) Interfaces(ctx context.Context, of []Endpoint) ([]cloud.Interface
 	return all, nil
 }
 
-// Interface returns the one that has the endpoint's address, or nil.
+// Interface returns the interface that has the endpoint's address, or nil.
 func (e Endpoint) Interface(all []cloud.Interface) *cloud.Interface {
 	i := slices.IndexFunc(all, func(i cloud.Interface) bool { return i.IP == e.IP || slices.Contains(i.IPs, e.IP) })
 	if i < 0 {

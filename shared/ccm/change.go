@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// untold returns a difference that says that a part could not be compared. An error that
-// may pass is returned as it is.
+// untold returns a difference that says that a part could not be compared. It returns a temporary error as it is.
 func untold(what string, err error) ([]Difference, error) {
 	if !errors.Is(err, cloud.ErrDenied) && !errors.Is(err, cloud.ErrNotFound) && !errors.Is(err, kube.ErrDenied) {
 		return nil, err
@@ -24,9 +23,8 @@ func untold(what string, err error) ([]Difference, error) {
 	return []Difference{{What: what, Text: say.F("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
 }
 
-// Changes returns what a full sync of the Service, as the view has it, changes, and the load
-// balancer on which; nil if none was found. What is written to before that sync is named by
-// targets, as steps have them: such as "slb/lb-1".
+// Changes returns what a full sync changes, and the load balancer that it changes, nil if none was found. targets are written to before
+// that sync and named as in steps, such as "slb/lb-1".
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
 	if leaves := Leaving(c.Service); len(leaves) > 0 {
 		text := say.F("is released, and the controller deletes what it finds of its own for the Service, which %s", leaves)
@@ -65,8 +63,7 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 	}
 	list = append(list, ports...)
 	if !Synced(c.Service) {
-		// What a first sync makes overwrites nothing, and of the Service's own load balancer
-		// nobody makes use yet.
+		// A first sync overwrites nothing that it makes, and nobody uses the Service's own load balancer yet.
 		for i := range list {
 			d := &list[i]
 			d.Quiet = d.Quiet || d.Makes || !reused && !d.Cuts && !d.Unknown
@@ -75,9 +72,8 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 	return lb, list, nil
 }
 
-// synced returns the load balancer that the controller will sync the Service with: the one
-// that it finds, or one that is written to, which it finds by what is written; of several that
-// it would find, the one that is not written to.
+// synced returns the load balancer that the controller will sync: the one that it finds now, or a target, which the write makes findable;
+// of several matches, the one that is not a target.
 func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil || lb != nil {
@@ -90,7 +86,7 @@ func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) 
 	if err != nil {
 		return nil, err
 	}
-	if len(marked) > 1 { // what is written to is to be found no more
+	if len(marked) > 1 { // the write makes a target unfindable
 		marked = slices.DeleteFunc(marked, func(lb *Instance) bool { return written(targets, lb) })
 		if len(marked) != 1 {
 			return nil, nil
@@ -107,12 +103,10 @@ func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) 
 	return nil, nil
 }
 
-// written reports whether the load balancer itself is among what is written to.
 func written(targets []string, lb *Instance) bool {
 	return slices.Contains(targets, "slb/"+lb.ID) || slices.Contains(targets, "nlb/"+lb.ID)
 }
 
-// portChanges returns what a full sync changes on listeners, groups and servers.
 func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, error) {
 	var list []Difference
 	var listeners []port
@@ -140,7 +134,7 @@ func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, err
 	return append(list, groups...), nil
 }
 
-// A port is a listener that stays, as far as what stands behind it goes.
+// A port is a listener that a sync keeps, with what it needs to compare its group.
 type port struct {
 	key         string
 	id          string // of an NLB's listener
@@ -159,7 +153,7 @@ func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, [
 	for _, p := range c.Service.Spec.Ports {
 		key := ListenerKey(c.Service, p)
 		for _, l := range all {
-			// One that redirects has no group, and is left alone or made anew.
+			// A listener that redirects has no group, and is left alone or made anew.
 			if fmt.Sprintf("%s:%d", l.Protocol, l.Port) == key && l.Config["ListenerForward"] != "on" && (l.Protocol != "http" || forwardOf(c.Service, p) == 0) {
 				own := strings.Join([]string{"k8s", fmt.Sprint(p.Port), c.Service.Name, c.Service.Namespace, c.Cluster}, "/")
 				kept = append(kept, port{key: key, of: int(p.Port), group: l.VServerGroup, description: l.Description, own: own})
@@ -180,8 +174,8 @@ func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, [
 	return list, kept, nil
 }
 
-// domains returns what a full sync changes on the further domains of an HTTPS listener; an
-// empty annotation says nothing of them (clbv1/listeners.go).
+// domains returns what a full sync changes on the further domains of an HTTPS listener. An empty annotation changes nothing
+// (clbv1/listeners.go).
 func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, error) {
 	asked, _ := Annotation(c.Service, "domain-extensions")
 	if asked == "" {
@@ -202,8 +196,7 @@ func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, er
 	return nil, nil
 }
 
-// unreadPart returns a difference that says what of a listener could not be compared. An error
-// that may pass is returned as it is.
+// unreadPart returns a difference that names the part of a listener that could not be compared. It returns a temporary error as it is.
 func unreadPart(what, part string, err error) ([]Difference, error) {
 	list, err := untold(part+" of "+what, err)
 	for i := range list {
@@ -242,8 +235,8 @@ func (c *View) networkListeners(ctx context.Context, id string) ([]Difference, [
 	return list, kept, nil
 }
 
-// certificates returns what a full sync changes on the further certificates of a listener
-// with TLS. An annotation that is empty has all of them go: it has one part, which is empty.
+// certificates returns what a full sync changes on the further certificates of a listener with TLS. An empty annotation removes all: the
+// controller reads it as one empty part.
 func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	asked, ok := Annotation(c.Service, "additional-cert-ids")
 	if !ok {
@@ -264,13 +257,12 @@ func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	return nil, nil
 }
 
-// securityGroupLabel is on a Service for which v2.14.0 made a security group of its source
-// ranges (pkg/controller/helper/service_utils.go).
+// securityGroupLabel is set on a Service for which v2.14.0 made a security group of its source ranges
+// (pkg/controller/helper/service_utils.go).
 const securityGroupLabel = "service.k8s.alibaba/security-group-id"
 
-// uncompared returns a difference that names what a full sync may change on an NLB and
-// nothing here reads: the security group that the controller makes of source ranges, which
-// it joins, rewrites, or leaves. On an NLB that is reused it makes none.
+// uncompared names what a full sync may change on an NLB without being compared here: the security group of source ranges, which the NLB
+// joins, rewrites or leaves. The controller makes none for a reused NLB.
 func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
 	group := svc.Labels[securityGroupLabel]
 	switch id, _ := Annotation(svc, "id"); {
@@ -284,11 +276,11 @@ func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference
 	return nil
 }
 
-// maxOwnTags is from how many tags on the controller adds none of its own to a CLB.
+// maxOwnTags is the number of tags at which the controller stops adding its own to a CLB.
 const maxOwnTags = 10
 
-// tagsAdded returns the tags that a full sync adds: its own mark, to CLBs alone, and those
-// of the annotation (clbv1/loadbalancer.go, nlbv2/loadbalancer.go).
+// tagsAdded returns the tags that a full sync adds: its own mark, to CLBs only, and those of the annotation (clbv1/loadbalancer.go,
+// nlbv2/loadbalancer.go).
 func tagsAdded(svc *corev1.Service, lb *Instance, reused bool) []Difference {
 	var list []Difference
 	add := func(key, value string) {

@@ -2,8 +2,8 @@ package ccm
 
 import "fmt"
 
-// Short names of the annotations that set how a CLB is billed, and its size where it is billed by
-// spec, with the values of the first. The values are case-sensitive.
+// Short names of the annotations that set how a CLB is billed, and its size if it is billed by spec; then the values of the first, which
+// are case-sensitive.
 const (
 	ChargeType = "instance-charge-type"
 	ChargeSpec = "spec"
@@ -11,11 +11,11 @@ const (
 	PayBySpec  = "PayBySpec"
 )
 
-// SmallSpec is the smallest size of CLBs that are billed by spec. All of them accept network interfaces.
+// SmallSpec is the smallest size of CLBs billed by spec. All sizes accept network interfaces.
 const SmallSpec = "slb.s1.small"
 
-// Shared reports whether the load balancer is a shared-resource CLB, which accepts no network interfaces
-// as backends: it has no spec and is not billed by LCU. That is not known where the API shows neither.
+// Shared reports whether the load balancer is a shared-resource CLB, which accepts no network interfaces as backends: it has no spec and is
+// not billed by LCU. known is false if the API shows neither.
 func (i *Instance) Shared() (shared, known bool) {
 	if i.NLB != nil || i.CLB.Spec != "" {
 		return false, true
@@ -24,15 +24,13 @@ func (i *Instance) Shared() (shared, known bool) {
 	return known && i.CLB.ChargeType != PayByLCU, known
 }
 
-// ConvertCommand returns the command by which a person has a CLB of a region billed by LCU. It interrupts
-// the traffic of the CLB and cannot be undone.
+// ConvertCommand returns the command that changes a CLB to billing by LCU. This interrupts the traffic of the CLB and cannot be undone.
 func ConvertCommand(region, id string) string {
 	return fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s", region, id, PayByLCU)
 }
 
-// FirstChargeType is the first release of the controller that reads the charge type.
+// FirstChargeType returns the first release that reads the charge type.
 func FirstChargeType() Version { return Version{Major: 2, Minor: 4} }
 
-// FirstPayByLCU is the first release of the controller that asks for CLBs that are billed by LCU
-// when a Service names neither a charge type nor a spec.
+// FirstPayByLCU returns the first release that asks for billing by LCU if a Service names neither a charge type nor a spec.
 func FirstPayByLCU() Version { return v2121 }

@@ -10,10 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// Shell returns a word as a POSIX shell takes it: as it is where it holds nothing
-// that a shell looks at, else in single quotes. What stands in an annotation is
-// anybody's, and a person pastes these commands, also out of a chat that reads them as
-// Markdown: a backslash before a quote would be gone there, and with it the end of the word.
+// Shell returns a word for a POSIX shell: unchanged if it contains nothing special, else in single quotes. Anybody can write an annotation,
+// and people paste these commands, also from a chat that renders Markdown. There a backslash before a quote would be lost, and with it the
+// end of the word, so quotes are escaped without one.
 func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
@@ -24,8 +23,7 @@ func Shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
 }
 
-// SetCommand returns the command by which a person sets the controller's
-// annotation with this short name, or this key, on the Service.
+// SetCommand returns the command that sets the controller's annotation with this short name, or this key, on the Service.
 func SetCommand(svc *corev1.Service, name, value string) string {
 	if !strings.Contains(name, "/") {
 		name = Prefix + name
@@ -33,7 +31,7 @@ func SetCommand(svc *corev1.Service, name, value string) string {
 	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, Shell(name+"="+value))
 }
 
-// ZonesCommand returns the command by which a person has the Service ask for these zones of its CLB.
+// ZonesCommand returns the command that makes the Service ask for these zones of its CLB.
 func ZonesCommand(svc *corev1.Service, to cloud.ZonePair) string {
 	text := SetCommand(svc, MasterZone, to.Zone)
 	if to.SlaveZone != "" {
@@ -47,16 +45,14 @@ func ZonesCommand(svc *corev1.Service, to cloud.ZonePair) string {
 	return text
 }
 
-// ZoneMapCommand returns the command by which a person has the Service ask for an NLB in the first two of
-// these vSwitches, which are of different zones. ZONE:VSWITCH stands for each that there is not.
+// ZoneMapCommand returns the command that makes the Service ask for an NLB in the first two of these vSwitches, which are in different
+// zones. ZONE:VSWITCH stands for each that is missing.
 func ZoneMapCommand(svc *corev1.Service, to []cloud.VSwitch) string {
 	pairs := append(ZonePairs(to), "ZONE:VSWITCH", "ZONE:VSWITCH")
 	return SetCommand(svc, ZoneMap, strings.Join(pairs[:2], ","))
 }
 
-// RemoveCommand returns the command by which a person removes the controller's
-// annotation with this short name from the Service, under whichever prefixes it
-// stands.
+// RemoveCommand returns the command that removes the controller's annotation with this short name from the Service, under all its prefixes.
 func RemoveCommand(svc *corev1.Service, name string) string {
 	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
 	for _, key := range []string{Prefix + name, LegacyPrefix + name} {
@@ -67,9 +63,8 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 	return command
 }
 
-// TargetPortCommand returns the command by which a person sets the target port of a
-// port of the Service to a number, for which NUMBER stands. It tells ports of the
-// same number apart by their place.
+// TargetPortCommand returns the command that sets the target port of a port of the Service; NUMBER stands for the number. It finds the port
+// by its index and tests its number.
 func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 	at := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Port && p.Protocol == port.Protocol })
 	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace",`+
@@ -77,7 +72,7 @@ func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 		svc.Namespace, svc.Name, at, port.Port)
 }
 
-// PatchCommand returns the command by which a person applies a merge patch to the Service.
+// PatchCommand returns the command that applies a merge patch to the Service.
 func PatchCommand(svc *corev1.Service, patch string) string {
 	return fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '%s'", svc.Namespace, svc.Name, patch)
 }
@@ -87,53 +82,45 @@ func SlicesCommand(svc *corev1.Service) string {
 	return fmt.Sprintf("kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", svc.Namespace, svc.Name)
 }
 
-// DeletePodsCommand returns the command by which a person deletes Pods of the Service: their owner
-// makes others in their place.
+// DeletePodsCommand returns the command that deletes Pods of the Service; their owner replaces them.
 func DeletePodsCommand(svc *corev1.Service, pods []string) string {
 	return fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(pods, " "))
 }
 
-// Resync is the one annotation that lbremedy writes for its own sake. Its change
-// triggers a sync and changes the hash that the controller leaves behind
-// after a full sync, so that success shows.
+// Resync is the only annotation that lbremedy writes for its own sake. Its change triggers a sync and changes the hash that the controller
+// leaves after a full sync, which makes success visible.
 const Resync = "lbremedy.io/resync"
 
-// WakeCommand returns the command by which a person triggers a full sync of the
-// Service.
+// WakeCommand returns the command that triggers a full sync of the Service.
 func WakeCommand(svc *corev1.Service) string {
 	return fmt.Sprintf("kubectl -n %s annotate service %s %s=by-hand-$(date +%%s) --overwrite", svc.Namespace, svc.Name, Resync)
 }
 
-// ClearCommand returns the command by which a person takes the addresses off the status
-// of the Service.
+// ClearCommand returns the command that removes the addresses from the status of the Service.
 func ClearCommand(svc *corev1.Service) string {
 	return fmt.Sprintf("kubectl -n %s patch service %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}'",
 		svc.Namespace, svc.Name)
 }
 
-// RestartCommand returns the command by which a person restarts the controller where it runs as a DaemonSet.
+// RestartCommand returns the command that restarts the controller where it runs as a DaemonSet.
 func RestartCommand() string { return "kubectl -n kube-system rollout restart daemonset " + DaemonSet }
 
-// TagCommand returns the command by which a person gives a load balancer, of the
-// kind that the Service wants, a tag.
+// TagCommand returns the command that gives the Service's load balancer a tag.
 func (c *View) TagCommand(id, key, value string) string {
 	return TagCommand(c.Service, c.Cloud.Region(), id, key, value)
 }
 
-// TagCommand returns the command by which a person gives a load balancer of a region,
-// of the kind that the Service wants, a tag.
+// TagCommand returns the command that gives a load balancer of a region, of the Service's kind, a tag.
 func TagCommand(svc *corev1.Service, region, id, key, value string) string {
 	return fmt.Sprintf("%s --Tag.1.Key %s --Tag.1.Value %s", tagging(svc, region, "TagResources", id), Shell(key), Shell(value))
 }
 
-// UntagCommand returns the command by which a person takes tags off a load
-// balancer, of the kind that the Service wants.
+// UntagCommand returns the command that removes tags from the Service's load balancer.
 func (c *View) UntagCommand(id string, keys ...string) string {
 	return UntagCommand(c.Service, c.Cloud.Region(), id, keys...)
 }
 
-// UntagCommand returns the command by which a person takes tags off a load balancer of
-// a region, of the kind that the Service wants.
+// UntagCommand returns the command that removes tags from a load balancer of a region, of the Service's kind.
 func UntagCommand(svc *corev1.Service, region, id string, keys ...string) string {
 	command := tagging(svc, region, "UntagResources", id)
 	for i, key := range keys {
@@ -142,7 +129,7 @@ func UntagCommand(svc *corev1.Service, region, id string, keys ...string) string
 	return command
 }
 
-// DeleteListenerCommand returns the command by which a person deletes a listener of the load balancer.
+// DeleteListenerCommand returns the command that deletes a listener of the load balancer.
 func (c *View) DeleteListenerCommand(lb *Instance, l Listener) string {
 	if lb.NLB != nil {
 		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.ID)
@@ -151,8 +138,7 @@ func (c *View) DeleteListenerCommand(lb *Instance, l Listener) string {
 		c.Cloud.Region(), lb.ID, l.Port, l.Protocol)
 }
 
-// RenameCommand returns the command by which a person gives a load balancer, of the kind that the
-// Service wants, another name.
+// RenameCommand returns the command that renames a load balancer of the Service's kind.
 func (c *View) RenameCommand(id, name string) string {
 	call := "slb SetLoadBalancerName"
 	if NLB(c.Service) {
@@ -169,21 +155,20 @@ func tagging(svc *corev1.Service, region, action, id string) string {
 	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, region, kind, Shell(id))
 }
 
-// TrafficPolicyCommand returns the command by which a person sets the Service's externalTrafficPolicy.
+// TrafficPolicyCommand returns the command that sets the Service's externalTrafficPolicy.
 func TrafficPolicyCommand(svc *corev1.Service, policy corev1.ServiceExternalTrafficPolicy) string {
 	return fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"externalTrafficPolicy":"%s"}}'`, svc.Namespace, svc.Name, policy)
 }
 
-// MoveListenerCommand returns the command by which a person has a listener of a CLB use another vServer
-// group, for which GROUP-ID stands.
+// MoveListenerCommand returns the command that moves a listener of a CLB to another vServer group; GROUP-ID stands for the group.
 func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
 	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on "+
 		"--VServerGroupId GROUP-ID",
 		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
 }
 
-// RuleCommands returns the commands by which a person has a forwarding rule use another vServer group,
-// for which GROUP-ID stands, or deletes the rule.
+// RuleCommands returns the commands that move a forwarding rule to another vServer group, and that delete the rule; GROUP-ID stands for the
+// group.
 func (c *View) RuleCommands(id string) (move, remove string) {
 	return fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", c.Cloud.Region(), id),
 		fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, c.Cloud.Region(), id)

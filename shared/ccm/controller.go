@@ -13,9 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Version is a release of the controller, such as v2.12.1. The zero value says
-// that it is not known. Build is that of releases with four numbers, such as
-// v1.9.3.380: those before v2 differ in it alone.
+// A Version is a release of the controller, such as v2.12.1; zero if unknown. Build is the fourth number of releases such as v1.9.3.380:
+// those before v2 differ only in it.
 type Version struct {
 	Major int `json:"major,omitzero"`
 	Minor int `json:"minor,omitzero"`
@@ -23,7 +22,7 @@ type Version struct {
 	Build int `json:"build,omitzero"`
 }
 
-// String returns the version as its release is called.
+// String returns the name of the release.
 func (v Version) String() string {
 	text := fmt.Sprintf("v%d.%d.%d", v.Major, v.Minor, v.Patch)
 	if v.Build > 0 {
@@ -37,12 +36,10 @@ func (v Version) Before(o Version) bool {
 	return slices.Compare([]int{v.Major, v.Minor, v.Patch, v.Build}, []int{o.Major, o.Minor, o.Patch, o.Build}) < 0
 }
 
-// release is what versions begin with. After a suffix nothing counts: the 1 of
-// "v2.12.1-aliyun.1" is no build.
+// release matches the beginning of a version. A suffix does not count: the last 1 of "v2.12.1-aliyun.1" is not a build.
 var release = regex.New(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
 
-// ParseVersion reads "v2.12.1", also with a suffix: "v1.9.3.380-gd6d0962-aliyun".
-// It reports false for what is no version.
+// ParseVersion reads a version such as "v2.12.1", or with a suffix "v1.9.3.380-gd6d0962-aliyun". It reports false for any other text.
 func ParseVersion(s string) (Version, bool) {
 	parts := release().FindStringSubmatch(s)
 	if parts == nil {
@@ -51,44 +48,42 @@ func ParseVersion(s string) (Version, bool) {
 	number := func(i int) int {
 		n, err := strconv.Atoi(parts[i])
 		if err != nil {
-			return 0 // there is no build
+			return 0 // without a build
 		}
 		return n
 	}
 	return Version{number(1), number(2), number(3), number(4)}, true
 }
 
-// imageVersion reads the version from the tag of a container image.
 func imageVersion(image string) (Version, bool) {
 	image, _, _ = strings.Cut(image, "@")
 	i := strings.LastIndex(image, ":")
 	return ParseVersion(image[i+1:])
 }
 
-// ControllerReads is what Controller reads. A class that calls it declares it.
+// ControllerReads is what Controller reads; a class that calls it declares it.
 var ControllerReads = []grant.Grant{grant.ListDaemonSets, grant.DescribeClusterAddons}
 
-// A Controller is what could be found out about the cluster's controller.
+// A Controller is what is known of the cluster's controller.
 type Controller struct {
 	DaemonSet bool    // the cluster has its DaemonSet
-	Version   Version // zero: not known
-	AccessKey bool    // signs with an access key and not with the masters' role
+	Version   Version // zero if unknown
+	AccessKey bool    // it signs with an access key, not with the role of the control plane nodes
 
-	Connects []string // variables of its environment that change where it connects to
+	Connects []string // environment variables that change where it connects to
 }
 
-// connecting are the variables that change where the controller connects to: those of
-// Go's default transport, and its own (pkg/provider/alibaba/base/clientMgr.go, v2.14.0).
+// connecting lists the variables that change where the controller connects to: those of Go's default transport, and its own
+// (pkg/provider/alibaba/base/clientMgr.go, v2.14.0).
 var connecting = []string{
 	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
 	"SLB_ENDPOINT", "VPC_ENDPOINT", "ECS_ENDPOINT", "NLB_ENDPOINT", "METADATA_ENDPOINT", "ALICLOUD_CLIENT_SCHEME",
 }
 
-// DaemonSet is the controller's name in a dedicated cluster, and its add-on's name.
+// DaemonSet is the controller's name in a dedicated cluster, and that of its add-on.
 const DaemonSet = "cloud-controller-manager"
 
-// Controller reads the controller's version: from its DaemonSet's image, which is
-// what runs, else from the list of add-ons.
+// Controller reads the controller's version from the image of its DaemonSet, which is what runs, or else from the list of add-ons.
 func (c *View) Controller(ctx context.Context) (Controller, error) {
 	ctl, err := c.Deployed(ctx)
 	if err != nil || ctl.Version != (Version{}) {
@@ -102,7 +97,7 @@ func (c *View) Controller(ctx context.Context) (Controller, error) {
 	return ctl, nil
 }
 
-// Deployed reads what the controller's DaemonSet says of it. It needs ListDaemonSets.
+// Deployed reads the controller's DaemonSet. It needs ListDaemonSets.
 func (c *View) Deployed(ctx context.Context) (Controller, error) {
 	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
 	if err != nil {
@@ -141,11 +136,11 @@ func (ctl Controller) Describe() say.Text {
 	return elsewhere
 }
 
-// elsewhere says that the controller is not where it is in a dedicated cluster.
+// elsewhere says that the controller does not run as in a dedicated cluster.
 var elsewhere = say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
 
-// Network says where the controller runs and what of its environment changes where it connects to. Values are
-// left out: a proxy's can hold a password.
+// Network says where the controller runs and which variables of its environment change where it connects to. It leaves out values, because
+// a proxy's can contain a password.
 func (ctl Controller) Network() say.Text {
 	switch {
 	case !ctl.DaemonSet:
@@ -156,25 +151,24 @@ func (ctl Controller) Network() say.Text {
 	return say.F("The controller runs as the DaemonSet %s; its environment sets %s.", DaemonSet, strings.Join(ctl.Connects, ", "))
 }
 
-// Retry is the longest that the controller waits before it tries a failed sync
-// again: 5 s, doubled each time, at most this
+// Retry is the longest wait of the controller before it retries a failed sync. It starts with 5 s and doubles it up to this
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 const Retry = 5 * time.Minute
 
-// Retries says when the controller tries a failed sync again.
+// Retries says when the controller retries a failed sync.
 func Retries() say.Text {
 	return say.F("The controller retries within %.0f minutes.", Retry.Minutes())
 }
 
-// ThenRetries says the same of what follows once something else is done.
+// ThenRetries says when the controller retries after something else is done.
 func ThenRetries() say.Text {
 	return say.F("The controller then retries within %.0f minutes.", Retry.Minutes())
 }
 
-// NoVersion says that the version of the controller is not known, where Controller has read it.
+// NoVersion says that Controller did not find the version.
 func NoVersion() say.Text {
 	return say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.")
 }
 
-// NextTry is how long to wait for the controller to try again what it can do now.
+// NextTry is how long to wait for the controller to retry what can now succeed.
 const NextTry = time.Minute

@@ -34,7 +34,7 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// What a version calls depends on what the cluster uses of it.
+// TestNeeds: the actions of a release depend on the features that the cluster uses.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	v := func(major, minor, patch int) ccm.Version { return ccm.Version{major, minor, patch, 0} }
@@ -53,8 +53,8 @@ func TestNeeds(t *testing.T) {
 	for _, tt := range []struct {
 		actions string
 		from    ccm.Version  // the first version that calls them
-		use     ccm.Features // what they are called for
-		without ccm.Features // with it they are never called; zero: nothing is said
+		use     ccm.Features // the features that need them
+		without ccm.Features // features with which they are never called; zero: not tested
 	}{
 		{"slb:CreateLoadBalancer slb:StartLoadBalancerListener ecs:DescribeInstances", first, with(clb), ccm.Features{}},
 		{"slb:TagResources slb:ListTagResources", v(2, 5, 0), with(clb), ccm.Features{}},
@@ -171,7 +171,7 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// Only what has no load balancer by any sign is to get one.
+// TestNone: a Service counts as without a load balancer only if no sign of one exists.
 func TestNone(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -203,7 +203,6 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// What a full sync of all Services would change, of no more than can be read.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	var world sim.World

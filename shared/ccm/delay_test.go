@@ -24,7 +24,7 @@ const (
 	ofHash        = `{"f:metadata":{"f:labels":{"f:` + HashLabel + `":{}}}}`
 )
 
-// A write of labels, finalizers or the status is no change that the controller syncs by.
+// A write of labels, finalizers or the status does not trigger a sync.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	undated := wrote(9, "", ofSpec)
@@ -52,7 +52,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// A delay is measured only between a change and the full sync of just that change.
+// A delay is measured only between a change and the full sync of exactly that change.
 func TestSyncDelay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// That the Service has no other load balancer is proven only by a list that shows the one that it reuses.
+// An empty list proves that the Service has no other load balancer only if the API shows the one that it reuses.
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	reused := sim.LoadBalancer{ID: "lb-1"}

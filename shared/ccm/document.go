@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Names of the policies that ACK makes for the masters of a dedicated cluster.
+// Prefixes of the policies that ACK makes for the control plane nodes of a dedicated cluster.
 const (
 	controllerPolicy = "k8sMasterRolePolicy-Ccm-"
 	mastersPolicy    = "k8sMasterRolePolicy-"
 )
 
-// WithActions returns the document of a RAM policy with one more statement that allows the actions.
-// What it held stays as it was.
+// WithActions returns the document of a RAM policy with one more statement that allows the actions. Everything else stays as it was.
 func WithActions(document string, actions []string) (string, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(document), &doc); err != nil {
@@ -31,8 +30,7 @@ func WithActions(document string, actions []string) (string, error) {
 	return string(out), err
 }
 
-// betterPolicy reports whether the policy with this name is a better one to extend than
-// the other, which may be empty.
+// betterPolicy reports whether the named policy is a better one to extend than other, which may be empty.
 func betterPolicy(name, other string) bool {
 	if !strings.HasPrefix(name, mastersPolicy) {
 		return false

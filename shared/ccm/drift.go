@@ -16,36 +16,33 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// DriftReads is what telling the differences of listeners reads. A class that calls
-// Elsewhere declares it.
+// DriftReads is what Elsewhere reads to compare listeners; a class that calls it declares it.
 var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 
-// A Difference is one thing that a full sync of a Service would change on its load
-// balancer.
+// A Difference is one thing that a full sync of a Service would change on its load balancer.
 type Difference struct {
-	What string   // as in event.Change; empty: nothing is changed
-	Text say.Text // a clause: what it is, and what it would be
-	// Keep and Is are the short name of the annotation that decides it and the value
-	// that would keep what is there; empty if there is no such annotation.
+	What string   // as in event.Change; empty if nothing is changed
+	Text say.Text // a clause with the present and the future value
+	// Keep is the short name of the annotation that decides it, and Is the value that would keep the present state; both are empty without
+	// such an annotation.
 	Keep, Is string
-	Down     bool // until the sync a listener takes no traffic
-	Fails    bool // no sync changes it: it fails
-	Makes    bool // what is not there is made
-	Cuts     bool // what takes traffic now takes none any more, for good or for a while
-	Quiet    bool // what is there is not overwritten, or is the controller's own
+	Down     bool // a listener takes no traffic until the sync
+	Fails    bool // the sync fails on it and changes nothing
+	Makes    bool // the sync makes something that does not exist yet
+	Cuts     bool // the sync stops traffic that flows now, for good or for a while
+	Quiet    bool // nothing is overwritten, or only what is the controller's own
 	Unknown  bool // it could not be compared
 }
 
-// OwnsListeners reports whether the controller sets the listeners of the Service's
-// load balancer: without force-override it leaves those of one that is reused alone.
+// OwnsListeners reports whether the controller sets the listeners of the Service's load balancer. It does not on a reused one without
+// force-override-listeners.
 func OwnsListeners(svc *corev1.Service) bool {
 	id, _ := Annotation(svc, "id")
 	force, _ := Annotation(svc, ForceOverride)
 	return id == "" || force == "true"
 }
 
-// Differences returns what a full sync of the Service would change on its load
-// balancer, of either kind, but for its listeners.
+// Differences returns what a full sync of the Service would change on its load balancer, without the listeners.
 func Differences(svc *corev1.Service, lb *Instance) []Difference {
 	var drift []Difference
 	if id, _ := Annotation(svc, "id"); id != "" && lb.ByController() {
@@ -71,18 +68,17 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	differ(say.F("the address type"), lb.AddressType, "address-type")
 	differ(say.F("the resource group"), lb.ResourceGroup, "resource-group-id")
 	differ(say.F("the charge type"), lb.ChargeType, ChargeType)
-	if lb.ChargeType != PayByLCU { // the controller leaves the spec of these alone
+	if lb.ChargeType != PayByLCU { // the controller ignores the spec of these
 		differ(say.F("the spec"), lb.Spec, ChargeSpec)
 	}
-	if lb.AddressType == "internet" { // no other pays for its traffic
+	if lb.AddressType == "internet" { // only these pay for traffic
 		differ(say.F("the charge for traffic"), lb.InternetCharge, "charge-type")
 		if value("charge-type") == "paybybandwidth" {
 			differ(say.F("the bandwidth"), fmt.Sprint(lb.Bandwidth), "bandwidth")
 		}
 	}
 	differ(say.F("the name"), lb.Name, "name")
-	// What protects a load balancer is on by default when it is made, and left
-	// alone after that unless an annotation says how it is to be.
+	// Protection is on by default when a load balancer is made; later it changes only by annotation.
 	differ(say.F("deletion protection"), onOff(lb.DeleteProtection), "delete-protection")
 	protection := "NonProtection"
 	if lb.Protected {
@@ -92,7 +88,6 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
-// tagsOf returns the tags that an annotation says the load balancer is to have.
 func tagsOf(svc *corev1.Service) map[string]string {
 	additional, _ := Annotation(svc, "additional-resource-tags")
 	listed := map[string]string{}
@@ -104,8 +99,7 @@ func tagsOf(svc *corev1.Service) map[string]string {
 	return listed
 }
 
-// tagDrift returns the tags that the controller would take away: with additional
-// tags annotated, it removes all that are not listed but its own and the system's.
+// tagDrift returns the tags that the controller would remove: if the annotation lists tags, all others except its own and the system's.
 func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 	listed := tagsOf(svc)
 	if len(listed) == 0 {
@@ -121,8 +115,7 @@ func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 	return drift
 }
 
-// ListenerDifferences returns what a full sync of the Service of this cluster would
-// change on the listeners of its CLB, if it sets them.
+// ListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its CLB, if it sets them.
 func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluster string) []Difference {
 	var drift []Difference
 	wanted := map[string]bool{}
@@ -138,7 +131,7 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s %s and would be deleted and recreated", key, text), Cuts: true})
 			continue
 		}
-		if l := listeners[i]; l.Config["ListenerForward"] != "on" { // one that redirects is left alone otherwise
+		if l := listeners[i]; l.Config["ListenerForward"] != "on" { // a listener that redirects is otherwise left alone
 			config := map[string]string{"Scheduler": l.Scheduler}
 			maps.Copy(config, l.Config)
 			drift = append(drift, apart(settings, svc, l.Protocol, config, "listener "+key, "listener "+key)...)
@@ -157,8 +150,7 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 	return drift
 }
 
-// forwardOf returns where the annotation forward-port, such as "80:443,88:6443", has an HTTP
-// listener redirect to; 0 if it says nothing of the port.
+// forwardOf returns the port to which the annotation forward-port, such as "80:443,88:6443", redirects an HTTP listener; 0 if none.
 func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 	value, _ := Annotation(svc, ForwardPort)
 	for pair := range strings.SplitSeq(value, ",") {
@@ -172,11 +164,11 @@ func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 	return 0
 }
 
-// RedirectsAway returns the ports that HTTP ports of the Service redirect to and that are not its own, each once. The controller passes
-// them on as they are: a listener there may be another Service's, or a person's.
+// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect, each once. The controller does not check them: a
+// listener there may be another Service's, or a user's.
 func RedirectsAway(svc *corev1.Service) []int {
 	if NLB(svc) {
-		return nil // the annotation is for CLBs
+		return nil // only CLBs read the annotation
 	}
 	var away []int
 	for _, p := range svc.Spec.Ports {
@@ -189,9 +181,8 @@ func RedirectsAway(svc *corev1.Service) []int {
 	return away
 }
 
-// forwards returns how an HTTP listener redirects in another way than the annotation says,
-// as the end of a clause; empty if it doesn't. That can't be changed: v2.14.0 deletes the
-// listener and makes it anew (clbv1/listeners.go).
+// forwards says, as the end of a clause, how an HTTP listener's redirect differs from the annotation; empty if it does not. A redirect
+// cannot be changed: v2.14.0 deletes the listener and makes it anew (clbv1/listeners.go).
 func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.Text {
 	is, shown := l.Config["ListenerForward"]
 	if l.Protocol != "http" || !shown {
@@ -209,8 +200,7 @@ func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.T
 	return nil
 }
 
-// ListenerKey returns which listener a port of the Service has, protocol and port as
-// they stand in the API: "tcp:80" of a CLB, "TCP:80" of an NLB.
+// ListenerKey returns protocol and port of the listener of a Service's port, as the API writes them: "tcp:80" on a CLB, "TCP:80" on an NLB.
 func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 	value, _ := Annotation(svc, "protocol-port")
 	port := fmt.Sprint(p.Port)
@@ -233,8 +223,8 @@ func protocolsOf(annotation string) map[string]string {
 	return protocols
 }
 
-// differs returns what a full sync would change on the load balancer, of either kind, and
-// on its listeners, one clause each, without what it fails on.
+// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences on which it
+// fails.
 func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	list := Differences(c.Service, lb)
 	if OwnsListeners(c.Service) {
@@ -257,8 +247,7 @@ func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	return out, nil
 }
 
-// clipped returns a value as it is, and one that is too long for a sentence cut and
-// in quotes.
+// clipped returns a value, shortened and quoted if it is too long for a sentence.
 func clipped(value string) string {
 	if len(value) > longest {
 		return Quote(value)

@@ -14,10 +14,10 @@ type Exclusions struct {
 	Of      map[Exclusion][]string // names
 	Reasons []say.Text             // one clause for each excluded node
 	svc     *corev1.Service
-	label   map[string]string // that excludes a node, by the node's name
+	label   map[string]string // the excluding label, by the node's name
 }
 
-// ExclusionsOf looks at each of the nodes.
+// ExclusionsOf returns the Exclusions of these nodes.
 func ExclusionsOf(nodes []corev1.Node, svc *corev1.Service) Exclusions {
 	x := Exclusions{Of: map[Exclusion][]string{}, svc: svc, label: map[string]string{}}
 	for i := range nodes {
@@ -33,7 +33,7 @@ func ExclusionsOf(nodes []corev1.Node, svc *corev1.Service) Exclusions {
 	return x
 }
 
-// WithCordoned names the nodes that would serve the Service if it did not want cordoned ones out.
+// WithCordoned names the nodes that would serve the Service if cordoned nodes did.
 func WithCordoned(nodes []corev1.Node, svc *corev1.Service) []string {
 	svc = svc.DeepCopy()
 	delete(svc.Annotations, Prefix+RemoveUnscheduled)
@@ -41,7 +41,7 @@ func WithCordoned(nodes []corev1.Node, svc *corev1.Service) []string {
 	return ExclusionsOf(nodes, svc).Of[Serves]
 }
 
-// Pass reports whether a node may come back without a person.
+// Pass reports whether a node may come back without anybody's action.
 func (x Exclusions) Pass() bool { return len(x.Of[NotReady])+len(x.Of[Going]) > 0 }
 
 // Advice says what a person can do about each kind of exclusion.

@@ -2,20 +2,20 @@ package ccm
 
 import "github.com/lbremedy/lbremedy/shared/say"
 
-// A Fixed is an annotation that decides what a load balancer is created as and keeps. Another value afterwards fails each sync, or has
-// another effect than it seems to have.
+// A Fixed is an annotation whose value is fixed when a load balancer is created. A later change fails each sync, or has another effect than
+// it seems to have.
 type Fixed struct {
 	Name    string   // short, of the annotation
 	What    say.Text // for people
-	Made    string   // what the load balancer is created as if the annotation is missing; empty: that differs
-	Unset   string   // what the controller wants of one that exists if the annotation is missing; empty: anything
-	Effect  say.Text // what becomes of another value
-	Instead say.Text // what to do in place of another value
-	List    bool     // the value is a list, of which nothing may go
+	Made    string   // the value at creation without the annotation; empty if it varies
+	Unset   string   // the value that the controller expects later without the annotation; empty: any
+	Effect  say.Text // the effect of another value
+	Instead say.Text // what to do instead of changing the value
+	List    bool     // the value is a list, and no item may be removed
 	of      kind
 }
 
-// FixedAnnotations returns the annotations of the load balancers of one kind, NLBs or CLBs.
+// FixedAnnotations returns the fixed annotations of NLBs (network) or CLBs.
 func FixedAnnotations(network bool) []Fixed {
 	var list []Fixed
 	for _, f := range fixed {
@@ -26,7 +26,7 @@ func FixedAnnotations(network bool) []Fixed {
 	return list
 }
 
-// failing is the effect of what the controller compares, and another is how a person gets what a load balancer cannot become.
+// failing is the effect where the controller compares the value, and another is how to get a load balancer with another value.
 var (
 	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails.").
 		And("No other change of its annotations takes effect.")
@@ -34,8 +34,8 @@ var (
 )
 
 // The controller compares these in Update (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads
-// vswitch-id only to create a CLB. Of zone-maps it looks for parts that the NLB does not have, and if there is one it sends the
-// whole list (UpdateLoadBalancerZones), which leaves out the zones that are gone from it.
+// vswitch-id only to create a CLB. It searches zone-maps for parts that the NLB lacks, and if it finds one, sends the whole list
+// (UpdateLoadBalancerZones) without the removed zones.
 var fixed = []Fixed{
 	{Name: "address-type", What: say.F("address type"), of: clb, Made: "internet", Effect: failing, Instead: another},
 	{Name: "resource-group-id", What: say.F("resource group"), of: both, Effect: failing,

@@ -13,21 +13,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// What Flow reads: FlowReads for CLBs, NetworkFlowReads for NLBs.
+// FlowReads (for CLBs) and NetworkFlowReads (for NLBs) are what Flow reads.
 var (
 	FlowReads        = []grant.Grant{grant.DescribeLoadBalancerListeners}
 	NetworkFlowReads = []grant.Grant{grant.ListNLBListeners}
 )
 
-// An IdlePort is a port of a Service that has no running listener on the load balancer.
+// An IdlePort is a port of a Service without a running listener on the load balancer.
 type IdlePort struct {
 	Port   corev1.ServicePort
-	Key    string // of the listener that the controller would make: protocol and port
-	There  bool   // there is a listener, which does not run
+	Key    string // protocol and port of the listener that the controller would make
+	There  bool   // a listener exists, but does not run
 	Status string // of that listener, as the API has it
 }
 
-// Stopped reports whether the listener is there and stopped.
+// Stopped reports whether the listener exists and is stopped.
 func (p IdlePort) Stopped() bool { return p.There && strings.EqualFold(p.Status, "stopped") }
 
 // Text says what is missing, as a clause.
@@ -38,8 +38,8 @@ func (p IdlePort) Text() say.Text {
 	return say.F("listener %s is %s", p.Key, say.Or(p.Status, "in no known state"))
 }
 
-// IdlePorts returns the ports of the Service that have no running listener among these. Where the controller sets the
-// listeners, only the one that it makes counts. Where a person does, so does each that takes the port.
+// IdlePorts returns the ports of the Service for which none of these listeners runs. If the controller sets the listeners, only the one
+// that it makes counts; otherwise each that takes the port.
 func IdlePorts(svc *corev1.Service, listeners []Listener) []IdlePort {
 	var all []IdlePort
 	for _, p := range svc.Spec.Ports {
@@ -50,7 +50,7 @@ func IdlePorts(svc *corev1.Service, listeners []Listener) []IdlePort {
 	return all
 }
 
-// idlePort returns what one port lacks; nil if a listener runs there.
+// idlePort returns what one port lacks; nil if its listener runs.
 func idlePort(svc *corev1.Service, p corev1.ServicePort, listeners []Listener) *IdlePort {
 	idle := &IdlePort{Port: p, Key: ListenerKey(svc, p)}
 	if NLB(svc) {
@@ -72,11 +72,11 @@ func idlePort(svc *corev1.Service, p corev1.ServicePort, listeners []Listener) *
 	return idle
 }
 
-// A Flow is what is known of the way of traffic to a Service.
+// A Flow says whether traffic can reach a Service.
 type Flow struct {
-	Why   say.Text `json:"why,omitempty"`   // why it is not proven that traffic can flow; empty: it is
-	Soon  bool     `json:"soon,omitempty"`  // a listener is about to run, so that a later look may prove it
-	Ports Share    `json:"ports,omitempty"` // how many of the ports take traffic; empty: unknown
+	Why   say.Text `json:"why,omitempty"`   // why it is not proven that traffic can flow; empty if it is
+	Soon  bool     `json:"soon,omitempty"`  // a listener is about to run, so a later look may prove it
+	Ports Share    `json:"ports,omitempty"` // how many of the ports take traffic; empty if unknown
 }
 
 // A Share says how many of the ports of a Service take traffic.
@@ -89,7 +89,7 @@ const (
 	NoPorts   Share = "none"
 )
 
-// shareOf returns the share where so many of some ports lack something.
+// shareOf returns the share of the ports that lack nothing.
 func shareOf(lacking, ports int) Share {
 	switch {
 	case lacking == 0:
@@ -100,9 +100,9 @@ func shareOf(lacking, ports int) Share {
 	return NoPorts
 }
 
-// Flow looks whether each port of the Service has a running listener on its load balancer, which is the one that the
-// annotation id or the controller's label names. Listeners that the controller does not set prove nothing: where they
-// send traffic is a person's choice. It needs FlowReads, or NetworkFlowReads for an NLB.
+// Flow checks that each port of the Service has a running listener on its load balancer, which the annotation id or the controller's label
+// names. Listeners that the controller does not set prove nothing, because a person chooses where they send traffic. It needs FlowReads, or
+// NetworkFlowReads for an NLB.
 func (c *View) Flow(ctx context.Context) (Flow, error) {
 	id, _ := Annotation(c.Service, BalancerID)
 	if id = cmp.Or(id, c.Service.Labels[BalancerLabel]); !Identifier(id) {
@@ -136,14 +136,14 @@ func (c *View) Flow(ctx context.Context) (Flow, error) {
 	return Flow{Ports: ports}, nil
 }
 
-// What Backed reads: BackedReads for CLBs, NetworkBackedReads for NLBs.
+// BackedReads (for CLBs) and NetworkBackedReads (for NLBs) are what Backed reads.
 var (
 	BackedReads        = append([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.DescribeVServerGroups}, BoundReads...)
 	NetworkBackedReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.ListServerGroups, grant.ListServerGroupServers}
 )
 
-// Backed looks whether each port of the Service, whose listeners run, has a backend that takes traffic.
-// A group with one backend will do. It needs BackedReads, or NetworkBackedReads for an NLB.
+// Backed checks that each port of the Service, whose listeners run, has at least one backend that takes traffic. It needs BackedReads, or
+// NetworkBackedReads for an NLB.
 func (c *View) Backed(ctx context.Context) (Flow, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *View) Backed(ctx context.Context) (Flow, error) {
 	return Unbacked(groups, ends, FamilyOf(c.Service)), nil
 }
 
-// Unbacked says which of the groups has no backend, or no ready Pod behind it.
+// Unbacked says which groups have no backend, or no ready Pod behind them.
 func Unbacked(groups []Group, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) Flow {
 	var clauses []say.Text
 	for _, g := range groups {

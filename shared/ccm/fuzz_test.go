@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzWithActions adds a statement to anything that may be a policy. The result has all that was there, in
-// the same order, and one more statement.
+// FuzzWithActions adds a statement to any policy. The result keeps everything in order and has one more statement.
 func FuzzWithActions(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`,

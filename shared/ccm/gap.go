@@ -12,22 +12,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RightsReads is what Rights reads. A class that calls it declares it.
+// RightsReads is what Rights reads; a class that calls it declares it.
 var RightsReads = slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListServices, grant.ListNodes}, ControllerReads, RoleReads)
 
 // Rights are the actions that a release of the controller needs in a cluster, and what its RAM role allows.
 type Rights struct {
 	Cluster   cloud.Cluster
 	AccessKey bool     // the controller signs with one
-	Version   Version  // the release; zero: unknown
-	Role      Role     // under which the controller runs
-	Doubt     say.Text // why it is not known whether the release runs under it; empty: it is
+	Version   Version  // the release; zero if unknown
+	Role      Role     // of the controller
+	Doubt     say.Text // why the release may not run under this role; empty if it does
 	Needs     []string // the actions that the release calls here
-	Gap                // what the role lacks of them
+	Gap                // the needed actions that the role lacks
 }
 
-// Rights compares what a release of the controller needs in the cluster with what its role allows: the release that runs if none is
-// named. It stops reading at what makes the two incomparable; see Comparable.
+// Rights compares what a release of the controller needs in the cluster with what its role allows; a zero release is the one that runs. It
+// stops reading as soon as the two cannot be compared; see Comparable.
 func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	r := Rights{Version: release}
 	var err error
@@ -64,20 +64,20 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	}
 	use := InUse(r.Cluster, services, nodes)
 	r.Needs = Needs(r.Version, use)
-	if release != (Version{}) { // the release that runs needs its actions until the upgrade
+	if release != (Version{}) { // the running release needs its actions until the upgrade
 		r.Needs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Needs, Needs(ctl.Version, use), Asked(release, use)))))
 	}
 	r.Gap = r.Role.Lacks(r.Needs)
 	return r, nil
 }
 
-// Comparable reports whether the controller runs under a role that is known, and what it needs is known. In a managed cluster it runs
-// under service roles of ACK, and with an access key as its user.
+// Comparable reports whether the controller's role and its needs are known. In a managed cluster it runs under service roles of ACK; with
+// an access key it runs as the key's user.
 func (r Rights) Comparable() bool {
 	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && len(r.Doubt) == 0 && r.Role.Name != ""
 }
 
-// Suffice reports whether the role allows all that the release needs; false where that cannot be told.
+// Suffice reports whether the role allows all that the release needs; false if that is unknown.
 func (r Rights) Suffice() bool { return r.Comparable() && len(r.Missing) == 0 }
 
 // LacksOfNodes reports whether the role lacks an action that the release needs for Nodes and their routes.
@@ -87,7 +87,7 @@ func (r Rights) LacksOfNodes() bool {
 	})
 }
 
-// OtherHolders returns who has a custom policy of the role, too: other roles, users and groups. It needs ListEntitiesForPolicy.
+// OtherHolders returns the other roles, users and groups that have a custom policy of the role. It needs ListEntitiesForPolicy.
 func (c *View) OtherHolders(ctx context.Context, role, policy string) ([]string, error) {
 	all, err := c.Cloud.RAM.PolicyRoles(ctx, policy, cloud.CustomPolicy)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *View) OtherHolders(ctx context.Context, role, policy string) ([]string,
 	return slices.DeleteFunc(slices.Concat(all.Roles, all.Users, all.Groups), func(name string) bool { return name == role }), nil
 }
 
-// ChangedAt returns when the policy with these versions was last changed; zero if that is unknown.
+// ChangedAt returns when the policy with these versions was last changed; zero if unknown.
 func ChangedAt(versions []cloud.PolicyVersion) (at time.Time) {
 	for _, v := range versions {
 		if v.Default {

@@ -19,8 +19,7 @@ func (c *View) OwnName(name string) bool {
 	return ok && t.Of(c.Service, c.Cluster)
 }
 
-// DeleteGroupCommands names those of the vServer groups that the controller made for the Service, each with the
-// command by which a person deletes it.
+// DeleteGroupCommands names the vServer groups that the controller made for the Service, each with the command that deletes it.
 func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
 	var out []say.Text
 	for _, g := range groups {
@@ -34,17 +33,16 @@ func (c *View) DeleteGroupCommands(groups []cloud.VServerGroup) []say.Text {
 // Owned are the vServer groups of a CLB that the controller made for a Service.
 type Owned struct {
 	Groups   []cloud.VServerGroup // without their backends
-	Blocking []cloud.VServerGroup // those of them that it wants to delete and that listeners or rules use
-	Adopted  []cloud.VServerGroup // those of a person that the Service names for its ports, without their backends
+	Blocking []cloud.VServerGroup // those that it wants to delete and that listeners or rules use
+	Adopted  []cloud.VServerGroup // a user's groups that the Service names for its ports, without their backends
 	svc      *corev1.Service
 	mode     BackendMode
 	cluster  string
 }
 
-// Owned reads them. The controller wants to delete all groups of a Service that it stops serving,
-// otherwise those of ports that the Service no longer has, or for which it names a person's group
-// (cleanup in pkg/controller/service/clbv1/model_applier.go). It needs DescribeClusterDetail and
-// DescribeVServerGroups.
+// Owned reads the Owned of the Service on lb. The controller wants to delete all groups of a released Service, and otherwise groups of
+// ports that the Service no longer has or for which it names a user's group (cleanup in pkg/controller/service/clbv1/model_applier.go). It
+// needs DescribeClusterDetail and DescribeVServerGroups.
 func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	o := Owned{svc: c.Service, cluster: c.Cluster}
 	var err error
@@ -69,9 +67,8 @@ func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	return o, nil
 }
 
-// Of returns the group that the Service's port with this index has now, or nil: the one that the Service names
-// for it, else the one with the right name, which ports with the same target port share, else the one that still
-// counts.
+// Of returns the present group of the Service's port with this index, or nil. In this order: the group that the Service names, the group
+// with the right name (shared by ports with the same target port), the former group that still counts.
 func (o Owned) Of(port int) *cloud.VServerGroup {
 	p := o.svc.Spec.Ports[port]
 	if id := AdoptedGroup(o.svc, p); id != "" {
@@ -91,7 +88,7 @@ func first(groups []cloud.VServerGroup, fits func(cloud.VServerGroup) bool) *clo
 	return nil
 }
 
-// Needed returns the controller's groups of ports that they keep from being built, as far as listeners or rules use them.
+// Needed returns the controller's groups whose rebuilding an obstacle prevents and that listeners or rules use.
 func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 	var needed []cloud.VServerGroup
 	for i, p := range o.svc.Spec.Ports {
@@ -107,11 +104,10 @@ func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 	return needed
 }
 
-// portOf returns the index of the Service's port that the group serves now; -1 if none exists. The
-// name of a group contains the node port, or the target port where Pods are the backends. A group
-// that is named after the other one was created before that setting changed. It still counts until
-// its port has a group with the right name, because the controller configures the backends. A port
-// for which the Service names a person's group has none of the controller's.
+// portOf returns the index of the Service's port that the group serves now, or -1. A group's name contains the node port, or in PodMode the
+// target port. A group named after the other one was created before that setting changed. It counts until its port has a group with the
+// right name, because the controller configures the backends. A port for which the Service names a user's group has none of the
+// controller's.
 func (o Owned) portOf(group cloud.VServerGroup) int {
 	number := func(g cloud.VServerGroup) string {
 		t, _ := ParseTrace(g.Name)
@@ -153,11 +149,11 @@ func (c *View) BackendsOf(ctx context.Context, groups []cloud.VServerGroup) (map
 // A NetworkGroup is a server group that the controller made for a Service with an NLB.
 type NetworkGroup struct {
 	cloud.ServerGroup
-	Listeners []Listener // that use it, of one NLB; any other may use it, too
+	Listeners []Listener // the listeners of one NLB that use it; other NLBs may use it, too
 }
 
-// NetworkGroups returns the server groups that have the Service's name tag, with the listeners of the NLB that use them. It needs
-// ListServerGroups and ListNLBListeners.
+// NetworkGroups returns the server groups with the Service's name tag, and the NLB's listeners that use them. It needs ListServerGroups and
+// ListNLBListeners.
 func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup, error) {
 	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 	if err != nil {
@@ -181,9 +177,8 @@ func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup,
 	return out, nil
 }
 
-// Foreign returns the backends of a group of the Service that the controller did not add and that are not
-// among the others, by server and address. The description of the controller's backends is the name of
-// their group.
+// Foreign returns the backends of a group that the controller did not add and that are not among the others, by server and address. The
+// controller puts the group's name in the description of its backends.
 func (c *View) Foreign(backends, others []cloud.Backend) []string {
 	var out []string
 	for _, b := range backends {

@@ -10,13 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// withRanges is the first release in whose hash the source ranges are.
+// withRanges is the first release whose hash includes the source ranges.
 var withRanges = Version{Major: 2, Minor: 14}
 
-// Hash returns the digest that this release of the controller leaves on a Service when
-// it has synced it in full: the SHA-224 of a YAML list of the fields that it watches,
-// without what is empty (pkg/controller/helper/service_utils.go). Releases before v2
-// wrote another one, which is not known here: ok is false.
+// Hash returns the digest that this release leaves on a Service after a full sync: the SHA-224 of a YAML list of the fields that it
+// watches, without empty values (pkg/controller/helper/service_utils.go). ok is false for releases before v2, whose digest is not known
+// here.
 func Hash(svc *corev1.Service, v Version) (digest string, ok bool) {
 	if v.Before(Version{Major: 2}) {
 		return "", false
@@ -46,9 +45,8 @@ func Hash(svc *corev1.Service, v Version) (digest string, ok bool) {
 	return hex.EncodeToString(sum[:]), true
 }
 
-// InForce reports whether the hash label of the Service is what some release since v2
-// leaves on it as it is now: the controller has synced it in full, and nobody has changed
-// it since. What such a sync does was done, whatever an Event says.
+// InForce reports whether the hash label of the Service fits its present state by the rules of some release since v2. If so, the controller
+// has synced it in full and nobody has changed it since, whatever an Event says.
 func InForce(svc *corev1.Service) bool {
 	for _, v := range []Version{withRanges, Rehashed(), {Major: 2}} {
 		if digest, ok := Hash(svc, v); ok && digest == svc.Labels[HashLabel] {
@@ -58,8 +56,7 @@ func InForce(svc *corev1.Service) bool {
 	return false
 }
 
-// nonempty returns a JSON value without the empty ones in it, and whether it is not empty
-// itself.
+// nonempty returns a JSON value without its empty parts, and whether anything is left.
 func nonempty(value any) (any, bool) {
 	switch v := value.(type) {
 	case map[string]any:

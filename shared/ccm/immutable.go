@@ -12,21 +12,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Immutable is an attribute that a load balancer gets when it is created and keeps for life. An
-// annotation that asks for another value fails each sync.
+// An Immutable is an attribute that a load balancer gets at creation and keeps. An annotation that asks for another value fails each sync.
 type Immutable struct {
 	Name  string   // short, of the annotation
 	What  say.Text // for people
-	Want  string   // what the annotation asks for; empty: it is missing
-	Is    string   // what the load balancer has; empty: the API reports none
-	unset string   // what the controller wants if the annotation is missing; empty: anything
-	maybe bool     // a load balancer can have none
+	Want  string   // what the annotation asks for; empty if it is missing
+	Is    string   // what the load balancer has; empty if the API reports none
+	unset string   // what the controller wants without the annotation; empty: anything
+	maybe bool     // a load balancer may lack it
 }
 
-// Immutables returns the attributes that make a sync of the Service fail: those of which its
-// annotations ask for something else than the load balancer has
-// (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). It is an error if the answer
-// of the API lacks one of them that every load balancer has.
+// Immutables returns the attributes that make a sync of the Service fail, because its annotations ask for other values than the load
+// balancer has (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). It returns an error if the API's answer lacks an
+// attribute that every load balancer has.
 func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 	list := immutablesOf(lb)
 	for i := range list {
@@ -46,7 +44,7 @@ func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 	return list, nil
 }
 
-// immutablesOf returns what the load balancer has of what the controller compares.
+// immutablesOf returns the load balancer's values of the attributes that the controller compares.
 func immutablesOf(lb *Instance) []Immutable {
 	is := map[string]string{"ip-version": annotatedVersion(lb.IPVersion)}
 	if lb.CLB != nil {
@@ -63,10 +61,9 @@ func immutablesOf(lb *Instance) []Immutable {
 	return list
 }
 
-// RuledOut returns what the Service would ask for, if it were as next, and its CLB can never be: an attribute that it keeps for life, or
-// another billing, since that by LCU never ends. Each full sync would fail on it. What the Service asks for already is left out. An empty
-// list means that nothing is ruled out, as without a CLB. lost says why the CLB that the Service has is not known. It needs
-// DescribeLoadBalancers.
+// RuledOut returns what next asks for, beyond the present Service, that its CLB can never become: another fixed attribute, or other billing
+// after billing by LCU, which never ends. Each full sync would fail on it. The list is empty if nothing is ruled out, and without a CLB.
+// lost says why the Service's CLB is unknown. It needs DescribeLoadBalancers.
 func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance, list []Immutable, lost string, err error) {
 	asks := func(lb *Instance) []Immutable {
 		list := append(immutablesOf(lb), Immutable{Name: ChargeType, What: say.F("charge type"), Is: lb.CLB.ChargeType},
@@ -88,8 +85,8 @@ func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance
 	return lb, list, lost, err
 }
 
-// listed returns the CLB that the controller would sync the Service with, as the list of CLBs has it, or why there is none
-// although the Service has one.
+// listed returns the CLB that the controller would sync, as the list of CLBs has it; lost says why it was not found although the Service
+// has one.
 func (c *View) listed(ctx context.Context) (lb *Instance, lost string, err error) {
 	if id, _ := Annotation(c.Service, BalancerID); id != "" {
 		found, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
@@ -113,7 +110,6 @@ func (c *View) listed(ctx context.Context) (lb *Instance, lost string, err error
 	return found[0], "", nil
 }
 
-// annotatedVersion returns an NLB's IP version in the spelling of its annotation.
 func annotatedVersion(version string) string {
 	if strings.EqualFold(version, "DualStack") {
 		return "DualStack"
@@ -121,7 +117,7 @@ func annotatedVersion(version string) string {
 	return strings.ToLower(version)
 }
 
-// Differs says what the annotation asks for and what the load balancer with the ID has instead.
+// Differs says what the annotation asks for and what the load balancer with this ID has instead.
 func (a Immutable) Differs(id string) say.Text {
 	switch {
 	case a.Is == "":

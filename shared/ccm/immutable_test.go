@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// It is an error if the answer of the API lacks an attribute that every load balancer has.
+// An API answer without an attribute that every load balancer has is an error.
 func TestImmutablesNotSaid(t *testing.T) {
 	t.Parallel()
 	whole := cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv6", Zone: "z-a", Network: "vpc"}
@@ -35,7 +35,7 @@ func TestImmutablesNotSaid(t *testing.T) {
 	}
 }
 
-// A load balancer can do without a standby zone, and an annotation that asks for one is one to remove.
+// A load balancer may lack a standby zone, and an annotation that asks for one should be removed.
 func TestImmutablesNone(t *testing.T) {
 	t.Parallel()
 	lb := &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv4", Zone: "z-a", Network: "vpc"}
@@ -49,7 +49,7 @@ func TestImmutablesNone(t *testing.T) {
 	}
 }
 
-// A load balancer that was created since rules out what a Service asked for before, if it can't become that.
+// A load balancer that was created since rules out what a Service asked for before, if it cannot become that.
 func TestRuledOut(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -62,7 +62,7 @@ func TestRuledOut(t *testing.T) {
 		name      string
 		world     sim.World
 		now, next func(*corev1.Service)
-		want      string // what is ruled out, or why that is not known
+		want      string // what is ruled out, or why that is unknown
 		calls     bool
 	}{
 		{name: "nothing is asked for", world: zoned, now: master},

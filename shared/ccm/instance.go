@@ -15,19 +15,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Instance is a load balancer of either kind, as far as the two are alike.
+// An Instance is what CLBs and NLBs have in common.
 type Instance struct {
 	ID            string
 	Name          string
-	Address       string // IP address; of an NLB its DNS name
+	Address       string // IP address, or DNS name of an NLB
 	AddressType   string // "internet" or "intranet", as the annotation has it
 	IPVersion     string // "ipv4", "ipv6", or "DualStack" of an NLB
 	ResourceGroup string
 	VPC           string            // ID; empty for a CLB that faces the internet
 	Tags          map[string]string // all of them, except where Reusable says otherwise
 
-	CLB *cloud.LoadBalancer        // nil: it is an NLB
-	NLB *cloud.NetworkLoadBalancer // nil: it is a CLB
+	CLB *cloud.LoadBalancer        // nil for an NLB
+	NLB *cloud.NetworkLoadBalancer // nil for a CLB
 }
 
 // Kind returns "CLB" or "NLB".
@@ -38,15 +38,13 @@ func (i *Instance) Kind() string {
 	return "CLB"
 }
 
-// ByController reports whether the load balancer carries a tag by which the
-// controller refuses to reuse it, whatever its value.
+// ByController reports whether the load balancer has a tag with which the controller refuses to reuse it, whatever the tag's value.
 func (i *Instance) ByController() bool {
 	_, name := i.Tags[NameTag]
 	_, cluster := i.Tags[ClusterTag]
 	return name || cluster
 }
 
-// active reports whether it is in service.
 func (i *Instance) active() bool {
 	if i.NLB != nil {
 		return i.NLB.Status == "Active"
@@ -54,8 +52,8 @@ func (i *Instance) active() bool {
 	return i.CLB.Status == "active"
 }
 
-// PrivateAdvice says how the Service gets a private CLB in place of this public one. The annotation address-type alone would fail the next
-// sync. While the Service has no address, it can name another CLB; afterwards the controller refuses to change it.
+// PrivateAdvice says how the Service gets a private CLB instead of this public one. Setting only address-type would fail the next sync.
+// While the Service has no address, it can name another CLB; afterwards the controller refuses to change it.
 func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
 	const kind = "address-type"
 	id, _ := Annotation(svc, BalancerID)
@@ -71,7 +69,7 @@ func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
 	return advice
 }
 
-// Classic returns a CLB as what both kinds have in common.
+// Classic returns the Instance of a CLB.
 func Classic(lb cloud.LoadBalancer) *Instance {
 	return &Instance{
 		ID: lb.ID, Name: lb.Name, Address: lb.Address, AddressType: lb.AddressType, IPVersion: lb.IPVersion,
@@ -79,7 +77,7 @@ func Classic(lb cloud.LoadBalancer) *Instance {
 	}
 }
 
-// Network returns an NLB as what both kinds have in common.
+// Network returns the Instance of an NLB.
 func Network(lb cloud.NetworkLoadBalancer) *Instance {
 	return &Instance{
 		ID: lb.ID, Name: lb.Name, Address: lb.DNSName, AddressType: strings.ToLower(lb.AddressType), IPVersion: lb.IPVersion,
@@ -87,19 +85,16 @@ func Network(lb cloud.NetworkLoadBalancer) *Instance {
 	}
 }
 
-// ReusableReads is what Reusable reads of CLBs; of NLBs it needs NetworkReads and
-// DescribeClusterDetail.
+// ReusableReads is what Reusable reads of CLBs; of NLBs it needs NetworkReads and DescribeClusterDetail.
 var ReusableReads = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeClusterDetail}
 
 const (
-	looked  = 10 // load balancers whose ports are read for Reusable
-	offered = 5  // of them are named
+	looked  = 10 // most load balancers whose ports Reusable reads
+	offered = 5  // most that it names
 )
 
-// Reusable returns up to 5 load balancers that the Service could use by the
-// annotation id: in use by nobody as far as their tags tell, with the kind of
-// address that the Service asks for, within reach of the cluster's VPC, and with
-// no listener on a port of the Service.
+// Reusable returns up to 5 load balancers that the Service could name in the annotation id: unused according to their tags, with the kind
+// of address that the Service asks for, reachable from the cluster's VPC, and without a listener on a port of the Service.
 func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	vpc, err := c.ClusterVPC(ctx)
 	if err != nil {
@@ -131,12 +126,11 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	return fit, nil
 }
 
-// takes reports whether the load balancer has a listener on a port of the Service.
 func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
-	if lb.NLB == nil { // the list says nothing of its ports
+	if lb.NLB == nil { // the list does not contain its ports
 		whole, err := c.Cloud.SLB.LoadBalancer(ctx, lb.ID)
 		if errors.Is(err, cloud.ErrNotFound) {
-			return true, nil // it went meanwhile
+			return true, nil // deleted meanwhile
 		}
 		if err != nil {
 			return false, fmt.Errorf("describe load balancer %s: %w", lb.ID, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// failing reports each of the calls that is no error when the cloud refuses it.
+// failing reports each call whose refusal by the cloud does not become an error.
 func failing(t *testing.T, s *sim.Cloud, ask func() error) {
 	t.Helper()
 	calls := s.Calls()
@@ -27,8 +27,7 @@ func failing(t *testing.T, s *sim.Cloud, ask func() error) {
 	}
 }
 
-// The controller goes by the annotation, then by tag, then by name, and never by
-// its own label or the address.
+// The controller uses the annotation, then the tag, then the name, and never its own label or the address.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -76,7 +75,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// What decides whether a load balancer is still to be made: any that is known.
+// Any known sign of a load balancer means that it is already made.
 func TestMade(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -115,7 +114,6 @@ func TestMade(t *testing.T) {
 
 var servingReads = [][]grant.Grant{ccm.BalancerReads, ccm.NetworkReads}
 
-// The load balancer that has the Service's address, and whose it is.
 func TestServing(t *testing.T) {
 	t.Parallel()
 	tags := map[string]string{ccm.NameTag: fixture.BalancerName, ccm.ClusterTag: "c-1"}
@@ -175,7 +173,7 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// The proof that a CLB's vServer groups are, listeners are for an NLB.
+// Listeners prove the owner of an NLB as vServer groups do that of a CLB.
 func TestNetworkOwner(t *testing.T) {
 	t.Parallel()
 	listener := func(descriptions ...string) (out []sim.NLBListener) {
@@ -218,8 +216,7 @@ func TestNetworkOwner(t *testing.T) {
 	}
 }
 
-// What could be reused: nobody's, of the kind of address that is asked for, in
-// reach, and with the ports free.
+// TestReusable: unused, with the right kind of address, reachable, and with the ports free.
 func TestReusable(t *testing.T) {
 	t.Parallel()
 	world := sim.World{
@@ -254,7 +251,7 @@ func TestReusable(t *testing.T) {
 		failing(t, s, func() error { _, err := c.Reusable(t.Context()); return err })
 	}
 
-	// However many there are, few are looked at and fewer are named.
+	// Of many load balancers, few are read and fewer are named.
 	var many []sim.LoadBalancer
 	for i := range 500 {
 		lb := sim.LoadBalancer{ID: fmt.Sprintf("lb-%03d", i)}

@@ -38,7 +38,7 @@ func DescribeFamilies(svc *corev1.Service) []say.Text {
 	return facts
 }
 
-// DescribeVersions returns clauses about the IP versions of the load balancer and of its vSwitches.
+// DescribeVersions returns clauses about the IP versions of the load balancer and its vSwitches.
 func DescribeVersions(lb *Instance, used []cloud.VSwitch) []say.Text {
 	facts := []say.Text{say.F("no load balancer of the Service was found")}
 	switch {
@@ -75,7 +75,7 @@ func IPv4Advice(svc *corev1.Service) say.Text {
 		And("Find out which Pods it reaches over IPv6: %s.", SlicesCommand(svc))
 }
 
-// IPv6Advice says which other vSwitches the Service can name for a load balancer with IPv6: of the cluster's own, these are able.
+// IPv6Advice says which other vSwitches the Service can name for a load balancer with IPv6; able are those of the cluster.
 func IPv6Advice(svc *corev1.Service, lb *Instance, able []cloud.VSwitch) say.Text {
 	short := VSwitchID
 	if NLB(svc) {

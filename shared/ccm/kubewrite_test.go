@@ -6,8 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// What the controller wanted to write is told by how its Event begins, and by what the API server
-// names, if that is one of the controller's requests.
+// The beginning of an Event tells the write; the request that the API server names counts if it is one of the controller's.
 func TestKubeWriteOf(t *testing.T) {
 	const forbidden = `x is forbidden: User "u" cannot `
 	for message, want := range map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Limit is one of the account's limits, with the usual value for when the quota center does not
-// list it (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
+// A Limit is one of the account's limits, with the usual value in case the quota center does not list it
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
 type Limit struct {
 	Name  string // in the quota center
 	Usual float64
@@ -30,7 +30,7 @@ var (
 	LimitRoutes       = Limit{"vpc_quota_route_entrys_num", 200}
 )
 
-// Limit reads one of the account's limits; nil if the quota center has none of this name in the region. It needs ListProductQuotas.
+// Limit reads one of the account's limits; nil if the quota center has none with this name in the region. It needs ListProductQuotas.
 func (c *View) Limit(ctx context.Context, product, name string) (*cloud.Quota, error) {
 	limit, err := c.Cloud.Quotas.Named(ctx, product, name)
 	switch {
@@ -45,16 +45,16 @@ func (c *View) Limit(ctx context.Context, product, name string) (*cloud.Quota, e
 // A Shortage is the limit that a failure is about.
 type Shortage struct {
 	Hint  Hint          // what the message says
-	Limit *cloud.Quota  // nil: it could not be determined
+	Limit *cloud.Quota  // nil if it could not be determined
 	Use   Use           // of the limit
-	Full  []cloud.Quota // if the hint names no limit that the product has: those that are used up
-	All   int           // if the hint names no limit that the product has: how many it has
+	Full  []cloud.Quota // the limits that are used up, if the hint names no limit of the product
+	All   int           // the number of the product's limits, if the hint names none of them
 }
 
-// Exceeded reports whether the Service needs more than the limit; false where the limit could not be determined.
+// Exceeded reports whether the Service needs more than the limit; false if the limit could not be determined.
 func (f Shortage) Exceeded() bool { return f.Limit != nil && f.Use.Need > f.Limit.Total }
 
-// Shortage determines which limit a message is about, and how much of it is used. The message only tells where to look. It needs
+// Shortage determines which limit a message is about, and how much of it is used. The message only says where to look. It needs
 // ListProductQuotas and what Use needs.
 func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
 	f := Shortage{Hint: HintOf(message, NLB(c.Service))}
@@ -71,7 +71,7 @@ func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
 	return f, err
 }
 
-// choose takes the limit that the message names in another form. If the message names none, it takes the only one that is used up.
+// choose takes the limit that the message names in another form, or, if it names none, the only limit that is used up.
 func (c *View) choose(ctx context.Context, f *Shortage) error {
 	list, err := c.Cloud.Quotas.List(ctx, f.Hint.Product, cloud.CommonQuota, "")
 	if err != nil {
@@ -99,13 +99,13 @@ func (c *View) choose(ctx context.Context, f *Shortage) error {
 
 // A Use is how much of a limit is used.
 type Use struct {
-	Need float64  // the least that the limit must be for the Service to fit
+	Need float64  // the least limit with which the Service fits
 	Text say.Text // the figures
-	Ways say.Text // what helps beside a higher limit
+	Ways say.Text // what helps besides a higher limit
 }
 
-// Use counts how much of a limit is used, and what the Service needs beside that. It counts what can be listed: for a limit of each load
-// balancer, the quota center shows nothing as used. It needs BoundReads and DescribeLoadBalancerListeners, and NetworkReads.
+// Use counts how much of a limit is used, and what the Service needs in addition. It counts what can be listed, because the quota center
+// shows limits per load balancer as unused. It needs BoundReads and DescribeLoadBalancerListeners, and NetworkReads.
 func (c *View) Use(ctx context.Context, limit cloud.Quota) (Use, error) {
 	switch limit.Name {
 	case LimitCLBs.Name, LimitNLBs.Name:
@@ -122,7 +122,7 @@ func (c *View) Use(ctx context.Context, limit cloud.Quota) (Use, error) {
 	return counted(limit), nil
 }
 
-// savings are what helps with limits that only the quota center counts.
+// savings says what helps with limits that only the quota center counts.
 var savings = map[string]say.Text{
 	LimitCerts.Name: say.F("Delete certificates that no listener uses, or share one between several Services with the annotation cert-id."),
 	LimitACLs.Name:  say.F("Delete access control lists that no listener uses, or share one between several Services with the annotation acl-id."),
@@ -131,7 +131,7 @@ var savings = map[string]say.Text{
 	LimitRoutes.Name: say.F("Delete routes that nobody uses. With Flannel, each node needs a route. With Terway, none does."),
 }
 
-// counted is the use of a limit that only the quota center counts.
+// counted returns the use of a limit that only the quota center counts.
 func counted(limit cloud.Quota) Use {
 	u := Use{
 		Need: limit.Used + 1,
@@ -144,7 +144,7 @@ func counted(limit cloud.Quota) Use {
 	return u
 }
 
-// oneMore counts load balancers, of which the Service needs one more.
+// oneMore returns the use of a limit on load balancers if the Service needs one more.
 func (c *View) oneMore(n Census, limit cloud.Quota) Use {
 	used := max(n.All, int(limit.Used))
 	has := say.Count(used, "CLB")

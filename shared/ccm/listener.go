@@ -12,11 +12,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Listener is one of a load balancer of either kind, as far as the two are alike.
+// A Listener is what listeners of CLBs and NLBs have in common.
 type Listener struct {
-	ID          string // of an NLB's; those of a CLB have none
+	ID          string // of an NLB's; empty for a CLB's
 	Protocol    string // as the API has it: "tcp" of a CLB, "TCP" of an NLB
-	Port, Last  int    // the same, except where it has a range of ports
+	Port, Last  int    // equal, except for a range of ports
 	Status      string // as the API has it: "running" of a CLB, "Running" of an NLB
 	Description string // a trace, if the controller made it
 }
@@ -29,27 +29,26 @@ func (l Listener) String() string {
 	return fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 }
 
-// Has reports whether the number is one of the listener's.
+// Has reports whether the listener listens on this port.
 func (l Listener) Has(port int) bool { return l.Port <= port && port <= l.Last }
 
-// Takes reports whether the listener keeps a port of a Service from getting one of its own. Only UDP
-// and the other protocols can share a number.
+// Takes reports whether the listener keeps a port of a Service from getting its own. Only UDP and another protocol can share a number.
 func (l Listener) Takes(p corev1.ServicePort) bool {
 	return l.Has(int(p.Port)) && strings.EqualFold(string(p.Protocol), "udp") == strings.EqualFold(l.Protocol, "udp")
 }
 
-// ByHand reports whether a person made the listener, as far as its description tells.
+// ByHand reports whether a person made the listener according to its description.
 func (l Listener) ByHand() bool {
 	_, ok := ParseTrace(l.Description)
 	return !ok
 }
 
-// ClassicListener returns a listener of a CLB.
+// ClassicListener returns the Listener of a CLB's listener.
 func ClassicListener(l cloud.Listener) Listener {
 	return Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description}
 }
 
-// NetworkListener returns a listener of an NLB; an error where its range of ports cannot be read.
+// NetworkListener returns the Listener of an NLB's listener, or an error if its range of ports cannot be read.
 func NetworkListener(l cloud.NetworkListener) (Listener, error) {
 	out := Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description}
 	if l.Port == 0 {
@@ -60,8 +59,8 @@ func NetworkListener(l cloud.NetworkListener) (Listener, error) {
 	return out, nil
 }
 
-// ListenerPorts returns the listeners of a load balancer that was described, by their protocols and numbers. The
-// description of a CLB has them, without their status; for an NLB it needs ListNLBListeners.
+// ListenerPorts returns protocols and ports of the listeners of a load balancer that was described. The description of a CLB contains them,
+// without their status; for an NLB it needs ListNLBListeners.
 func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, error) {
 	if lb.NLB != nil {
 		return c.Listeners(ctx, lb)
@@ -73,9 +72,9 @@ func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, err
 	return out, nil
 }
 
-// MadeFor says for whom the listener was made, as far as its description tells.
+// MadeFor says for which Service the listener was made, according to its description.
 func (c *View) MadeFor(l Listener) say.Text {
-	l.Protocol = strings.ToLower(l.Protocol) // as people read it, for both kinds
+	l.Protocol = strings.ToLower(l.Protocol) // the spelling for people, for both kinds
 	t, ok := ParseTrace(l.Description)
 	switch {
 	case !ok && l.Description == "":
@@ -88,7 +87,7 @@ func (c *View) MadeFor(l Listener) say.Text {
 	return say.F("%s belongs to the Service %s of this cluster", l, t)
 }
 
-// Strangers says of each listener that was not made for the Service for whom it was made.
+// Strangers says, for each listener that was not made for the Service, for which it was made.
 func (c *View) Strangers(listeners []Listener) []say.Text {
 	var out []say.Text
 	for _, l := range listeners {
@@ -99,8 +98,7 @@ func (c *View) Strangers(listeners []Listener) []say.Text {
 	return out
 }
 
-// FreePorts returns up to n numbers above each of the taken ones that neither a listener nor a port of
-// the Service uses.
+// FreePorts returns up to n numbers above each of the taken ones that neither a listener nor a port of the Service uses.
 func FreePorts(svc *corev1.Service, listeners []Listener, taken []int32, n int) []string {
 	var out []string
 	for _, p := range taken {
@@ -116,8 +114,7 @@ func FreePorts(svc *corev1.Service, listeners []Listener, taken []int32, n int) 
 	return out
 }
 
-// Listeners returns the listeners of the load balancer. It needs DescribeLoadBalancerListeners, or
-// ListNLBListeners for an NLB.
+// Listeners returns the listeners of the load balancer. It needs DescribeLoadBalancerListeners, or ListNLBListeners for an NLB.
 func (c *View) Listeners(ctx context.Context, lb *Instance) ([]Listener, error) {
 	var out []Listener
 	if lb.NLB == nil {

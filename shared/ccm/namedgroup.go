@@ -14,19 +14,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// NamedGroupReads is what NamedGroups reads. A class that calls it declares it.
+// NamedGroupReads is what NamedGroups reads; a class that calls it declares it.
 var NamedGroupReads = []grant.Grant{grant.ListServerGroups, grant.ListServerGroupServers, grant.DescribeVServerGroups}
 
-// A NamedGroup is a group of a person that the annotation vgroup-port names, or should be.
+// A NamedGroup is a user's group that the annotation vgroup-port names, or should name.
 type NamedGroup struct {
-	ID   string // as it is written, spaces included
-	Gone bool   // the API says that it does not exist, of a vServer group: not on the load balancer
-	Name string // empty where the API says no more than that there is one
+	ID   string // as written, spaces included
+	Gone bool   // it does not exist according to the API; a vServer group: not on the load balancer
+	Name string // empty if the API only says that the group exists
 	Type string // of an NLB's: "Instance" or "Ip"
 }
 
-// Fault says what keeps the controller from using the group, as a clause; nothing if it can. A group with a name that a
-// controller gives is no person's (pkg/provider/alibaba/nlb/servergroup.go, pkg/controller/service/clbv1/vgroups.go).
+// Fault says what keeps the controller from using the group, as a clause; nothing if it can. A group with a name that a controller gives is
+// not a user's (pkg/provider/alibaba/nlb/servergroup.go, pkg/controller/service/clbv1/vgroups.go).
 func (g NamedGroup) Fault(svc *corev1.Service) say.Text {
 	of, made := ParseTrace(g.Name)
 	want, _ := Annotation(svc, "server-group-type")
@@ -43,13 +43,13 @@ func (g NamedGroup) Fault(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// Mistyped reports whether the group is of another type than the annotation server-group-type of its Service asks for.
+// Mistyped reports whether the group's type differs from the one that the annotation server-group-type asks for.
 func (g NamedGroup) Mistyped(svc *corev1.Service) bool {
 	want, _ := Annotation(svc, "server-group-type")
 	return want != "" && g.Type != "" && !strings.EqualFold(want, g.Type)
 }
 
-// groupIDs returns the IDs in the annotation vgroup-port. The controller reads them with their spaces.
+// groupIDs returns the IDs in the annotation vgroup-port, with their spaces, as the controller reads them.
 func groupIDs(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, GroupPairs)
 	var ids []string
@@ -61,8 +61,8 @@ func groupIDs(svc *corev1.Service) []string {
 	return ids
 }
 
-// NamedGroups reads the groups that the annotation vgroup-port names: server groups of NLBs, or vServer groups
-// of the CLB that the Service reuses.
+// NamedGroups reads the groups that the annotation vgroup-port names: server groups of NLBs, or vServer groups of the CLB that the Service
+// reuses.
 func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 	ids := groupIDs(c.Service)
 	switch id, _ := Annotation(c.Service, BalancerID); {
@@ -71,14 +71,14 @@ func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 	case NLB(c.Service):
 		return c.namedServerGroups(ctx, ids)
 	case id == "":
-		return nil, nil // the controller takes no group of a person on a load balancer of its own
+		return nil, nil // the controller uses no user's group on its own load balancer
 	default:
 		return c.namedVServerGroups(ctx, id, ids)
 	}
 }
 
-// GoneGroups returns the server groups that the annotation vgroup-port names and that do not exist: they keep the controller
-// from releasing the Service. Of those of a CLB it reads what is there (clbv1/vgroups.go of v2.14.0).
+// GoneGroups returns the server groups that the annotation vgroup-port names and that do not exist: they keep the controller from releasing
+// the Service. For a CLB the controller reads only groups that exist (clbv1/vgroups.go of v2.14.0).
 func (c *View) GoneGroups(ctx context.Context) ([]NamedGroup, error) {
 	if !NLB(c.Service) {
 		return nil, nil

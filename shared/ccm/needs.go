@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// Features tell which parts of the controller a cluster uses.
+// Features are the parts of the controller that a cluster uses.
 type Features struct {
 	cluster  cloud.Cluster
 	services []corev1.Service // of type LoadBalancer
@@ -23,7 +23,6 @@ func InUse(cluster cloud.Cluster, services []corev1.Service, nodes []corev1.Node
 	})}
 }
 
-// any reports whether one of the Services is like this.
 func (f Features) any(like func(*corev1.Service) bool) bool {
 	return slices.ContainsFunc(f.services, func(svc corev1.Service) bool { return like(&svc) })
 }
@@ -37,7 +36,7 @@ func pods(f Features) bool {
 		slices.ContainsFunc(f.nodes, func(n corev1.Node) bool { return n.Labels["type"] == virtualNode })
 }
 
-// lingJun reports whether there are LingJun nodes that the controller looks after (pkg/controller/node/manager.go, node_controller.go).
+// lingJun reports whether the controller manages LingJun nodes (pkg/controller/node/manager.go, node_controller.go).
 func lingJun(f Features) bool {
 	return slices.ContainsFunc(f.nodes, func(n corev1.Node) bool {
 		_, elsewhere := n.Labels["alibabacloud.com/lingjun-tianwen-environment"]
@@ -45,14 +44,12 @@ func lingJun(f Features) bool {
 	})
 }
 
-// isLingJun reports whether a node is a LingJun server: ECS does not know it, and its provider ID has a form of its
-// own, such as e01-cn-abc (pkg/controller/node/node_controller.go).
+// isLingJun reports whether a node is a LingJun server. ECS does not know it, and its provider ID has its own form, such as e01-cn-abc
+// (pkg/controller/node/node_controller.go).
 func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
-// nlbs reports whether there are Network Load Balancers.
 func nlbs(f Features) bool { return f.any(NLB) }
 
-// eip reports whether a Service has an EIP as its address.
 func eip(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool {
 		mode, _ := Annotation(svc, ExternalIP)
@@ -74,12 +71,12 @@ func ranges(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && len(svc.Spec.LoadBalancerSourceRanges) > 0 })
 }
 
-// ranged reports whether one has or had them: their security group is deleted with them.
+// ranged reports whether an own NLB has or had source ranges, whose security group is deleted with it.
 func ranged(f Features) bool {
 	return ranges(f) || f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && svc.Labels[securityGroupLabel] != "" })
 }
 
-// grouped reports whether one has security groups by annotation, among which the controller looks for that of source ranges.
+// grouped reports whether an own NLB has security groups by annotation, among which the controller looks for that of source ranges.
 func grouped(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool {
 		_, has := Annotation(svc, "security-group-ids")
@@ -92,26 +89,25 @@ func ownNLB(svc *corev1.Service) bool {
 	return NLB(svc) && id == ""
 }
 
-// clbWith returns whether a Service with a CLB has the annotation.
+// clbWith returns a feature: a Service with a CLB has the annotation.
 func clbWith(short string) func(Features) bool {
 	return func(f Features) bool {
 		return f.any(func(svc *corev1.Service) bool { _, has := Annotation(svc, short); return has && !NLB(svc) })
 	}
 }
 
-// nlbWith returns whether a Service with an NLB has the annotation.
+// nlbWith returns a feature: a Service with an NLB has the annotation.
 func nlbWith(short string) func(Features) bool {
 	return func(f Features) bool {
 		return f.any(func(svc *corev1.Service) bool { _, has := Annotation(svc, short); return has && NLB(svc) })
 	}
 }
 
-// A need is an action that the controller calls, from a version on, up to
-// another, in some clusters.
+// A need is a list of actions that some releases of the controller call in some clusters.
 type need struct {
-	actions string // with spaces between
+	actions string // separated by spaces
 	from    Version
-	until   Version             // the first version that no longer calls it; zero: still called
+	until   Version             // the first version that no longer calls them; zero: still called
 	where   func(Features) bool // nil: in every cluster
 }
 
@@ -132,11 +128,11 @@ var (
 	v214  = Version{2, 14, 0, 0}
 )
 
-// needs is what the controller calls: what its reconcilers reach in the source of its releases
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service, node and route, through
-// pkg/provider/alibaba; cloud-controller-manager of v1.9.3). The provider has more that nobody calls, such as
-// slb:StopLoadBalancerListener since v2.0.1 and slb:ModifyVServerGroupBackendServers, and the policy among the
-// examples is out of date. An action of an annotation is called only while the annotation is there.
+// needs lists what the controller calls: what its reconcilers reach in the source of its releases
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service, node and route, through pkg/provider/alibaba;
+// cloud-controller-manager of v1.9.3). The provider also has unused calls, such as slb:StopLoadBalancerListener since v2.0.1 and
+// slb:ModifyVServerGroupBackendServers, and the example policy is out of date. An action for an annotation is called only while the
+// annotation exists.
 var needs = []need{
 	{actions: "slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer " +
 		"slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:SetLoadBalancerName " +
@@ -160,7 +156,7 @@ var needs = []need{
 		where: clbWith("domain-extensions")},
 	{actions: "ecs:DescribeInstances"},
 	{actions: "ecs:DescribeNetworkInterfaces", where: pods},
-	// Of every node that joins, whatever the network: without them its cloud taint stays.
+	// For every node that joins, whatever the network: without them its cloud taint stays.
 	{actions: "ecs:DescribeNetworkInterfaces ecs:ModifyNetworkInterfaceAttribute", from: v2112},
 	{actions: "eflo:DescribeNode", from: v2124, where: lingJun},
 	{actions: "vpc:DescribeVSwitches", from: v213, where: intranet},
@@ -193,9 +189,8 @@ var needs = []need{
 // listJobs is an action that only the listeners of NLBs reach.
 const listJobs = "nlb:ListAsynJobs"
 
-// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, except those in Needs: the cluster does
-// not need them yet
-// (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
+// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, except those in Needs: the cluster does not need
+// them yet (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
 func Asked(v Version, use Features) []string {
 	if v.Before(v2112) || slices.Contains(Needs(v, use), listJobs) {
 		return nil
@@ -203,8 +198,7 @@ func Asked(v Version, use Features) []string {
 	return []string{listJobs}
 }
 
-// Needs returns the RAM actions that this version of the controller calls for
-// these features, sorted.
+// Needs returns the RAM actions that this version of the controller calls for these features, sorted.
 func Needs(v Version, use Features) []string {
 	var out []string
 	for _, n := range needs {

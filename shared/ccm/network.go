@@ -40,7 +40,7 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
 		differ(say.F("cross-zone forwarding is %s", onOff(lb.CrossZone)), want, "cross-zone-enabled", onOff(lb.CrossZone))
 	}
-	// An annotation that is empty has it leave its package.
+	// An empty annotation removes the NLB from its package.
 	if want, ok := Annotation(svc, bandwidthPackageID); ok && want != lb.BandwidthPackage {
 		differ(say.F("the bandwidth package is %s", say.Or(lb.BandwidthPackage, "none")), want, bandwidthPackageID, lb.BandwidthPackage)
 	}
@@ -54,9 +54,8 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
-// NetworkListenerDifferences returns what a full sync of the Service of this cluster
-// would change on the listeners of its NLB, if it sets them. Of an NLB that is not reused
-// v2.14.0 deletes all that have no port of the Service, whoever made them
+// NetworkListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its NLB, if it sets
+// them. On an NLB that is not reused, v2.14.0 deletes all listeners without a port of the Service, whoever made them
 // (nlbv2/model_applier.go).
 func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkListener, cluster string) []Difference {
 	var drift []Difference
@@ -87,8 +86,7 @@ func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkLi
 	return drift
 }
 
-// networkKey returns which listener of an NLB a port of the Service has: one port, or the
-// range that an annotation such as "1000-2000:80" gives it.
+// networkKey returns the listener of a Service's port on an NLB: one port, or the range from an annotation such as "1000-2000:80".
 func networkKey(svc *corev1.Service, p corev1.ServicePort) string {
 	key := ListenerKey(svc, p)
 	ranges, _ := Annotation(svc, "listener-port-range")
@@ -101,7 +99,6 @@ func networkKey(svc *corev1.Service, p corev1.ServicePort) string {
 	return key
 }
 
-// keyOf returns a listener of an NLB as networkKey has it.
 func keyOf(l cloud.NetworkListener) string {
 	if l.Port == 0 {
 		return fmt.Sprintf("%s:%s-%s", l.Protocol, l.First, l.Last)
@@ -118,8 +115,7 @@ func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
 	return strings.Join(parts, ",")
 }
 
-// otherAddress returns the first part of a zone map that names an address or an EIP which
-// the NLB does not have in that zone; empty if none exists.
+// otherAddress returns the first part of a zone map that names an address or an EIP that the NLB does not have in that zone, or "".
 func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	zones, _ := Zones(maps)
 	for _, want := range zones {
@@ -133,8 +129,7 @@ func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	return ""
 }
 
-// zonesOf returns the zone:vSwitch pairs of a zone map, sorted; addresses behind
-// them are left out.
+// zonesOf returns the zone:vSwitch pairs of a zone map, sorted, without addresses.
 func zonesOf(maps string) []string {
 	var out []string
 	zones, _ := Zones(maps)
@@ -145,15 +140,15 @@ func zonesOf(maps string) []string {
 	return out
 }
 
-// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of
-// servers: those of its nodes where nodes are the backends (pkg/controller/service/nlbv2/server_groups.go).
+// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of servers; if nodes are the
+// backends, those of the nodes (pkg/controller/service/nlbv2/server_groups.go).
 func GroupsOfAddresses(svc *corev1.Service) bool {
 	kind, _ := Annotation(svc, "server-group-type")
 	return NLB(svc) && strings.EqualFold(kind, "ip")
 }
 
-// HasInternalIP reports whether a node has the address that the controller makes a backend of such groups
-// (GetNodeInternalIP in pkg/controller/helper/node_utils.go).
+// HasInternalIP reports whether a node has the address that the controller puts into such groups (GetNodeInternalIP in
+// pkg/controller/helper/node_utils.go).
 func HasInternalIP(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
 		ip, err := netip.ParseAddr(a.Address)

@@ -15,37 +15,36 @@ type nodeFault int
 
 const (
 	unset       nodeFault = iota // nodes without provider ID
-	wrong                        // nodes whose provider ID leads to no server of this cloud
+	wrong                        // nodes whose provider ID does not lead to a server of this cloud
 	gone                         // nodes whose server does not exist
-	stopped                      // nodes whose server does not run
-	outside                      // nodes whose server is out of the load balancer's reach
+	stopped                      // nodes whose server is not running
+	outside                      // nodes whose server the load balancer cannot reach
 	hybrid                       // hybrid nodes that the release does not exclude
 	homeless                     // Pods on nodes that do not exist
 	misnamed                     // endpoints without Pod that name a node that does not exist
 	nodeless                     // endpoints that name no node
-	addressless                  // nodes without an internal address, where it is the backend
+	addressless                  // nodes without an internal address, where the address is the backend
 	nodeFaults
 )
 
-// NodeFaults are what is wrong with nodes and endpoints that the controller makes backends of.
+// NodeFaults collects what is wrong with nodes and endpoints that the controller makes backends.
 type NodeFaults struct {
 	Region, VPC string // of the cluster
 	ByAddress   bool   // a backend is the address of a node, not its server
 
 	Findings []say.Text           // one clause each
 	Names    []string             // of all nodes and endpoints with a fault
-	by       [nodeFaults][]string // the same by kind
+	by       [nodeFaults][]string // names by kind
 	stopped  []string             // IDs of servers
 }
 
-// add notes a fault of a node or an endpoint.
 func (f *NodeFaults) add(k nodeFault, name string, finding say.Text) {
 	f.by[k] = append(f.by[k], name)
 	f.Names = append(f.Names, name)
 	f.Findings = append(f.Findings, finding)
 }
 
-// Judge notes what is wrong with a node, of whose cluster these are the servers.
+// Judge records what is wrong with a node; servers are those of the node's cluster.
 func (f *NodeFaults) Judge(n corev1.Node, servers []cloud.Instance) {
 	id := n.Spec.ProviderID
 	region, instance, ok := SplitProviderID(id)
@@ -76,10 +75,9 @@ func (f *NodeFaults) Judge(n corev1.Node, servers []cloud.Instance) {
 	}
 }
 
-// unnamed notes that the provider ID of a node names no server.
 func (f *NodeFaults) unnamed(n corev1.Node) {
 	switch {
-	case isLingJun(&n): // its server is there, and has no other ID to register with
+	case isLingJun(&n): // its server exists, but cannot register with another ID
 		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is no ECS server", n.Name, Quote(n.Spec.ProviderID)))
 		return
 	case n.Spec.ProviderID == "":
@@ -92,13 +90,11 @@ func (f *NodeFaults) unnamed(n corev1.Node) {
 	f.add(wrong, n.Name, say.F("the node %s has the providerID %s, which is not region.instance", n.Name, Quote(n.Spec.ProviderID)))
 }
 
-// nameless notes that an endpoint names no node.
 func (f *NodeFaults) nameless(e Endpoint) {
 	f.add(nodeless, e.Name(), say.F("the endpoint %s of the Service names no node", e.Name()))
 }
 
-// Release says why hybrid nodes are a fault, of the controller's release that runs, which may be
-// unknown; nothing if there are none.
+// Release says why hybrid nodes are a fault with the running release, which may be unknown; nothing without hybrid nodes.
 func (f *NodeFaults) Release(runs Version) say.Text {
 	switch {
 	case len(f.by[hybrid]) == 0:
@@ -109,7 +105,7 @@ func (f *NodeFaults) Release(runs Version) say.Text {
 	return say.F("CCM %s is running, and only %s or newer excludes hybrid nodes.", runs, FirstHybrid())
 }
 
-// Lost notes the endpoints whose node does not exist or has no name.
+// Lost records the endpoints whose node does not exist or is not named.
 func (f *NodeFaults) Lost(pods []Endpoint, nodes []corev1.Node) {
 	for _, e := range pods {
 		k := homeless

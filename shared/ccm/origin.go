@@ -22,7 +22,7 @@ func (c *View) Origin(ctx context.Context, lb *Instance) (say.Text, error) {
 	return OriginOf(lb, c.Service, all), nil
 }
 
-// OriginOf says what Origin does, to somebody who asks about this Service. All are the cluster's Services.
+// OriginOf returns Origin's text for the Service asking; all are the cluster's Services.
 func OriginOf(lb *Instance, asking *corev1.Service, all []corev1.Service) say.Text {
 	name, ok := lb.Tags[NameTag]
 	switch {
@@ -39,8 +39,8 @@ func OriginOf(lb *Instance, asking *corev1.Service, all []corev1.Service) say.Te
 	return say.F("Its tag %s is %s, the name for a Service that this cluster does not have, or no longer has.", NameTag, name)
 }
 
-// OtherAdvice says how the Service gets another load balancer than the one that its annotation id names: one that Reusable finds, or one
-// that the controller creates. A Service that has an address must be recreated afterwards. It needs what Reusable needs.
+// OtherAdvice says how the Service gets another load balancer than the one in its annotation id: one that Reusable finds, or one that the
+// controller creates. A Service with an address must be recreated afterwards. It needs what Reusable needs.
 func (c *View) OtherAdvice(ctx context.Context) (say.Text, error) {
 	reusable, err := c.Reusable(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *View) OtherAdvice(ctx context.Context) (say.Text, error) {
 	return ask, nil
 }
 
-// DisownAdvice says how a load balancer that the controller created, for whichever Service, can be reused like a person's.
+// DisownAdvice says how a load balancer that the controller created, for any Service, can be reused like a user's.
 func (c *View) DisownAdvice(id string) say.Text {
 	return say.F("Check whether another Service still uses %s.", id).
 		And("If none does, remove its tags %s and %s: %s.", NameTag, ClusterTag, c.UntagCommand(id, NameTag, ClusterTag)).

@@ -9,23 +9,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Owner says whose a load balancer is.
+// An Owner says who made a load balancer.
 type Owner int
 
-// The owners. Only cloud-side proof makes an LB the Service's own; where neither
-// side is proven, a person is asked.
+// The owners. Only proof in the cloud makes a load balancer the Service's own; Unproven becomes a question.
 const (
 	Unproven     Owner = iota
 	Own                // made by the controller for this Service
 	OtherService       // made by the controller for another Service, or shared with one
 	Users              // made by a person, or reused at a person's wish
-	APIServer          // the cluster's own API server stands behind it
+	APIServer          // serves the cluster's own API server
 )
 
-// Owner finds out whose the load balancer is, and the evidence. The
-// controller names the Services that it made things for: in the names of the vServer
-// groups of a CLB, and in the descriptions of the listeners of an NLB. It needs
-// BalancerReads, or NetworkReads for an NLB.
+// Owner returns the owner of the load balancer, and the evidence. The controller names the Services that it made things for in the vServer
+// groups of a CLB and in the descriptions of an NLB's listeners. It needs BalancerReads, or NetworkReads for an NLB.
 func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error) {
 	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
 	listeners, err := c.ListenerPorts(ctx, lb)
@@ -66,22 +63,20 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error)
 	return owner, evidence, nil
 }
 
-// traces are what tells whose a load balancer is.
+// traces is the evidence about the owner of a load balancer.
 type traces struct {
 	id           string
 	tags         map[string]string
 	reason       string // of its modification protection
 	cluster      string
-	what         say.Text // what names Services: vServer group or listener
+	what         say.Text // where the Services are named: vServer group or listener
 	count        func(int) say.Text
-	ours, others []string // names of this Service's; the other Services that are named
-	// unmarked says of a CLB that the controller made something on it, or gave it its name,
-	// for this Service. One that it reuses, it marks with the tag for that; one that it made,
-	// v1.9.3.101 and v1.9.3.239 mark with nothing but the name tag, which can get lost.
+	ours, others []string // names for this Service; the other Services that are named
+	// unmarked reports of a CLB that the controller made something on it for this Service, or gave it the Service's name. It sets a tag on
+	// a CLB that it reuses; on one that it made, v1.9.3.101 and v1.9.3.239 set only the name tag, which can get lost.
 	unmarked bool
 }
 
-// add notes a name that the controller may have given.
 func (m *traces) add(c *View, name string) {
 	switch svc, ok := traceService(name, m.cluster); {
 	case !ok:
@@ -119,6 +114,5 @@ func (m *traces) proof() say.Text {
 	return say.F("no mark of the controller")
 }
 
-// TagsFull reports whether the load balancer can take no further tag. A CLB and
-// an NLB can each carry 20.
+// TagsFull reports whether the load balancer cannot take another tag. CLBs and NLBs take 20 each.
 func TagsFull(lb *Instance) bool { return len(lb.Tags) >= maxBalancerTag }

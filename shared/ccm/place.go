@@ -14,28 +14,28 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PlaceReads is what Places reads. A class that calls it declares it.
+// PlaceReads is what Places reads; a class that calls it declares it.
 var PlaceReads = append([]grant.Grant{grant.DescribeAvailableResource}, VPCReads...)
 
-// Places say where a load balancer such as the Service asks for can be made. Of a CLB they are zones,
-// which depend on its kind; of an NLB and a private CLB they are vSwitches.
+// Places are where the load balancer that the Service asks for can be made: zones for a CLB, depending on its kind; vSwitches for an NLB
+// and a private CLB.
 type Places struct {
 	AddressType string           // "internet" or "intranet"
 	IPVersion   string           // "ipv4" or "ipv6"
-	Wrong       say.Text         // which annotations leave these two open; no zones are known then
+	Wrong       say.Text         // the annotations that leave these two open, and the zones unknown
 	Correct     string           // command that sets one of these annotations to its default
-	Asked       cloud.ZonePair   // what the Service asks for; a zone is empty where the cloud chooses it
+	Asked       cloud.ZonePair   // what the Service asks for; a zone is empty if the cloud chooses it
 	InStock     bool             // the zones that the Service asks for have stock
 	Others      []cloud.ZonePair // other zones that have stock
 	VPC         VPC              // of an NLB or a private CLB
 }
 
-// Usual returns the values that annotations have by default, by their short names.
+// Usual returns the default values of annotations, by their short names.
 func Usual() map[string]string { return maps.Clone(usual) }
 
 var usual = map[string]string{"address-type": "internet", "ip-version": "ipv4"}
 
-// Places finds out where a load balancer such as the Service asks for can be made.
+// Places returns where the load balancer that the Service asks for can be made.
 func (c *View) Places(ctx context.Context) (Places, error) {
 	p := Places{AddressType: asked(c.Service, "address-type"), IPVersion: asked(c.Service, "ip-version")}
 	var err error
@@ -64,7 +64,6 @@ func (c *View) Places(ctx context.Context) (Places, error) {
 	return p, err
 }
 
-// asked returns the value of an annotation that has a default.
 func asked(svc *corev1.Service, short string) string {
 	value, _ := Annotation(svc, short)
 	return cmp.Or(value, usual[short])

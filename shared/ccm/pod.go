@@ -13,9 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// WhyNoEndpoint says why no endpoint of the Service's backends is ready behind the ports of these groups,
-// what a person can do about it, and whether it lasts until a person does. Pods are all of the Service's
-// namespace.
+// WhyNoEndpoint says why no endpoint behind the ports of these groups is ready, what a person can do about it, and whether it lasts until
+// then. pods are all Pods of the Service's namespace.
 func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, ask say.Text, lasts bool) {
 	svc := s.Service
 	for _, g := range groups {
@@ -40,7 +39,7 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 			say.F("Start the Pods, or change the selector to match their labels: kubectl -n %s get pods --show-labels.", svc.Namespace), true
 	}
 	var reasons []say.Text
-	worst := "" // the first Pod that does not become ready without a person, else the first
+	worst := "" // the first Pod that needs a person to become ready, or else the first Pod
 	for i := range own {
 		reason, stuck := unready(&own[i])
 		reasons = append(reasons, reason)
@@ -53,8 +52,8 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 		say.F("Make the Pods ready. Find out why one is not: kubectl -n %s describe pod %s.", svc.Namespace, worst), lasts
 }
 
-// Unreached returns the nodes to which the controller has not created a route, if a Pod of the Service waits for that: such a node has
-// the condition with this reason until then (pkg/controller/node/manager.go and pkg/controller/route/route_controller.go), and a taint.
+// Unreached returns the nodes to which the controller has not created a route, if a Pod of the Service waits for that. Such a node has the
+// condition with this reason until then (pkg/controller/node/manager.go and pkg/controller/route/route_controller.go), and a taint.
 func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
 	selector := labels.SelectorFromSet(s.Service.Spec.Selector)
 	waits := func(p corev1.Pod) bool {
@@ -75,8 +74,7 @@ func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
 	return nodes
 }
 
-// otherFamily says that ready Pods only have addresses which the controller does not use; nothing if
-// there are no such Pods.
+// otherFamily says that ready Pods only have addresses of the family that the controller does not use; nothing without such Pods.
 func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {
 	svc, other, families := s.Service, discoveryv1.AddressTypeIPv6, `["IPv6","IPv4"]`
 	if s.Family == other {
@@ -134,8 +132,8 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) say.Text {
 	return text
 }
 
-// unready says, as a clause, why the controller does not take a Pod for a backend in ENI or Local mode:
-// why it is no ready endpoint. It reports whether that lasts until a person does something.
+// unready says, as a clause, why a Pod is not a ready endpoint, and so not a backend in PodMode or LocalMode. stuck reports whether that
+// lasts until a person does something.
 func unready(p *corev1.Pod) (reason say.Text, stuck bool) {
 	switch {
 	case p.DeletionTimestamp != nil:
@@ -174,10 +172,9 @@ func unready(p *corev1.Pod) (reason say.Text, stuck bool) {
 	return say.F("%s has not reported that it is ready", p.Name), false
 }
 
-// starting are the reasons of containers that only wait for a short time.
+// starting lists the waiting reasons of containers that last only a short time.
 var starting = []string{"ContainerCreating", "PodInitializing", ""}
 
-// container says why a container is not ready; nothing if it is.
 func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 	switch s := c.State; {
 	case s.Waiting != nil && slices.Contains(starting, s.Waiting.Reason):
@@ -192,13 +189,12 @@ func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 	return nil, false
 }
 
-// readinessPrefix begins the readiness gate of a Pod that the controller sets once the Pod is a backend of the Service
-// whose name follows.
+// readinessPrefix begins the readiness gate that the controller sets once the Pod is a backend of the Service whose name follows.
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
-// Gated returns the EndpointSlices of the Service with those endpoints ready, too, whose Pods wait for their readiness
-// gates alone, one of which the controller sets: it counts them as it counts ready ones (setBackendsFromEndpointSlices in
-// pkg/controller/service/clbv1/vgroups.go). It needs ListPods where an endpoint is not ready.
+// Gated returns the EndpointSlices of the Service and counts as ready also endpoints whose Pods wait only for readiness gates, one of them
+// the controller's, as the controller does (setBackendsFromEndpointSlices in pkg/controller/service/clbv1/vgroups.go). It needs ListPods if
+// an endpoint is not ready.
 func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]discoveryv1.EndpointSlice, error) {
 	var pods []corev1.Pod
 	read := false
@@ -226,7 +222,7 @@ func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]d
 	return out, nil
 }
 
-// gated reports whether a Pod waits for its readiness gates alone, one of which the controller sets for the Service.
+// gated reports whether a Pod waits only for its readiness gates, one of which the controller sets for the Service.
 func gated(p *corev1.Pod, svc *corev1.Service) bool {
 	own := func(g corev1.PodReadinessGate) bool { return string(g.ConditionType) == readinessPrefix+svc.Name }
 	return met(p, corev1.ContainersReady) && slices.ContainsFunc(p.Spec.ReadinessGates, own)
@@ -239,8 +235,7 @@ func met(p *corev1.Pod, kind corev1.PodConditionType) bool {
 // longestMessage is the part of a message that a sentence shows, in bytes.
 const longestMessage = 120
 
-// brackets returns a reason and a message in brackets, with a space before them; empty if there is
-// neither.
+// brackets returns a reason and a message in brackets after a space; nothing if both are empty.
 func brackets(reason, message string) say.Text {
 	message = strings.TrimRight(strings.Join(strings.Fields(message), " "), ". ")
 	if len(message) > longestMessage {

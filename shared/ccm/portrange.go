@@ -9,11 +9,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PortRange is the short name of the annotation that gives a port of a Service with an NLB a listener for
-// a range of ports, such as "1000-2000:80" (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
+// PortRange is the short name of the annotation that gives a port of a Service with an NLB a listener for a range of ports, such as
+// "1000-2000:80" (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
 const PortRange = "listener-port-range"
 
-// portRanges returns the rule of the annotation PortRange.
 func portRanges() ValueRule {
 	r := like(PortRange, nlb, say.F("ranges of ports, each with a port of the Service, with commas between, such as 1000-2000:80"),
 		listOf(`\d{1,5}-\d{1,5}:\d{1,5}`),
@@ -34,7 +33,7 @@ func portRanges() ValueRule {
 	return r
 }
 
-// ends returns the first and the last port of "1000-2000" or of "80"; zeros if there are none.
+// ends returns the first and the last port of "1000-2000" or of "80"; zeros for any other text.
 func ends(span string) (first, last int) {
 	from, to, ok := strings.Cut(span, "-")
 	if !ok {
@@ -50,12 +49,11 @@ func ends(span string) (first, last int) {
 	return first, last
 }
 
-// A Misfit is what the annotations of a Service with an NLB ask for and the controller does not make,
-// although each value by itself is valid.
+// A Misfit is a combination of settings that the controller cannot make, although each value is valid.
 type Misfit struct{ Finding, Ask say.Text }
 
-// MisfitOf returns the misfit that a message of the controller names. It is nil if the Service does not have
-// it now; named says whether the message names one.
+// MisfitOf returns the misfit that a message of the controller names; nil if the Service does not have it now. named reports whether the
+// message names one.
 func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
 	if m, named := specMisfit(svc, folded); named {
@@ -63,8 +61,7 @@ func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	}
 	ranges, _ := Annotation(svc, PortRange)
 	if strings.Contains(folded, "listener port range can only be used for eni") {
-		// Where the Service does not say it, the controller's configuration does. It is not eni, or
-		// the sync would not have failed.
+		// Without the annotation, the controller's configuration decides, and it cannot be eni, or the sync would not have failed.
 		if ranges == "" || svc.Annotations[BackendType] == "eni" {
 			return nil, true
 		}
@@ -82,7 +79,7 @@ func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 		return nil, true
 	}
 	short, value := PortRange, ranges
-	if ranges == "" { // one port with two protocols, of which the annotation makes one
+	if ranges == "" { // one port with two protocols, which the annotation makes the same
 		short = "protocol-port"
 		value, _ = Annotation(svc, short)
 	}

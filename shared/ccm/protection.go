@@ -6,8 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// DeleteProtected reports whether the cloud refuses to delete the load balancer until somebody turns
-// its deletion protection off.
+// DeleteProtected reports whether the cloud refuses to delete the load balancer until its deletion protection is off.
 func (i *Instance) DeleteProtected() bool {
 	return i.CLB != nil && i.CLB.DeleteProtection || i.NLB != nil && i.NLB.DeleteProtection
 }
@@ -15,8 +14,7 @@ func (i *Instance) DeleteProtected() bool {
 // Subscribed reports whether the load balancer is paid for until a date, before which the cloud does not delete it.
 func (i *Instance) Subscribed() bool { return i.CLB != nil && i.CLB.PayType == "PrePay" }
 
-// WhyProtected says how it comes that the load balancer of a Service that is being deleted has its deletion
-// protection on.
+// WhyProtected says why the load balancer of a Service that is being deleted has deletion protection on.
 func (i *Instance) WhyProtected() say.Text {
 	on := say.F("Its %s %s (%s) has deletion protection on.", i.Kind(), i.ID, i.Address)
 	if i.NLB != nil {
@@ -30,16 +28,15 @@ func (i *Instance) MadeFor(c *View) bool {
 	return i.Tags[NameTag] == DefaultName(c.Service) && i.Tags[ClusterTag] == c.Cluster
 }
 
-// ProtectCommand returns the command by which a person turns the deletion protection of a load balancer
-// of a region on.
+// ProtectCommand returns the command that turns the deletion protection of the load balancer on.
 func (i *Instance) ProtectCommand(region string) string { return i.protection(region, "on", "true") }
 
-// UnprotectCommand returns the command by which a person turns it off.
+// UnprotectCommand returns the command that turns it off.
 func (i *Instance) UnprotectCommand(region string) string {
 	return i.protection(region, "off", "false")
 }
 
-// protection returns the command that sets it to the one for a CLB, or the other for an NLB.
+// protection returns the command that sets the protection to classic for a CLB, or network for an NLB.
 func (i *Instance) protection(region, classic, network string) string {
 	if i.NLB != nil {
 		return fmt.Sprintf("aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled %s", region, i.ID, network)

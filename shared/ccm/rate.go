@@ -13,14 +13,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ProductName returns the name of a product that the controller calls, by the code that ProductOf returns.
+// ProductName returns the name of a product by the code that ProductOf returns.
 func ProductName(code string) string {
 	return map[string]string{"slb": "CLB", "nlb": "NLB", "ecs": "ECS", "vpc": "VPC"}[code]
 }
 
-// RateLimits returns the rate limits that the account has on calls of a product in the region, the tightest
-// first: those of the APIs that the controller calls most, or all if no name shows which those are. It needs
-// ListProductQuotas.
+// RateLimits returns the account's rate limits on calls of a product in the region, the tightest first: those of the APIs that the
+// controller calls most, or all if no name shows which these are. It needs ListProductQuotas.
 func (c *View) RateLimits(ctx context.Context, product string) ([]cloud.Quota, error) {
 	quotas, err := c.Cloud.Quotas.List(ctx, product, cloud.FlowControl, "")
 	if err != nil {
@@ -37,21 +36,21 @@ func (c *View) RateLimits(ctx context.Context, product string) ([]cloud.Quota, e
 	return quotas, nil
 }
 
-// called reports whether a rate limit is one of an API that the controller calls in every sync.
+// called reports whether a rate limit applies to an API that the controller calls in every sync.
 func called(q cloud.Quota) bool {
 	return slices.ContainsFunc(frequent, func(api string) bool {
 		return slices.Contains(identifiers(q.Name), api) || slices.Contains(identifiers(q.Description), api)
 	})
 }
 
-// identifiers splits a text at what stands between names of APIs.
+// identifiers splits a text into its words of letters and digits.
 func identifiers(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
 	})
 }
 
-// DescribeRates lists rate limits, up to 5 of them, with the time in which the calls count.
+// DescribeRates lists up to 5 rate limits, with their periods.
 func DescribeRates(limits []cloud.Quota) say.Text {
 	var list []say.Text
 	for _, q := range limits {
@@ -60,7 +59,6 @@ func DescribeRates(limits []cloud.Quota) say.Text {
 	return say.Clauses(list, 5)
 }
 
-// describeRate returns a clause about a rate limit.
 func describeRate(q cloud.Quota) say.Text {
 	number := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	text := say.F("%s: %s calls", q.Name, number(q.Total))

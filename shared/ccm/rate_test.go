@@ -8,7 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A rate limit says in which time the calls count, where the quota center does.
+// A rate limit shows its period if the quota center does.
 func TestDescribeRates(t *testing.T) {
 	for _, tt := range []struct {
 		limit cloud.Quota

@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// CertID is the short name of the annotation that names the server certificate of the HTTPS listeners,
-// DomainExtensions of that which names those of additional domains, ACLID of that which names access control lists.
+// Short names of the annotations that name the server certificate of the HTTPS listeners, the certificates of additional domains, and
+// access control lists.
 const (
 	CertID           = "cert-id"
 	DomainExtensions = "domain-extensions"
@@ -25,12 +25,11 @@ const (
 // A Certificate is a server certificate of CLBs that an annotation names.
 type Certificate struct {
 	ID     string
-	Domain string // additional domain that it is for; empty: the listeners' own
+	Domain string // the additional domain; empty for the listeners' own certificate
 }
 
-// CertificatesOf returns the server certificates that the annotations of a Service with a CLB name:
-// cert-id for the listeners, and domain-extensions ("domain:id,domain:id") for additional domains. Their IDs
-// are as the controller reads them, with the white space in them (clbv1/listeners.go).
+// CertificatesOf returns the server certificates that the annotations of a Service with a CLB name: cert-id for the listeners, and
+// domain-extensions ("domain:id,domain:id") for additional domains. IDs keep their white space, as in the controller (clbv1/listeners.go).
 func CertificatesOf(svc *corev1.Service) []Certificate {
 	var list []Certificate
 	if id, _ := Annotation(svc, CertID); strings.TrimSpace(id) != "" {
@@ -45,8 +44,8 @@ func CertificatesOf(svc *corev1.Service) []Certificate {
 	return list
 }
 
-// ACLsOf returns the IDs of the access control lists that the annotations of the Service name, as the controller
-// reads them: it splits the value at commas and leaves white space and empty parts in it (clbv1/listeners.go).
+// ACLsOf returns the IDs of the access control lists that the annotations of the Service name. Like the controller, it splits the value at
+// commas and keeps white space and empty parts (clbv1/listeners.go).
 func ACLsOf(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, ACLID)
 	if strings.Trim(value, ", \t\r\n") == "" {
@@ -55,8 +54,7 @@ func ACLsOf(svc *corev1.Service) []string {
 	return strings.Split(value, ",")
 }
 
-// NetworkCertificatesOf returns the annotations of a Service with an NLB that name certificates, with
-// their values.
+// NetworkCertificatesOf returns the annotations of a Service with an NLB that name certificates, with their values.
 func NetworkCertificatesOf(svc *corev1.Service) []string {
 	var list []string
 	for _, short := range []string{"cert-id", "cacert-id", "additional-cert-ids"} {
@@ -67,10 +65,10 @@ func NetworkCertificatesOf(svc *corev1.Service) []string {
 	return list
 }
 
-// ReferenceReads is what References reads. A class that calls it declares it.
+// ReferenceReads is what References reads; a class that calls it declares it.
 var ReferenceReads = []grant.Grant{grant.DescribeServerCertificates, grant.DescribeAccessControlLists}
 
-// References are what listeners of the region's CLBs can refer to.
+// References are the certificates and access control lists that listeners of the region's CLBs can use.
 type References struct {
 	Certificates []cloud.Certificate
 	ACLs         []cloud.ACL
@@ -93,11 +91,10 @@ func (c *View) References(ctx context.Context) (References, error) {
 type UnusableCertificate struct {
 	Certificate
 	Text    say.Text // what is wrong with it, as a clause
-	Domains []string // that it was for; none if it does not exist
-	Means   string   // the ID of a certificate that exists, if white space around it is all that is wrong
+	Domains []string // its domains; empty if it does not exist
+	Means   string   // the ID of an existing certificate, if only white space around the ID is wrong
 }
 
-// httpsPorts returns the ports of the Service that get an HTTPS listener of a CLB.
 func httpsPorts(svc *corev1.Service) []string {
 	var ports []string
 	for _, p := range svc.Spec.Ports {
@@ -108,9 +105,8 @@ func httpsPorts(svc *corev1.Service) []string {
 	return ports
 }
 
-// UnusableCertificates returns the server certificates that the annotations of the Service name and that
-// its CLB cannot use at a moment, and first the one that they should name and do not: for no certificate the
-// controller asks the API for all (pkg/provider/alibaba/slb/cert.go).
+// UnusableCertificates returns the server certificates that the annotations of the Service name and that its CLB cannot use at now. A
+// missing cert-id comes first: without an ID the controller asks the API for all certificates (pkg/provider/alibaba/slb/cert.go).
 func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCertificate {
 	var list []UnusableCertificate
 	if id, _ := Annotation(c.Service, CertID); strings.TrimSpace(id) == "" {
@@ -142,9 +138,8 @@ func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCe
 	return list
 }
 
-// NamedACLs returns the IDs of the access control lists that the annotations of the Service name: those
-// that exist, and the others. White space around an ID counts as none here: untidy reports whether there is
-// some, or an empty part.
+// NamedACLs returns the IDs of the access control lists that the annotations of the Service name, existing and missing ones, without white
+// space. untidy reports white space around an ID, or an empty part.
 func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, untidy bool) {
 	for _, id := range ACLsOf(svc) {
 		plain := strings.TrimSpace(id)
@@ -160,20 +155,20 @@ func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, unt
 	return there, missing, untidy
 }
 
-// ACLsOn reports whether the Service asks for access control. The controller updates the lists of a listener only then
+// ACLsOn reports whether the Service asks for access control; otherwise the controller does not update the lists of a listener
 // (clbv1/listeners.go).
 func ACLsOn(svc *corev1.Service) bool {
 	status, _ := Annotation(svc, "acl-status")
 	return status == "on"
 }
 
-// Valid returns the certificates that have not expired at a moment.
+// Valid returns the certificates that have not expired at now.
 func (r References) Valid(now time.Time) []cloud.Certificate {
 	return slices.DeleteFunc(slices.Clone(r.Certificates), func(k cloud.Certificate) bool { return k.Expired(now) })
 }
 
-// Successor returns the one certificate that is known to be valid at a moment and is for the same names as one that
-// has expired; false if none exists, or more than one.
+// Successor returns the only certificate that is known to be valid at now and is for the same names as an expired one; false without
+// exactly one.
 func (r References) Successor(bad UnusableCertificate, now time.Time) (cloud.Certificate, bool) {
 	names := func(domains []string) []string {
 		var out []string
@@ -192,7 +187,7 @@ func (r References) Successor(bad UnusableCertificate, now time.Time) (cloud.Cer
 	return same[0], true
 }
 
-// ForDomains returns those of the certificates that are for one of the domains.
+// ForDomains returns the certificates that are for one of the domains.
 func ForDomains(list []cloud.Certificate, domains []string) []cloud.Certificate {
 	return slices.DeleteFunc(slices.Clone(list), func(k cloud.Certificate) bool {
 		return !slices.ContainsFunc(k.Domains, func(d string) bool { return slices.Contains(domains, d) })
@@ -224,7 +219,6 @@ func DescribeACLs(lists []cloud.ACL) say.Text {
 	return say.Clauses(texts, listed)
 }
 
-// described returns an ID with what is known about it.
 func described(id string, about ...string) string {
 	if len(about) == 0 {
 		return id

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RoleNamed reads the RAM role of this name with its policies. It needs
-// grant.ListPoliciesForRole and grant.GetPolicy.
+// RoleNamed reads the RAM role of this name with its policies. It needs grant.ListPoliciesForRole and grant.GetPolicy.
 func (c *View) RoleNamed(ctx context.Context, name string) (Role, error) {
 	r := Role{Name: name}
 	refs, err := c.Cloud.RAM.RolePolicies(ctx, name)
@@ -37,9 +36,8 @@ func (c *View) RoleNamed(ctx context.Context, name string) (Role, error) {
 	return r, nil
 }
 
-// Extendable returns the role's policy that more actions are added to: the controller's
-// own before the masters' common one, then the first by name. Without a Name there is
-// none: a policy that ACK did not make is not extended.
+// Extendable returns the role's policy to which actions are added: the controller's own before the one of the control plane nodes, then the
+// first by name. It has no Name if ACK made none of the policies, because others are not extended.
 func (r Role) Extendable() cloud.Policy {
 	var best cloud.Policy
 	for _, p := range r.Policies {
@@ -51,7 +49,7 @@ func (r Role) Extendable() cloud.Policy {
 }
 
 // Allow says how a person gives the role these actions: by an edit of the policy that ACK made for the controller, as its pages say
-// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq), otherwise as AllowCommand does.
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq), or else by AllowCommand.
 func (r Role) Allow(actions []string) say.Text {
 	if p := r.Extendable(); p.Name != "" {
 		return say.F("in the RAM console, edit the policy %s and add this statement: %s", p.Name, allowing(actions))
@@ -59,7 +57,6 @@ func (r Role) Allow(actions []string) say.Text {
 	return say.F("%s (if there is already a policy with this name, under another one)", AllowCommand(r.Name, actions))
 }
 
-// allowing returns the statement of a policy that allows these actions.
 func allowing(actions []string) string {
 	text, err := json.Marshal(struct {
 		Effect           string
@@ -71,8 +68,7 @@ func allowing(actions []string) string {
 	return string(text)
 }
 
-// AllowCommand returns the commands by which a person gives a RAM role these
-// actions: in a policy of its own, which touches nobody else's.
+// AllowCommand returns the commands that give a RAM role these actions, in a separate policy that affects no other role.
 func AllowCommand(role string, actions []string) say.Text {
 	const name = "k8sMasterRolePolicy-Ccm-added"
 	return say.F("%s, then %s",
@@ -80,11 +76,10 @@ func AllowCommand(role string, actions []string) say.Text {
 		fmt.Sprintf("aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %s --RoleName %s", name, Shell(role)))
 }
 
-// refused finds the action that a message names.
 var refused = regex.New(`AuthAction:([a-z]+:[A-Za-z]+)`)
 
-// Refused returns the RAM action that a message of the controller says was refused; empty if it
-// names none. Only errors of ECS and VPC do: those of CLB and NLB reach the Event without it.
+// Refused returns the RAM action that was refused according to a message of the controller, or "". Only errors of ECS and VPC name it:
+// those of CLB and NLB reach the Event without it.
 func Refused(message string) string {
 	if m := refused().FindStringSubmatch(message); m != nil {
 		return m[1]
@@ -119,8 +114,7 @@ func (l *list) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ParsePolicy returns the statements of a RAM policy document; an error if it is no
-// JSON or has none.
+// ParsePolicy returns the statements of a RAM policy document, or an error if it is not JSON or has no statements.
 func ParsePolicy(document string) ([]Statement, error) {
 	var doc struct{ Statement []Statement }
 	if err := json.Unmarshal([]byte(document), &doc); err != nil {
@@ -139,8 +133,8 @@ type Permission int
 const (
 	NotAllowed Permission = iota // nothing allows it
 	Allowed                      // for all resources
-	Limited                      // allowed under a condition, or for some resources only
-	Denied                       // a Deny statement names it, on whatever condition
+	Limited                      // under a condition, or for some resources only
+	Denied                       // by a Deny statement, whatever its condition
 )
 
 // Says evaluates statements for one action, as RAM does: a Deny wins.
@@ -165,7 +159,7 @@ func Says(rules []Statement, action string) Permission {
 	return found
 }
 
-// wildcards are what stands for any characters, and for one, in an action of a statement.
+// wildcards replaces the wildcards of an action, escaped, by regular expressions.
 var wildcards = strings.NewReplacer(`\*`, `.*`, `\?`, `.`)
 
 func (s Statement) names(action string) bool {
@@ -179,16 +173,16 @@ func (s Statement) names(action string) bool {
 	return slices.ContainsFunc(s.Action, match)
 }
 
-// A Gap is what a role lacks of a list of actions. Each of its lists is in the order of
-// that one; every missing action is in one of the other three.
+// A Gap is the part of a list of actions that a role lacks, in the order of the list. Every missing action is in exactly one of the other
+// three lists.
 type Gap struct {
-	Missing []string // all that is not allowed for all resources
-	Absent  []string // of the missing ones: nothing allows them
-	Limited []string // of the missing ones: allowed under conditions or for some resources only
-	Denied  []string // of the missing ones: forbidden by a Deny statement, against which no Allow helps
+	Missing []string // not allowed for all resources
+	Absent  []string // missing: nothing allows them
+	Limited []string // missing: allowed under conditions or for some resources only
+	Denied  []string // missing: forbidden by a Deny statement, which no Allow can override
 }
 
-// Lacks returns which of the actions the role's policies do not allow for all resources.
+// Lacks returns the actions that the role's policies do not allow for all resources.
 func (r Role) Lacks(actions []string) Gap {
 	var g Gap
 	for _, action := range actions {
@@ -206,9 +200,8 @@ func (r Role) Lacks(actions []string) Gap {
 	return g
 }
 
-// CreateLinkedRole says how a person creates the service-linked role that is missing according to a message
-// of the controller about a Service with an NLB, or a CLB
-// (https://www.alibabacloud.com/help/en/ram/developer-reference/aliyunnlbfullaccess).
+// CreateLinkedRole says how a person creates the service-linked role that is missing according to a controller message about a Service with
+// an NLB (network) or a CLB (https://www.alibabacloud.com/help/en/ram/developer-reference/aliyunnlbfullaccess).
 func CreateLinkedRole(message string, network bool) say.Text {
 	const create = "aliyun resourcemanager CreateServiceLinkedRole --ServiceName "
 	const eipRole, nlbRole = "AliyunServiceRoleForSlbEipAccess", "AliyunServiceRoleForNlb"

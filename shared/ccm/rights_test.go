@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// What statements say of an action, as RAM evaluates them.
+// TestSays: statements are evaluated as RAM does.
 func TestSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -51,7 +51,7 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// A role lacks each action for one reason, and which they are keeps its order.
+// A role lacks each action for one reason, and the lists keep the order.
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	rules, err := ccm.ParsePolicy(`{"Statement":[{"Effect":"Allow","Action":["a:all","a:not"],"Resource":"*"},{"Effect":"Allow","Action":"a:some",` +
@@ -69,7 +69,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// More actions go to the controller's own policy, and never to one that is not ACK's.
+// Actions are added to the controller's own policy, and never to one that ACK did not make.
 func TestExtendable(t *testing.T) {
 	t.Parallel()
 	const common, own = "k8sMasterRolePolicy-1", "k8sMasterRolePolicy-Ccm-2"
@@ -93,7 +93,7 @@ func TestExtendable(t *testing.T) {
 	}
 }
 
-// FuzzParsePolicy reads anything as a RAM policy and asks it for an action.
+// FuzzParsePolicy parses any text as a RAM policy and evaluates an action.
 func FuzzParsePolicy(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*"],"Resource":"*"}]}`,

@@ -18,36 +18,36 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RoleReads is what ControllerRole reads. A class that calls it declares it.
+// RoleReads is what ControllerRole reads; a class that calls it declares it.
 var RoleReads = []grant.Grant{
 	grant.ListDaemonSets, grant.GetServiceAccounts, grant.ListPods, grant.GetClusterAddon,
 	grant.DescribeClusterResources, grant.ListPoliciesForRole, grant.GetPolicy,
 }
 
-// How a Pod of the controller comes to a RAM role of its own (RRSA): the add-on ack-pod-identity-webhook turns the annotation of
-// its ServiceAccount into the variable of its environment, which the SDK reads
+// A Pod of the controller gets its own RAM role (RRSA) from the add-on ack-pod-identity-webhook, which turns the annotation of its
+// ServiceAccount into an environment variable that the SDK reads
 // (https://www.alibabacloud.com/help/en/cs/user-guide/ack-pod-identity-webhook).
 const (
 	roleAnnotation = "pod-identity.alibabacloud.com/role-name"
 	roleVariable   = "ALIBABA_CLOUD_ROLE_ARN"
 )
 
-// FirstRRSA returns the first release of the controller that can sign with a RAM role of its own Pod
+// FirstRRSA returns the first release that can sign with the RAM role of its Pod
 // (https://github.com/kubernetes/cloud-provider-alibaba-cloud/releases/tag/v2.15.0).
 func FirstRRSA() Version { return Version{2, 15, 0, 0} }
 
 // A Role is a RAM role with what its policies say.
 type Role struct {
-	Name     string   // empty: the cluster names none, or it is not known, see Doubt
-	By       say.Text // what names it, as a clause; empty: the cluster does, as the role of its masters
+	Name     string   // empty if the cluster names none, or if it is unknown (see Doubt)
+	By       say.Text // what names it, as a clause; empty: the cluster, as the role of its control plane nodes
 	Policies []cloud.Policy
 	Rules    []Statement // of all its policies
 
-	unsure say.Text // why it is not known which role it is
+	unsure say.Text // why it is unknown which role it is
 }
 
-// Doubt returns why it is not known whether this release of the controller signs with the role, as a clause; empty if that is known.
-// Whatever is written for a role in doubt may be written for the wrong one.
+// Doubt returns why it is unknown whether this release signs with the role, as a clause; empty if it does. With a doubt, a write for the
+// role may be a write for the wrong one.
 func (r Role) Doubt(release Version) say.Text {
 	if len(r.unsure) == 0 && len(r.By) > 0 && release != (Version{}) && release.Before(FirstRRSA()) {
 		return say.F("%s, but CCM %s cannot sign with a role of its Pod, which takes %s or newer", r.By, release, FirstRRSA())
@@ -57,13 +57,13 @@ func (r Role) Doubt(release Version) say.Text {
 
 // A naming is a RAM role that something names.
 type naming struct {
-	role string // empty: it names one, but nobody can tell which
+	role string // empty if something names a role that cannot be determined
 	by   say.Text
 }
 
 // ControllerRole reads the RAM role under which the controller of a dedicated cluster runs, with its policies: the one that its
-// ServiceAccount names, the environment of its Pods, or the configuration of its add-on; and if none of these names one, the role of
-// the cluster's masters. Where they contradict each other, or one of them cannot be understood, the role has a Doubt and no name.
+// ServiceAccount, the environment of its Pods or the configuration of its add-on names, or else the role of the control plane nodes. If
+// these contradict each other, or one cannot be understood, the role has a Doubt and no name.
 func (c *View) ControllerRole(ctx context.Context) (Role, error) {
 	named, err := c.namings(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *View) ControllerRole(ctx context.Context) (Role, error) {
 	return c.RoleNamed(ctx, name)
 }
 
-// oneOf returns the one role that all name, or why it is not known which one it is; neither if nothing names one.
+// oneOf returns the role that all name, or why it is unknown which one it is; both are empty if nothing names one.
 func oneOf(named []naming) (one naming, unsure say.Text) {
 	for _, n := range named {
 		switch {
@@ -101,10 +101,10 @@ func oneOf(named []naming) (one naming, unsure say.Text) {
 	return one, nil
 }
 
-// namings returns what names a RAM role for the controller, what counts most first. All of it is read: one that contradicts
-// another may be the one that is right.
+// namings returns everything that names a RAM role for the controller, in order of weight. It reads all of it, because of two that
+// contradict each other either may be right.
 func (c *View) namings(ctx context.Context) ([]naming, error) {
-	// Without its DaemonSet, the controller runs under the names that it has there.
+	// Defaults in case the DaemonSet is missing.
 	account, labels := DaemonSet, map[string]string{"app": DaemonSet}
 	var named []naming
 	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
@@ -131,7 +131,7 @@ func (c *View) namings(ctx context.Context) ([]naming, error) {
 	ofPods, without := ofPods(pods)
 	named = slices.Concat(ofAccount, named, ofPods)
 	if len(named) > 0 && without != "" {
-		// A Pod keeps the environment that it began with.
+		// A Pod keeps the environment with which it started.
 		return []naming{{by: say.F("%s, but the Pod %s has no %s in its environment", named[0].by, without, roleVariable)}}, nil
 	}
 	config, err := c.Cloud.CS.AddonConfig(ctx, DaemonSet)
@@ -141,7 +141,6 @@ func (c *View) namings(ctx context.Context) ([]naming, error) {
 	return append(named, ofConfig(config)...), nil
 }
 
-// ofAccount returns the role that the annotation of the controller's ServiceAccount names.
 func (c *View) ofAccount(ctx context.Context, name string) ([]naming, error) {
 	account, err := c.Kube.ServiceAccount(ctx, "kube-system", name)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -157,7 +156,7 @@ func (c *View) ofAccount(ctx context.Context, name string) ([]naming, error) {
 	return []naming{namingOf(role, say.F("the ServiceAccount %s", "kube-system/"+name))}, nil
 }
 
-// ofPods returns the roles in the environments of the controller's Pods that run, and the name of one that has none.
+// ofPods returns the roles in the environments of the controller's running Pods, and the name of a Pod without one.
 func ofPods(pods []corev1.Pod) (named []naming, without string) {
 	for i := range pods {
 		pod := &pods[i]
@@ -173,7 +172,7 @@ func ofPods(pods []corev1.Pod) (named []naming, without string) {
 	return named, without
 }
 
-// ofEnvironment returns the roles in the environment of a Pod, or of those that a template makes.
+// ofEnvironment returns the roles in the environment of a Pod or a Pod template.
 func ofEnvironment(spec corev1.PodSpec, of say.Text) (named []naming) {
 	for _, container := range spec.Containers {
 		i := slices.IndexFunc(container.Env, func(env corev1.EnvVar) bool { return env.Name == roleVariable })
@@ -189,13 +188,13 @@ func ofEnvironment(spec corev1.PodSpec, of say.Text) (named []naming) {
 	return named
 }
 
-// roleName is what a RAM role may be called, and roleARN its whole name.
+// roleName matches names of RAM roles, and roleARN their ARNs.
 var (
 	roleName = regex.New(`^[A-Za-z0-9._-]{1,64}$`)
 	roleARN  = regex.New(`^acs:ram::\d+:role/([A-Za-z0-9._-]{1,64})$`)
 )
 
-// namingOf returns the role that a name or an ARN stands for.
+// namingOf returns the role of a name or an ARN.
 func namingOf(value string, of say.Text) naming {
 	role := value
 	if m := roleARN().FindStringSubmatch(value); m != nil {
@@ -207,9 +206,9 @@ func namingOf(value string, of say.Text) naming {
 	return naming{role, say.F("%s names the RAM role %s", of, role)}
 }
 
-// ofConfig returns the roles that the configuration of the controller's add-on names. By which of its keys it does is not
-// documented: every ARN of a role counts, and every key that ends with RAM role, role name or role ARN. RRSA that is switched on, with no such
-// key, is a role that cannot be told.
+// ofConfig returns the roles that the configuration of the controller's add-on names. The keys are not documented, so every ARN of a role
+// counts, and every key that ends with RAM role, role name or role ARN. If RRSA is switched on without such a key, the role cannot be
+// determined.
 func ofConfig(config string) []naming {
 	if strings.TrimSpace(config) == "" {
 		return nil
@@ -234,7 +233,7 @@ type rrsaSettings struct {
 	on    bool // RRSA is switched on
 }
 
-// look goes through a value that stands under a path of keys, in lower case and without punctuation.
+// look searches a value below a path of keys, in lower case and without punctuation.
 func (s *rrsaSettings) look(path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -259,7 +258,6 @@ func (s *rrsaSettings) look(path string, value any) {
 	}
 }
 
-// plainKey returns a key in lower case, without anything but letters and digits.
 func plainKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

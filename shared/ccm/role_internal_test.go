@@ -8,11 +8,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Whatever ServiceAccount, Pod and add-on say of a role: the masters' is the controller's only if none of them says anything, another
-// one only if all that say something name that one, and else it is not known.
+// The role of the control plane nodes is the controller's only if neither ServiceAccount, Pod nor add-on names a role. Another role counts
+// only if every source that names one names it; otherwise the role is unknown.
 func TestOneRole(t *testing.T) {
 	t.Parallel()
-	const own = "own" // what all of these name; empty: nothing is said; unclear: something is, and nobody can tell what
+	const own = "own" // what a source names; empty: nothing; unclear: something that cannot be determined
 	const unclear = "?"
 	env := func(list ...corev1.EnvVar) []naming {
 		return ofEnvironment(corev1.PodSpec{Containers: []corev1.Container{{}, {Env: list}}}, say.F("the Pod %s", "p"))

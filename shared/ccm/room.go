@@ -13,16 +13,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RoomReads is what Room reads. A class that calls it declares it.
+// RoomReads is what Room reads; a class that calls it declares it.
 var RoomReads = slices.Concat(CandidateReads, NetworkReads)
 
-// A Room is what the load balancer of a Service holds, and what it needs to hold for the Service.
+// A Room is what the load balancer of a Service holds, and what the Service needs there.
 type Room struct {
-	Candidates       // LB is also that of an NLB
+	Candidates       // LB is also set for an NLB
 	Rest       Tally // backends of the load balancer that are not of the Service's ports
 }
 
-// Room reads it. Without a load balancer nothing is known of the rest.
+// Room reads the Room of the Service. Without a load balancer, Rest is empty.
 func (c *View) Room(ctx context.Context, family discoveryv1.AddressType) (Room, error) {
 	all, err := c.Candidates(ctx, family)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *View) Room(ctx context.Context, family discoveryv1.AddressType) (Room, 
 	return s, err
 }
 
-// BackendLimit reads how many backends the load balancer of the Service may have, as Limit does, and returns the limit's name, too.
+// BackendLimit reads how many backends the load balancer of the Service may have (see Limit), and returns the limit's name, too.
 func (c *View) BackendLimit(ctx context.Context) (*cloud.Quota, string, error) {
 	product, name := "slb", LimitBackends.Name
 	if NLB(c.Service) {
@@ -57,7 +57,7 @@ func (c *View) BackendLimit(ctx context.Context) (*cloud.Quota, string, error) {
 // Total returns how many backends the load balancer needs.
 func (s *Room) Total() int { return s.Rest.Total() + s.Demand(s.Mode, nil) }
 
-// Describe returns the figures, with the limit on the load balancer's backends; nil if it is not known.
+// Describe returns the figures. limit is that on the load balancer's backends; nil if unknown.
 func (s *Room) Describe(limit *cloud.Quota) say.Text {
 	var ports []say.Text
 	for _, g := range s.Groups {
@@ -84,7 +84,6 @@ func (s *Room) Describe(limit *cloud.Quota) say.Text {
 	return text.And("In total, the load balancer needs %s.", say.Count(s.Total(), "backend"))
 }
 
-// sharers names the owners of the load balancer's other backends.
 func (s *Room) sharers() []say.Text {
 	var out []say.Text
 	for _, service := range slices.Sorted(maps.Keys(s.Rest.Others)) {
@@ -99,8 +98,7 @@ func (s *Room) sharers() []say.Text {
 	return out
 }
 
-// Ways names each change that would make the Service fit, with its effect. In ENI mode it
-// therefore says nothing about nodes.
+// Ways names each change that would make the Service fit, with its effect. In PodMode it says nothing about nodes.
 func (s *Room) Ways(limit int) say.Text {
 	svc, rest := s.Service, s.Rest.Total()
 	var out say.Text
@@ -129,7 +127,7 @@ func (s *Room) Ways(limit int) say.Text {
 	return out
 }
 
-// Behind returns what the function Behind does for the Services of this cluster. It needs ListServices and DescribeClusterDetail.
+// Behind returns the function Behind for the Services of this cluster. It needs ListServices and DescribeClusterDetail.
 func (c *View) Behind(ctx context.Context, lb string) (int, error) {
 	services, err := c.Kube.Services(ctx)
 	if err != nil {

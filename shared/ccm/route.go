@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RoutingReads is what Routing reads. A class that calls it declares it.
+// RoutingReads is what Routing reads; a class that calls it declares it.
 var RoutingReads = []grant.Grant{grant.ListNodes, grant.DescribeClusterDetail, grant.DescribeRouteTableList, grant.DescribeRouteEntryList}
 
 // CloudTaint is the taint that a Node has until the controller has initialized it (k8s.io/cloud-provider/api).
@@ -24,7 +24,7 @@ const CloudTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 // A Table is a route table of the cluster's VPC.
 type Table struct {
 	ID      string
-	Entries []cloud.Route // those that somebody has made
+	Entries []cloud.Route // the custom ones
 }
 
 // Routing is how the VPC of a cluster routes to the Pods of its Nodes.
@@ -32,12 +32,12 @@ type Routing struct {
 	Cluster cloud.Cluster
 	Tables  []Table
 	All     []corev1.Node
-	Nodes   []corev1.Node // of these, those that the controller keeps a route for, see NeedsRoute
+	Nodes   []corev1.Node // those for which the controller keeps a route; see NeedsRoute
 }
 
-// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route in them. With another network plug-in than
-// Flannel the controller keeps no routes, and no Node needs one. Which of several tables the controller keeps is in its configuration,
-// which no API returns for a managed cluster: a Node has its route if one of them has it.
+// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route there. Only with Flannel does the controller keep
+// routes. Its configuration says which of several tables it uses, and no API returns that for a managed cluster, so a Node has its route if
+// any table has it.
 func (c *View) Routing(ctx context.Context) (Routing, error) {
 	var r Routing
 	var err error
@@ -67,8 +67,8 @@ func (c *View) Routing(ctx context.Context) (Routing, error) {
 	return r, nil
 }
 
-// NeedsRoute reports whether the controller keeps a route for a Node (needSyncRoute and batchSyncCloudRoutes in
-// pkg/controller/route: not for one that is excluded, silent, being deleted, or without an instance or a block of Pods).
+// NeedsRoute reports whether the controller keeps a route for a Node: not if it is excluded, silent, being deleted, or without an instance
+// or a block of Pods (needSyncRoute and batchSyncCloudRoutes in pkg/controller/route).
 func NeedsRoute(n *corev1.Node) bool {
 	_, _, ecs := SplitProviderID(n.Spec.ProviderID)
 	silent := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -77,7 +77,7 @@ func NeedsRoute(n *corev1.Node) bool {
 	return ecs && !silent && n.DeletionTimestamp == nil && ExcludingLabel(n) == "" && n.Labels["type"] != virtualNode && PodBlock(n) != ""
 }
 
-// PodBlock returns the block of IPv4 addresses of a Node's Pods; empty if it has none.
+// PodBlock returns the block of IPv4 addresses of a Node's Pods, or "".
 func PodBlock(n *corev1.Node) string {
 	for _, block := range append(slices.Clip(n.Spec.PodCIDRs), n.Spec.PodCIDR) {
 		if p, err := netip.ParsePrefix(block); err == nil && p.Addr().Is4() {
@@ -87,7 +87,6 @@ func PodBlock(n *corev1.Node) string {
 	return ""
 }
 
-// leads reports whether the entry is the route to a Node's Pods.
 func leads(e cloud.Route, n *corev1.Node) bool {
 	return e.Block == PodBlock(n) && e.Next != "" && e.Next == instanceOf(n)
 }
@@ -99,7 +98,7 @@ func (r Routing) Routed(n *corev1.Node) bool {
 	})
 }
 
-// Unrouted returns the Nodes that need a route and have none. With a name it looks at that Node alone.
+// Unrouted returns the Nodes that need a route and have none; a name limits it to that Node.
 func (r Routing) Unrouted(name string) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(r.Nodes), func(n corev1.Node) bool { return name != "" && n.Name != name || r.Routed(&n) })
 }
@@ -118,11 +117,11 @@ func (r Routing) Elsewhere(n *corev1.Node) (out []cloud.Route) {
 
 // Stranded are the Nodes that the controller has not finished with.
 type Stranded struct {
-	Unrouted []string // need a route and have none
-	Tainted  []string // have CloudTaint
+	Unrouted []string // they need a route and have none
+	Tainted  []string // they have CloudTaint
 }
 
-// Stranded returns the Nodes without a route or with the taint. With a name it looks at that Node alone.
+// Stranded returns the Nodes without a route or with the taint; a name limits it to that Node.
 func (c *View) Stranded(ctx context.Context, name string) (s Stranded, err error) {
 	r, err := c.Routing(ctx)
 	if err != nil {
@@ -140,7 +139,7 @@ func (c *View) Stranded(ctx context.Context, name string) (s Stranded, err error
 // Any reports whether there are such Nodes.
 func (s Stranded) Any() bool { return len(s.Unrouted)+len(s.Tainted) > 0 }
 
-// Describe says which Nodes they are, and what that means.
+// Describe names these Nodes, and the effect.
 func (s Stranded) Describe() (text say.Text) {
 	if len(s.Unrouted) > 0 {
 		text = text.And("No route leads to the Pods of these nodes, so other nodes cannot reach them: %s.", say.List(s.Unrouted, 5))
@@ -163,7 +162,7 @@ func (c *View) NodeNamed(ctx context.Context, name string) (*corev1.Node, error)
 	return n, nil
 }
 
-// Fullest returns the table with the most entries; the zero value if no table exists.
+// Fullest returns the table with the most entries; zero without tables.
 func (r Routing) Fullest() Table {
 	if len(r.Tables) == 0 {
 		return Table{}
@@ -171,7 +170,7 @@ func (r Routing) Fullest() Table {
 	return slices.MaxFunc(r.Tables, func(a, b Table) int { return len(a.Entries) - len(b.Entries) })
 }
 
-// SaveRoutes says what helps beside a higher limit on routes.
+// SaveRoutes says what helps besides a higher limit on routes.
 func SaveRoutes() say.Text { return savings[LimitRoutes.Name] }
 
 // NodeNames returns the names of nodes.
@@ -183,7 +182,7 @@ func NodeNames(nodes []corev1.Node) []string {
 	return names
 }
 
-// Tainted reports whether a Node has CloudTaint: the controller has not initialized it.
+// Tainted reports whether a Node has CloudTaint, because the controller has not initialized it.
 func Tainted(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == CloudTaint })
 }

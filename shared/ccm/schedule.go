@@ -24,8 +24,7 @@ func PodOwnerOf(pod *corev1.Pod) PodOwner {
 	return PodOwner{}
 }
 
-// Moving says which Pods of the controller are not ready or terminating, one clause each: one that was
-// evicted a moment ago, or its successor.
+// Moving says which Pods of the controller are terminating or not ready, one clause each: a Pod that was just evicted, or its successor.
 func (by PodOwner) Moving(pods []corev1.Pod) []say.Text {
 	var out []say.Text
 	for i := range pods {
@@ -38,9 +37,8 @@ func (by PodOwner) Moving(pods []corev1.Pod) []say.Text {
 	return out
 }
 
-// Destinations returns the nodes that serve and would take the Pod if it is evicted, or, as a clause, why
-// it does not surely get to one of them: its controller has to recreate it, and no node that the
-// controller of load balancers excludes may take it.
+// Destinations returns the serving nodes that would take the Pod if it is evicted, or, as a clause, why it may not get to one of them: its
+// controller must recreate it, and it must not fit a node that is excluded from load balancers.
 func (s *Candidates) Destinations(pod *corev1.Pod) (nodes []string, hurdle say.Text) {
 	by := PodOwnerOf(pod)
 	switch {
@@ -68,13 +66,13 @@ func (s *Candidates) Destinations(pod *corev1.Pod) (nodes []string, hurdle say.T
 	return nodes, nil
 }
 
-// Fits reports whether the scheduler could put the Pod on the node, judging only by the Pod's node
-// selector and node affinity and by the node's taints.
+// Fits reports whether the scheduler could put the Pod on the node, by the Pod's node selector and node affinity and the node's taints
+// only.
 func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 	if n.Spec.Unschedulable {
 		return false
 	}
-	// An error is about an affinity of which no term matches.
+	// An error means that no term of the affinity matches.
 	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n); err != nil || !ok {
 		return false
 	}
@@ -83,7 +81,7 @@ func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 		late := (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && ready(n)
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !late
 	}
-	// Its zero value is a logger that says nothing.
+	// The zero Logger logs nothing.
 	_, blocked := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, blocks, false)
 	return !blocked
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// TestFits checks where the scheduler could put a Pod.
 func TestFits(t *testing.T) {
 	t.Parallel()
 	master := corev1.Taint{Key: "node-role.kubernetes.io/master", Value: "x", Effect: corev1.TaintEffectNoSchedule}
@@ -57,7 +56,7 @@ func TestFits(t *testing.T) {
 			Key: master.Key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
 		}), tainted(master), false},
 		{"all is tolerated", tolerant(corev1.Toleration{Operator: corev1.TolerationOpExists}), tainted(master), true},
-		// The API server refuses such a toleration; to the scheduler no key is any key.
+		// The API server refuses such a toleration; the scheduler takes an empty key for any key.
 		{"no key and a value", tolerant(corev1.Toleration{Value: "x"}), tainted(master), true},
 		{"a newer operator", tolerant(corev1.Toleration{Key: master.Key, Operator: "Gt", Value: "1"}), tainted(master), false},
 		{"in", affine(term("disk", corev1.NodeSelectorOpIn, "hdd", "ssd")), nil, true},

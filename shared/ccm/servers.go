@@ -16,15 +16,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A pool is a group of servers behind a load balancer of either kind.
+// A pool is a group of servers behind a CLB or an NLB.
 type pool struct {
 	id, name string
-	own      bool               // it bears the Service's name
-	network  *cloud.ServerGroup // of an NLB; nil: a CLB's, or one that the Service adopts
+	own      bool               // it has the Service's name
+	network  *cloud.ServerGroup // of an NLB; nil for a CLB's group, or one that the Service adopts
 }
 
-// groupChanges returns what a full sync changes on the groups of the Service and their
-// servers, and which of the listeners it has use another group.
+// groupChanges returns what a full sync changes on the groups of the Service and their servers, and which of the listeners get another
+// group.
 func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port) ([]Difference, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 		return nil, err
 	}
 	var list []Difference
-	var wanted []string // names and IDs, of which none is the other
+	var wanted []string // names and IDs, which never coincide
 	behind := map[int]pool{}
 	world := &backing{c: c, mode: mode}
 	for _, p := range c.Service.Spec.Ports {
@@ -82,7 +82,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 		want := behind[l.of]
 		if l.group != want.id || want.id == "" {
 			i := slices.IndexFunc(there, func(g pool) bool { return g.id == l.group })
-			// Its group follows the Service's port, as it did before.
+			// Its group follows the Service's port, as before.
 			follows := i >= 0 && there[i].own && !slices.Contains(wanted, there[i].name)
 			list = append(list, Difference{What: "listener " + l.key, Text: say.F("listener %s sends to %s and would send to %s", l.key,
 				say.Or(l.group, "no group of that kind"), say.Or(want.id, "a group of the Service's own")), Quiet: follows})
@@ -100,7 +100,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 	return list, nil
 }
 
-// pools returns the groups of a CLB, and those of an NLB that carry the Service's tag.
+// pools returns the groups of a CLB, or those of an NLB with the Service's tag.
 func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	var out []pool
 	add := func(id, name string, network *cloud.ServerGroup) {
@@ -126,8 +126,7 @@ func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	return out, nil
 }
 
-// rangeName returns the name of the group of a port that has a range of listener ports;
-// empty if it has none (nlbv2/server_groups.go).
+// rangeName returns the name of the group of a port with a range of listener ports, or "" (nlbv2/server_groups.go).
 func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string {
 	protocol, number, _ := strings.Cut(networkKey(svc, p), ":")
 	if !NLB(svc) || !strings.Contains(number, "-") {
@@ -136,7 +135,7 @@ func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string
 	return strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 
-// A backing is what the cluster has for the groups of a Service, read when it is first needed.
+// A backing is what the cluster has for the groups of a Service, read when first needed.
 type backing struct {
 	c     *View
 	mode  BackendMode
@@ -162,11 +161,10 @@ func (b *backing) load(ctx context.Context) error {
 	return nil
 }
 
-// compare returns how the servers of a group differ from what the cluster has for it.
 func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]Difference, error) {
 	have, err := b.c.Backends(ctx, Group{Port: p, ID: g.id, Name: g.name})
 	if errors.Is(err, cloud.ErrNotFound) {
-		return nil, nil // it went meanwhile, or was never there: the sync fails on it
+		return nil, nil // deleted meanwhile, or it never existed: the sync fails on it
 	}
 	if err != nil {
 		return nil, err
@@ -216,12 +214,12 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
 }
 
-// gracefulShutdown is the short name of the annotation that keeps terminating Pods among the servers, with the weight 0, until
-// they are gone. ignore-weight-update switches it off. This is from the release notes of v2.15.0 alone: its source is not published.
+// gracefulShutdown is the short name of the annotation that keeps terminating Pods among the servers, with the weight 0, until they are
+// gone. ignore-weight-update switches it off. From the release notes of v2.15.0 only: its source is not published.
 const gracefulShutdown = "graceful-shutdown"
 
-// drains reports whether a server is a Pod that terminates and stays for that long. An older controller, which does not read the
-// annotation, takes it out without harm.
+// drains reports whether a server is a terminating Pod that stays until it is gone. An older controller, which does not read the
+// annotation, removes it without harm.
 func (b *backing) drains(s cloud.Backend) bool {
 	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
 	value, _ := Annotation(b.c.Service, gracefulShutdown)
@@ -241,8 +239,7 @@ func (b *backing) drains(s cloud.Backend) bool {
 // some returns the first few names, and how many more there are.
 func some(names []string) say.Text { return say.List(names, 3) }
 
-// serverKey returns what tells the servers of a group apart: a node by its instance, a Pod
-// by its address.
+// serverKey returns the key of a server within its group: a node by its instance, a Pod by its address.
 func serverKey(s cloud.Backend) string {
 	if s.Type == "eni" {
 		return fmt.Sprintf("%s:%d", s.IP, s.Port)
@@ -250,9 +247,8 @@ func serverKey(s cloud.Backend) string {
 	return fmt.Sprintf("%s:%d", s.ID, s.Port)
 }
 
-// serves reports whether a server that a sync takes out may take traffic still. A node
-// does not that is gone, not ready or about to go, and neither does a Pod that is no
-// ready one of the Service any more.
+// serves reports whether a server that a sync removes may still take traffic. A node does not if it is gone, not ready or about to go, and
+// a Pod does not if it is no longer a ready Pod of the Service.
 func (b *backing) serves(s cloud.Backend) bool {
 	if s.Type == "eni" {
 		return false
@@ -266,16 +262,15 @@ func (b *backing) serves(s cloud.Backend) bool {
 	return b.mode == PodMode
 }
 
-// Servers returns what the controller takes for the servers behind a port of the Service,
-// and what each weighs: nodes as "i-1:30080", Pods as "10.0.0.1:8080". Which Pods have a
-// network interface, and which wait for nothing but the controller, it does not tell.
+// Servers returns the servers that the controller puts behind a port of the Service, with their weights: nodes as "i-1:30080", Pods as
+// "10.0.0.1:8080". It does not know which Pods have a network interface, or wait only for the controller.
 func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) map[string]int {
 	ready := Ready(ends, p, FamilyOf(svc))
 	pods := map[string]int{} // by node
 	for _, e := range ready {
 		pods[e.Node]++
 	}
-	out := map[string]int{} // with 0 for what has no weight of its own yet
+	out := map[string]int{} // 0 for a server without its own weight yet
 	if mode == PodMode {
 		for _, e := range ready {
 			out[fmt.Sprintf("%s:%d", e.IP, e.Port)] = 0
@@ -301,8 +296,8 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	return share(svc, out)
 }
 
-// share gives the servers their weights: their part of what the Service says that they
-// have together, else their own, else the normal one, which an annotation can say.
+// share sets the weights of the servers: their part of the weight that the Service gives them together, or else their own, or else the
+// default, which an annotation can change.
 func share(svc *corev1.Service, servers map[string]int) map[string]int {
 	normal := 100
 	if text, _ := Annotation(svc, "default-weight"); text != "" {
@@ -328,8 +323,7 @@ func share(svc *corev1.Service, servers map[string]int) map[string]int {
 	return servers
 }
 
-// instanceOf returns the ID of the instance that a node is, from a provider ID such as
-// "cn-hangzhou.i-1"; empty if that is none.
+// instanceOf returns the instance ID of a node, from a provider ID such as "cn-hangzhou.i-1", or "".
 func instanceOf(n *corev1.Node) string {
 	parts := strings.Split(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
 	if len(parts) < 2 {
@@ -338,8 +332,8 @@ func instanceOf(n *corev1.Node) string {
 	return parts[1]
 }
 
-// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the
-// controller does; false if it is none.
+// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the controller does; false for any other
+// text.
 func SplitProviderID(id string) (region, instance string, ok bool) {
 	region, instance, ok = strings.Cut(strings.TrimPrefix(id, "alicloud://"), ".")
 	return region, instance, ok && region != "" && instance != "" && !strings.ContainsAny(instance, `"\ ,[]`)

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A Pod that terminates stays a server with the weight 0 while the annotation graceful-shutdown says so, so this is not drift.
+// With the annotation graceful-shutdown, a terminating Pod stays a server with the weight 0, so this is not drift.
 func TestDrains(t *testing.T) {
 	t.Parallel()
 	going := discoveryv1.EndpointConditions{Terminating: new(true)}

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// What the controller takes for servers, and what they weigh.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	node := func(n int, labels map[string]string, ready corev1.ConditionStatus) corev1.Node {

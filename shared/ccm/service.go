@@ -13,9 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Prefixes of the controller's annotations. The legacy one is still read; where
-// both stand, the current one wins (github.com/kubernetes/cloud-provider-alibaba-cloud,
-// docs/usage.md).
+// Prefixes of the controller's annotations. It still reads the legacy one; the current one wins if both are set
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, docs/usage.md).
 const (
 	Prefix       = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
@@ -29,7 +28,7 @@ const (
 	IngressService    = "nginx-ingress-lb"
 )
 
-// What the controller leaves on Services and load balancers.
+// Marks that the controller leaves on Services and load balancers.
 const (
 	HashLabel      = "service.beta.kubernetes.io/hash"
 	BalancerLabel  = "service.k8s.alibaba/loadbalancer-id"
@@ -44,8 +43,8 @@ const (
 	maxBalancerTag = 20
 )
 
-// Annotation returns the value of the controller's annotation with this short
-// name, such as "vswitch-id", under either prefix, and whether it is there.
+// Annotation returns the value of the controller's annotation with this short name, such as "vswitch-id", under either prefix, and whether
+// it is set.
 func Annotation(svc *corev1.Service, short string) (string, bool) {
 	if v, ok := svc.Annotations[Prefix+short]; ok {
 		return v, true
@@ -54,8 +53,7 @@ func Annotation(svc *corev1.Service, short string) (string, bool) {
 	return v, ok
 }
 
-// AnnotationKey returns the key under which the annotation stands now: the
-// legacy key if only that one is there, else the current one.
+// AnnotationKey returns the present key of the annotation: the legacy key if only that one is set, else the current one.
 func AnnotationKey(svc *corev1.Service, short string) string {
 	if _, ok := svc.Annotations[Prefix+short]; !ok {
 		if _, ok := svc.Annotations[LegacyPrefix+short]; ok {
@@ -65,11 +63,10 @@ func AnnotationKey(svc *corev1.Service, short string) string {
 	return Prefix + short
 }
 
-// longest is how much of an annotation's value a sentence shows.
+// longest is how much of an annotation's value a sentence shows, in bytes.
 const longest = 80
 
-// Quote returns the value of an annotation for a sentence: in quotes, and cut
-// where it is long.
+// Quote returns the value of an annotation for a sentence: in quotes, and shortened if it is long.
 func Quote(value string) string {
 	if len(value) > longest {
 		return fmt.Sprintf("%q…", strings.ToValidUTF8(value[:longest], ""))
@@ -77,16 +74,15 @@ func Quote(value string) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// DefaultName returns the name that the controller gives to the load balancer of
-// a Service, which is also the value of its name tag: "a", then the UID without
-// dashes, 32 characters in all.
+// DefaultName returns the name that the controller gives to the load balancer of a Service, which is also the value of its name tag: "a",
+// then the UID without dashes, 32 characters in all.
 func DefaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
 }
 
-// NLB reports whether the Service is served by a Network Load Balancer. With its type it loses its class
-// (pkg/registry/core/service/strategy.go of Kubernetes): the finalizer then tells what the controller has yet to release.
+// NLB reports whether a Network Load Balancer serves the Service. A Service that changes its type loses its class
+// (pkg/registry/core/service/strategy.go of Kubernetes); the finalizer then shows what the controller must still release.
 func NLB(svc *corev1.Service) bool {
 	if class := svc.Spec.LoadBalancerClass; class != nil || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return class != nil && *class == NLBClass
@@ -94,10 +90,10 @@ func NLB(svc *corev1.Service) bool {
 	return slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
-// Synced reports whether the Service has an address: a sync has succeeded once.
+// Synced reports whether the Service has an address, so that a sync has succeeded once.
 func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
 
-// Address returns the first ingress address, an IP or a host name; empty if none exists.
+// Address returns the first ingress address, an IP or a host name, or "".
 func Address(svc *corev1.Service) string {
 	ingress := svc.Status.LoadBalancer.Ingress
 	switch {
@@ -109,8 +105,7 @@ func Address(svc *corev1.Service) string {
 	return ingress[0].Hostname
 }
 
-// Leaving returns how the Service stops being the controller's, as the end of a
-// sentence; empty if it doesn't.
+// Leaving says how the Service stops being the controller's, as the end of a sentence; empty if it does not.
 func Leaving(svc *corev1.Service) say.Text {
 	switch {
 	case svc.DeletionTimestamp != nil:
@@ -121,7 +116,7 @@ func Leaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// WhyLeaving says what Leaving does in a sentence of its own; nothing if the Service stays.
+// WhyLeaving returns Leaving as a full sentence; nothing if the Service stays.
 func WhyLeaving(svc *corev1.Service) say.Text {
 	switch {
 	case svc.DeletionTimestamp != nil:
@@ -132,10 +127,8 @@ func WhyLeaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// HashWritten returns when the controller last wrote the hash label, from
-// managedFields; zero if it is not there. Times have whole seconds. The controller
-// writes its labels through the status subresource: a person who sends them along
-// with a Service does not.
+// HashWritten returns when the controller last wrote the hash label, from managedFields, in whole seconds; zero without it. The controller
+// writes its labels through the status subresource, which tells them from labels that a person sends with a Service.
 func HashWritten(svc *corev1.Service) time.Time {
 	if svc.Labels[HashLabel] == "" {
 		return time.Time{}
@@ -150,9 +143,8 @@ func HashWritten(svc *corev1.Service) time.Time {
 	return at
 }
 
-// Changed returns when anybody who writes annotations or the spec last wrote, from
-// managedFields; zero if it is not there. Labels and finalizers alone are nothing that
-// the controller syncs by.
+// Changed returns when annotations or the spec were last written, from managedFields; zero if not there. Changes of labels and finalizers
+// do not cause a sync.
 func Changed(svc *corev1.Service) time.Time {
 	var at time.Time
 	for _, f := range svc.ManagedFields {
@@ -163,15 +155,13 @@ func Changed(svc *corev1.Service) time.Time {
 	return at
 }
 
-// mayWrite reports whether the manager's fields, in JSON, have one of these among them,
-// or are not said.
+// mayWrite reports whether the manager's fields, in JSON, contain one of these, or are unknown.
 func mayWrite(f metav1.ManagedFieldsEntry, fields ...string) bool {
 	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
 }
 
-// SyncDelay returns how long the controller took from the last change of the Service to
-// its full sync. Both times are the API server's, in whole seconds, so that it returns at least one second.
-// It returns 0 if the Service does not show it: the controller has not synced the change yet, or it is not known when.
+// SyncDelay returns how long the controller took from the last change of the Service to its full sync. Both times are the API server's in
+// whole seconds, so it returns at least one second. It returns 0 if the controller has not synced the change yet, or the times are unknown.
 func SyncDelay(svc *corev1.Service) time.Duration {
 	changed, synced := Changed(svc), HashWritten(svc)
 	if !InForce(svc) || changed.IsZero() || synced.Before(changed) {
@@ -180,8 +170,8 @@ func SyncDelay(svc *corev1.Service) time.Duration {
 	return max(time.Second, synced.Sub(changed))
 }
 
-// OwnAddress reports whether the controller writes the load balancer's own
-// address into the status: not with the hostname annotation nor in EIP mode.
+// OwnAddress reports whether the controller writes the load balancer's own address into the status, which it does not with the hostname
+// annotation or in EIP mode.
 func OwnAddress(svc *corev1.Service) bool {
 	if name, _ := Annotation(svc, "hostname"); name != "" {
 		return false
@@ -190,9 +180,8 @@ func OwnAddress(svc *corev1.Service) bool {
 	return mode != "eip"
 }
 
-// HasAddress reports whether the Service has the address of the load balancer, as far as the
-// controller compares them before it reuses one (pkg/controller/service/clbv1/model_applier.go,
-// isLoadBalancerReusable). It is true for a Service without an address.
+// HasAddress reports whether the Service has the address of the load balancer, by the comparison that the controller makes before it reuses
+// one (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable). It is true for a Service without an address.
 func HasAddress(svc *corev1.Service, lb *Instance) bool {
 	if mode, _ := Annotation(svc, ExternalIP); mode == "eip" && lb.NLB == nil {
 		return true

@@ -17,26 +17,25 @@ type manner int
 
 const (
 	exactly  manner = iota
-	folded          // in letters of either case
+	folded          // ignores case
 	nonzero         // a number; 0 asks for nothing
 	numeric         // a number
-	flag            // "on" in the annotation is "true" in the API, and all else "false"
-	foldFlag        // a flag whose "on" may be in letters of either case
-	unsorted        // some with commas between, in any order
+	flag            // "on" in the annotation is "true" in the API, and anything else "false"
+	foldFlag        // a flag whose "on" ignores case
+	unsorted        // a comma-separated list in any order
 )
 
-// A setting of listeners or groups, which an annotation asks for. What an answer does not
-// show the controller takes for empty, for 0 or for false.
+// A setting of listeners or groups, which an annotation asks for. The controller reads a value that is missing from the API's answer as
+// empty, 0 or false.
 type setting struct {
 	short string // of the annotation
 	name  string // in the API
-	of    string // the protocols that have it, with spaces between; empty: all
+	of    string // the protocols that have it, separated by spaces; empty: all
 	as    manner
-	with  string // short name of the annotation that has to be "on"; empty: none
+	with  string // short name of an annotation that must be "on"; empty without one
 }
 
-// settings are what a full sync sets on listeners of CLBs by annotations of one value
-// (pkg/controller/service/clbv1/listeners.go).
+// settings lists what a full sync sets on listeners of CLBs, by annotations with one value (pkg/controller/service/clbv1/listeners.go).
 var settings = []setting{
 	{short: "scheduler", name: "Scheduler"},
 	{short: "persistence-timeout", name: "PersistenceTimeout", of: "tcp", as: numeric},
@@ -74,7 +73,7 @@ var settings = []setting{
 	{short: "unhealthy-threshold", name: "UnhealthyThreshold", as: nonzero},
 }
 
-// networkSettings are the same of NLBs (nlbv2/listeners.go).
+// networkSettings lists the settings of NLBs' listeners (nlbv2/listeners.go).
 var networkSettings = []setting{
 	{short: "idle-timeout", name: "IdleTimeout", as: nonzero},
 	{short: "cps", name: "Cps", as: numeric},
@@ -90,8 +89,7 @@ var networkSettings = []setting{
 	{short: "alpn-policy", name: "AlpnPolicy", of: "TCPSSL", with: "alpn"},
 }
 
-// groupSettings are what a full sync sets on the groups of an NLB that the controller has
-// made (nlbv2/server_groups.go).
+// groupSettings lists what a full sync sets on an NLB's groups that the controller made (nlbv2/server_groups.go).
 var groupSettings = []setting{
 	{short: "scheduler", name: "Scheduler", as: folded},
 	{short: "connection-drain", name: "ConnectionDrainEnabled", as: foldFlag},
@@ -110,8 +108,8 @@ var groupSettings = []setting{
 	{short: "health-check-httpcode", name: "HealthCheckHttpCode", as: unsorted, with: "health-check-flag"},
 }
 
-// apart returns what a full sync changes of the settings on what is of the protocol and has
-// this configuration. What is the thing in the record, called how a sentence calls it.
+// apart returns which of the settings a full sync changes on a listener or group with this protocol and configuration. what is its name in
+// the record, called its name in a sentence.
 func apart(list []setting, svc *corev1.Service, protocol string, config map[string]string, what, called string) []Difference {
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	var out []Difference
@@ -133,8 +131,8 @@ func apart(list []setting, svc *corev1.Service, protocol string, config map[stri
 	return out
 }
 
-// differs returns what there is and what the text of an annotation asks for, and whether a
-// full sync would change it. A text that is no number where one is wanted fails the sync.
+// differs returns the present and the asked-for value, and whether a full sync would change it. A text where a number is required fails the
+// sync.
 func (s setting) differs(is, asks string) (_, want string, ok bool) {
 	if asks == "" {
 		return "", "", false
@@ -154,8 +152,6 @@ func (s setting) differs(is, asks string) (_, want string, ok bool) {
 	return is, asks, is != asks
 }
 
-// sortedParts returns the parts of a text that has commas between, sorted and without the
-// space around them.
 func sortedParts(text string) []string {
 	parts := strings.Split(text, ",")
 	for i := range parts {
@@ -165,13 +161,12 @@ func sortedParts(text string) []string {
 	return parts
 }
 
-// groupDifferences returns what a full sync of the Service changes on the settings of a
-// group of its own behind a port.
+// groupDifferences returns what a full sync changes on the settings of the Service's own group behind a port.
 func groupDifferences(svc *corev1.Service, p corev1.ServicePort, g cloud.ServerGroup) []Difference {
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	what, called := "group "+g.Name, "the group "+g.Name
 	is := g.Config["ServerGroupType"]
-	// "ip" in any letters is "Ip" (nlbv2/server_groups.go).
+	// The controller turns "ip" in any case into "Ip" (nlbv2/server_groups.go).
 	if want := value("server-group-type"); want != "" && is != "" && !strings.EqualFold(is, want) {
 		return []Difference{{What: what, Text: say.F("%s is of the type %s and would be recreated, since the annotations say %s", called, is, clipped(want)),
 			Cuts: true}}
@@ -183,7 +178,7 @@ func groupDifferences(svc *corev1.Service, p corev1.ServicePort, g cloud.ServerG
 		}
 	}
 	if _, ports, _ := strings.Cut(networkKey(svc, p), ":"); strings.Contains(ports, "-") {
-		// A range is checked at the one port of its Pods, unless annotations say otherwise.
+		// A range is checked at the single port of its Pods, unless annotations say otherwise.
 		checks := strings.EqualFold(value("health-check-flag"), "on")
 		if value("health-check-flag") == "" {
 			sets(setting{name: "HealthCheckEnabled", as: flag}, "on")

@@ -14,17 +14,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// EnforcesRanges is the first release that enforces loadBalancerSourceRanges, on the NLBs that it
-// creates alone. No release does on CLBs, on NLBs that it reuses, or by annotation
-// (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
+// EnforcesRanges returns the first release that enforces loadBalancerSourceRanges, and only on NLBs that it creates. No release does on
+// CLBs, on NLBs that it reuses, or by annotation (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
 func EnforcesRanges() Version { return withRanges }
 
-// A Family is one kind of addresses.
+// A Family is IPv4 or IPv6.
 type Family struct {
 	Six bool
 }
 
-// everyone is the block of all addresses of the family.
 func (f Family) everyone() netip.Prefix {
 	if f.Six {
 		return netip.MustParsePrefix("::/0")
@@ -32,7 +30,6 @@ func (f Family) everyone() netip.Prefix {
 	return netip.MustParsePrefix("0.0.0.0/0")
 }
 
-// source returns the block of the family that a rule is about; false if it is about none.
 func (f Family) source(r cloud.SecurityRule) (netip.Prefix, bool) {
 	if f.Six {
 		return block(r.Source6)
@@ -40,7 +37,6 @@ func (f Family) source(r cloud.SecurityRule) (netip.Prefix, bool) {
 	return block(r.Source)
 }
 
-// block reads a block, or one address.
 func block(s string) (netip.Prefix, bool) {
 	s = strings.TrimSpace(s)
 	if p, err := netip.ParsePrefix(s); err == nil {
@@ -53,16 +49,15 @@ func block(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(ip, ip.BitLen()), true
 }
 
-// SourceRanges are the blocks that a Service limits its clients to.
+// SourceRanges are the blocks to which a Service limits its clients.
 type SourceRanges struct {
-	Written []string // as they stand on the Service; none: it has no limit
-	Key     string   // of the annotation that they stand in; empty: in the spec
+	Written []string // as written on the Service; empty without a limit
+	Key     string   // the annotation that holds them; empty: in the spec
 	Blocks  []netip.Prefix
-	Strange []string // that cannot be read
+	Strange []string // blocks that cannot be read
 }
 
-// RangesOf returns the source ranges of a Service: those of its spec, otherwise those of the
-// annotation that was there before the field
+// RangesOf returns the source ranges of a Service: those of its spec, or else those of the annotation that preceded the field
 // (https://pkg.go.dev/k8s.io/api/core/v1#AnnotationLoadBalancerSourceRangesKey).
 func RangesOf(svc *corev1.Service) SourceRanges {
 	r := SourceRanges{Written: svc.Spec.LoadBalancerSourceRanges}
@@ -90,7 +85,7 @@ func (r SourceRanges) Of(f Family) []netip.Prefix {
 // Open reports whether the ranges let in everyone of a family.
 func (r SourceRanges) Open(f Family) bool { return covered(f.everyone(), r.Blocks) }
 
-// covered reports whether the blocks cover one, together.
+// covered reports whether the blocks in by together cover b.
 func covered(b netip.Prefix, by []netip.Prefix) bool {
 	inside := false
 	for _, o := range by {
@@ -106,7 +101,6 @@ func covered(b netip.Prefix, by []netip.Prefix) bool {
 	return covered(low, by) && covered(high, by)
 }
 
-// halves returns the two halves of a block of more than one address.
 func halves(b netip.Prefix) (low, high netip.Prefix) {
 	n := b.Bits()
 	at := b.Addr().AsSlice()
@@ -115,18 +109,17 @@ func halves(b netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(b.Addr(), n+1), netip.PrefixFrom(second, n+1)
 }
 
-// SourceGroupName returns how the controller calls the security group that it creates for the
-// source ranges of a Service. It finds it by the name tag.
+// SourceGroupName returns the name of the security group that the controller creates for a Service's source ranges. The controller finds it
+// by the name tag.
 func SourceGroupName(svc *corev1.Service) string { return "k8s-nlb-" + DefaultName(svc) }
 
-// SourceGroupText returns the description of that group and of all its rules. The controller
-// removes no rule that has another one.
+// SourceGroupText returns the description of that group and of its rules. The controller removes no rule with another description.
 func SourceGroupText(svc *corev1.Service, cluster string) string {
 	return fmt.Sprintf("k8s.%s.%s.%s", svc.Namespace, svc.Name, cluster)
 }
 
-// SourceRules returns the rules of that group: one that accepts each range of the spec, which it
-// takes for IPv4, and a last one that drops all others of IPv4.
+// SourceRules returns the rules of that group: one that accepts each range of the spec, which it takes for IPv4, and a last one that drops
+// the rest of IPv4.
 func SourceRules(svc *corev1.Service, cluster string) []cloud.SecurityRule {
 	rule := cloud.SecurityRule{Protocol: allProtocols, Ports: allPorts, Priority: 1, Description: SourceGroupText(svc, cluster)}
 	var list []cloud.SecurityRule
@@ -143,8 +136,8 @@ const (
 	allPorts     = "-1/-1"
 )
 
-// Without returns which of the rules a list has not got, or has with other ports, another protocol or
-// another priority. Descriptions do not count: they let nobody in.
+// Without returns the rules that the list lacks, or has with other ports, protocol or priority. Descriptions do not count, since they let
+// nobody in.
 func Without(list, rules []cloud.SecurityRule) []cloud.SecurityRule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r cloud.SecurityRule) bool {
 		return slices.ContainsFunc(list, func(o cloud.SecurityRule) bool {
@@ -168,19 +161,18 @@ type GroupRule struct {
 	cloud.SecurityRule
 }
 
-// A Breach is how the security groups of an NLB do otherwise than source ranges say.
+// A Breach is how the security groups of an NLB deviate from the source ranges.
 type Breach struct {
-	Open    bool           // no rule drops those whom none accepts, so that everyone gets in
-	Wider   []GroupRule    // accept others than the ranges
-	Refused []netip.Prefix // ranges whose clients are dropped, or some of them
+	Open    bool           // no rule drops the rest, so everyone gets in
+	Wider   []GroupRule    // rules that accept addresses outside of the ranges
+	Refused []netip.Prefix // ranges whose clients are dropped, at least some
 }
 
 // None reports whether the groups do what the ranges say.
 func (b Breach) None() bool { return !b.Open && len(b.Wider)+len(b.Refused) == 0 }
 
-// Breaches compares the ranges of a family with the rules of the groups that the Service's NLB is in.
-// The rule with the lowest priority number counts, of two with one number that which drops; who meets no
-// rule gets in
+// Breaches compares the ranges of a family with the rules of the security groups of the Service's NLB. The rule with the lowest priority
+// number wins, and of two with the same number the drop; without a matching rule traffic is accepted
 // (https://www.alibabacloud.com/help/en/slb/network-load-balancer/user-guide/add-an-nlb-instance-to-a-security-group).
 func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.SecurityGroup) Breach {
 	var out Breach
@@ -189,7 +181,7 @@ func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.Sec
 	}
 	ranges := r.Of(f)
 	for _, at := range spansOf(svc) {
-		last := 0 // priority of the rule that drops the rest; 0 if absent
+		last := 0 // priority of the rule that drops the rest; 0 without one
 		var accepting []GroupRule
 		for _, g := range groups {
 			for _, rule := range g.Rules {
@@ -227,13 +219,13 @@ func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.Sec
 	return out
 }
 
-// A span is what a listener takes: ports of one protocol.
+// A span is a listener's ports of one protocol.
 type span struct {
 	protocol    string // "TCP" or "UDP"; empty: any
 	first, last int
 }
 
-// spansOf returns what the listeners of a Service on its NLB take.
+// spansOf returns the spans of the Service's listeners on its NLB.
 func spansOf(svc *corev1.Service) []span {
 	var list []span
 	for _, p := range svc.Spec.Ports {
@@ -253,8 +245,7 @@ func spansOf(svc *corev1.Service) []span {
 	return list
 }
 
-// ports returns the ports of a rule that is about a protocol of the span; none if it is about another.
-// Where they cannot be read, known is false.
+// ports returns the ports of a rule for the span's protocol; an empty range for another protocol. known is false if they cannot be read.
 func (s span) ports(r cloud.SecurityRule) (first, last int, known bool) {
 	switch {
 	case r.Protocol == allProtocols:
@@ -268,20 +259,18 @@ func (s span) ports(r cloud.SecurityRule) (first, last int, known bool) {
 	return first, last, err == nil && err2 == nil && first > 0
 }
 
-// meets reports whether a rule is, or may be, about some of the span.
+// meets reports whether a rule covers, or may cover, a part of the span.
 func (s span) meets(r cloud.SecurityRule) bool {
 	first, last, known := s.ports(r)
 	return !known || first <= s.last && s.first <= last
 }
 
-// within reports whether a rule is about all of the span.
 func (s span) within(r cloud.SecurityRule) bool {
 	first, last, known := s.ports(r)
 	return known && first <= s.first && s.last <= last && (s.protocol != "" || r.Protocol == allProtocols)
 }
 
-// RangeNeeds returns the RAM actions that a release calls in a cluster for the source ranges of an NLB
-// alone, sorted.
+// RangeNeeds returns the RAM actions that a release calls in a cluster only for the source ranges of an NLB, sorted.
 func RangeNeeds(v Version, cluster cloud.Cluster) []string {
 	class := NLBClass
 	svc := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &class}}

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// Blocks cover another together, and not if an address of it is left.
+// Blocks cover another one together, unless one of its addresses is left.
 func TestCovered(t *testing.T) {
 	for _, tt := range []struct {
 		block string
@@ -40,7 +40,7 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// What the controller itself writes does what the ranges say; less of it does not.
+// The controller's own rules enforce the ranges; fewer rules do not.
 func TestSourceRules(t *testing.T) {
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name, svc.UID = "shop", "web", "0f1e2d3c-0000-4000-8000-000000000001"

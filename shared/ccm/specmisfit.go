@@ -10,15 +10,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// specMisfit returns what the spec of the Service asks of its load balancer that this cannot have, where a message of the
-// controller, in lower case, is about that. It is nil if the Service does not ask for it now.
+// specMisfit returns what the Service's spec asks for that its load balancer cannot have, if the controller's message, in lower case, is
+// about that. It is nil if the Service does not ask for it now.
 func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	edit := "kubectl -n " + svc.Namespace + " edit service " + svc.Name
 	ranges := svc.Spec.LoadBalancerSourceRanges
 	bandwidthPackage, _ := Annotation(svc, bandwidthPackageID)
 	switch {
 	case strings.Contains(message, "resourcenotavailible.http"), strings.Contains(message, "specified zone did not have enough resource"):
-		// Only CreateLoadBalancerHTTPListener and CreateLoadBalancerHTTPSListener refuse with it: the load balancer exists by then.
+		// Only CreateLoadBalancerHTTPListener and CreateLoadBalancerHTTPSListener return this, after the load balancer is created.
 		return protocolMisfit(svc, "http", "https")
 	case strings.Contains(message, "lbnotsupporttcpssl"), strings.Contains(message, "cannot create a tcp ssl type listener"):
 		return protocolMisfit(svc, "tcpssl")
@@ -85,10 +85,11 @@ func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	return nil, false
 }
 
-// bandwidthPackageID is the short name of the annotation that puts an NLB into a bandwidth package (AttachCommonBandwidthPackageToLoadBalancer).
+// bandwidthPackageID is the short name of the annotation that puts an NLB into a bandwidth package
+// (AttachCommonBandwidthPackageToLoadBalancer).
 const bandwidthPackageID = "bandwidth-package-id"
 
-// protocolMisfit returns what a Service asks for whose load balancer gets no listeners of these protocols.
+// protocolMisfit returns the misfit of a Service whose load balancer cannot have listeners of these protocols.
 func protocolMisfit(svc *corev1.Service, protocols ...string) (m *Misfit, named bool) {
 	var ports []string
 	for _, p := range svc.Spec.Ports {

@@ -9,10 +9,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A Standing is how one load balancer stood.
+// A Standing is the state of one load balancer.
 type Standing struct {
 	ID   string                     `json:"id"`
-	Gone bool                       `json:"gone,omitempty"` // the API says that there is none of this ID
+	Gone bool                       `json:"gone,omitempty"` // it does not exist according to the API
 	CLB  *cloud.LoadBalancer        `json:"clb,omitempty"`  // with its tags
 	NLB  *cloud.NetworkLoadBalancer `json:"nlb,omitempty"`  // with its tags
 
@@ -22,8 +22,8 @@ type Standing struct {
 	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
 }
 
-// Standings reads the state of the load balancers among the targets of steps, and of those that belong to the Service by its label or by
-// the controller's own search.
+// Standings reads the state of the load balancers among the targets of steps, and of the Service's by its label or by the controller's own
+// search.
 func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, error) {
 	once := *c
 	once.Cloud = c.Cloud.Once()
@@ -58,7 +58,6 @@ func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, err
 	return all, nil
 }
 
-// standing reads the state of a load balancer of the Service's kind.
 func (c *View) standing(ctx context.Context, id string) (Standing, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil {

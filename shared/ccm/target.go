@@ -13,17 +13,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FirstNamedPorts is the first release of the controller that looks the name of a target port up
-// in EndpointSlices. Older ones take it for the number 0 (clbv1/vgroups.go).
+// FirstNamedPorts returns the first release that looks up the name of a target port in EndpointSlices. Older ones take it for the number 0
+// (clbv1/vgroups.go).
 func FirstNamedPorts() Version { return Version{Major: 2} }
 
-// FirstUnnamedLeftOut is the first release of the controller that leaves out Pods without a port of
-// the name. v2.11.2 still sends 0 for them, v2.12.4 leaves them out (clbv1/vgroups.go and
-// nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
+// FirstUnnamedLeftOut returns the first release that leaves out Pods without a port of the name. v2.11.2 still sends 0 for them, v2.12.4
+// leaves them out (clbv1/vgroups.go and nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
 func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
 
-// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod. If nodes are the backends, it
-// sends target ports only for these Pods on virtual nodes.
+// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod. If nodes are the backends, it sends
+// target ports only for the given Pods on virtual nodes.
 func SendsZero(named []NamedPort, virtual []Endpoint, v Version) bool {
 	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool {
 		return slices.ContainsFunc(p.Unknown, func(pod string) bool {
@@ -37,7 +36,7 @@ func NamedPorts(svc *corev1.Service) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })
 }
 
-// Unallocated returns the numbers of the Service's ports that have no node port.
+// Unallocated returns the Service's ports without a node port.
 func Unallocated(svc *corev1.Service) []string {
 	var ports []string
 	for _, p := range svc.Spec.Ports {
@@ -57,14 +56,14 @@ func DescribePorts(svc *corev1.Service) say.Text {
 	return say.Clauses(ports, 10)
 }
 
-// A NamedPort is what the ready Pods take the name of a target port for.
+// A NamedPort is what the name of a target port means to the ready Pods.
 type NamedPort struct {
 	Port    corev1.ServicePort
-	By      map[int][]string // the Pods, or their addresses, by the number that they give
-	Unknown []string         // the Pods that don't know the name
+	By      map[int][]string // the Pods, or their addresses, by the number that the name has there
+	Unknown []string         // the Pods that lack the name
 }
 
-// ResolvePorts finds out what the names of the Service's target ports mean, for backends of this family.
+// ResolvePorts returns what the names of the Service's target ports mean, for backends of this family.
 func (c *View) ResolvePorts(ctx context.Context, family discoveryv1.AddressType) ([]NamedPort, error) {
 	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
@@ -77,8 +76,8 @@ func (c *View) ResolvePorts(ctx context.Context, family discoveryv1.AddressType)
 	return out, nil
 }
 
-// resolvePort finds out what the name of one target port means. All Pods of an EndpointSlice agree; it lacks the port if they don't
-// know the name.
+// resolvePort returns what the name of one target port means. All Pods of an EndpointSlice agree; the slice lacks the port if they lack the
+// name.
 func resolvePort(ends []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) NamedPort {
 	n := NamedPort{Port: port, By: map[int][]string{}}
 	known := map[string]bool{}
@@ -96,10 +95,10 @@ func resolvePort(ends []discoveryv1.EndpointSlice, port corev1.ServicePort, fami
 	return n
 }
 
-// Numbers returns the numbers that the Pods give, sorted.
+// Numbers returns the numbers of the name, sorted.
 func (n NamedPort) Numbers() []int { return slices.Sorted(maps.Keys(n.By)) }
 
-// Number returns the number that all Pods give; 0 if they disagree or one does not know the name.
+// Number returns the number that the name has on all Pods; 0 if they disagree or one lacks the name.
 func (n NamedPort) Number() int {
 	if len(n.By) != 1 || len(n.Unknown) > 0 {
 		return 0
@@ -124,7 +123,7 @@ func (n NamedPort) Describe() say.Text {
 	return say.F("For port %d, %s is %s.", n.Port.Port, name, say.Clauses(parts, len(parts)))
 }
 
-// Advice says how the name gets the one number that an older controller needs in its place.
+// Advice says how the name gets the single number that an older controller needs.
 func (n NamedPort) Advice(svc *corev1.Service) say.Text {
 	patch, name := TargetPortCommand(svc, n.Port), Quote(n.Port.TargetPort.StrVal)
 	switch {

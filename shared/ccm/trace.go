@@ -12,13 +12,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// A Trace is the name that the controller gives to what it makes for a port of a
-// Service: k8s/<port>/<service>/<namespace>/<cluster> for vServer groups and
-// listeners of CLBs, k8s.<port>.<protocol>.<service>.<namespace>.<cluster> for
-// server groups and listeners of NLBs. What has another name is a person's
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/model/service.go).
+// A Trace is the name that the controller gives to what it makes for a port of a Service: k8s/<port>/<service>/<namespace>/<cluster> for
+// vServer groups and listeners of CLBs, k8s.<port>.<protocol>.<service>.<namespace>.<cluster> for server groups and listeners of NLBs.
+// Anything with another name is a user's (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/model/service.go).
 type Trace struct {
-	Port      string // of a listener the Service's port; of a group the node port, or the target port, which may be a name
+	Port      string // the Service's port for a listener; the node port or target port, perhaps a name, for a group
 	Namespace string
 	Service   string
 	Cluster   string // ID
@@ -29,14 +27,14 @@ func ParseTrace(name string) (Trace, bool) {
 	if p := strings.Split(name, "/"); len(p) == 5 && p[0] == "k8s" {
 		return Trace{Port: p[1], Service: p[2], Namespace: p[3], Cluster: p[4]}, true
 	}
-	// None of the parts can hold a dot: names of Services and namespaces are DNS labels.
+	// The parts contain no dots: names of Services and namespaces are DNS labels.
 	if p := strings.Split(name, "."); len(p) == 6 && p[0] == "k8s" {
 		return Trace{Port: p[1], Service: p[3], Namespace: p[4], Cluster: p[5]}, true
 	}
 	return Trace{}, false
 }
 
-// Of reports whether it names this Service of this cluster.
+// Of reports whether the trace names this Service of this cluster.
 func (t Trace) Of(svc *corev1.Service, cluster string) bool {
 	return t.Cluster == cluster && t.Namespace == svc.Namespace && t.Service == svc.Name
 }
@@ -44,7 +42,7 @@ func (t Trace) Of(svc *corev1.Service, cluster string) bool {
 // String returns the Service's name with its namespace.
 func (t Trace) String() string { return t.Namespace + "/" + t.Service }
 
-// Gone reports whether the cluster has no Service of the trace any more. It needs GetServices.
+// Gone reports whether the cluster no longer has the Service of the trace. It needs GetServices.
 func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
 	_, err := c.Kube.Service(ctx, t.Namespace, t.Service)
 	switch {
@@ -56,8 +54,7 @@ func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
 	return false, nil
 }
 
-// traceService returns the "namespace/name" of the Service of this cluster that
-// the name says it was made for.
+// traceService returns the "namespace/name" of the Service of this cluster in a trace.
 func traceService(name, cluster string) (string, bool) {
 	t, ok := ParseTrace(name)
 	if !ok || t.Cluster != cluster {
@@ -66,16 +63,16 @@ func traceService(name, cluster string) (string, bool) {
 	return t.String(), true
 }
 
-// Uses are what a load balancer has, and the Services that it was made for.
+// Uses are what a load balancer has, and the Services for which it was made.
 type Uses struct {
 	Listeners []Listener
-	Groups    []string // names of the vServer groups; an NLB has none
+	Groups    []string // names of the vServer groups; empty for an NLB
 	Here      []string // Services of this cluster
-	Elsewhere []string // Services of other clusters, with these
+	Elsewhere []string // Services of other clusters, with the cluster
 }
 
-// Bare reports whether a load balancer that is there has none of these uses, and as a CLB no backend of its default
-// group either. It needs BoundReads, or NetworkReads.
+// Bare reports whether an existing load balancer has none of these uses and, as a CLB, no backend in its default group. It needs
+// BoundReads, or NetworkReads.
 func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil || lb == nil || len(u.Listeners)+len(u.Groups) > 0 {
@@ -84,8 +81,8 @@ func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
 	return lb.CLB == nil || len(lb.CLB.Ports)+len(lb.CLB.Backends) == 0, nil
 }
 
-// Uses reads the listeners and vServer groups of the load balancer, and which Services their names
-// tell. It needs DescribeLoadBalancerListeners and DescribeVServerGroups, or ListNLBListeners.
+// Uses reads the listeners and vServer groups of the load balancer, and the Services in their names. It needs DescribeLoadBalancerListeners
+// and DescribeVServerGroups, or ListNLBListeners.
 func (c *View) Uses(ctx context.Context, lb *Instance) (Uses, error) {
 	var u Uses
 	var err error
@@ -109,7 +106,6 @@ func (c *View) Uses(ctx context.Context, lb *Instance) (Uses, error) {
 	return u, nil
 }
 
-// add notes the Service that a name tells, if it is a trace.
 func (u *Uses) add(name, cluster string) {
 	t, ok := ParseTrace(name)
 	if !ok {

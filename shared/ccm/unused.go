@@ -10,13 +10,13 @@ import (
 // An Unused is an annotation that has no effect together with the rest of the Service.
 type Unused struct {
 	Name      string   // short
-	Protocols []string // of listeners that have the setting, none of which the Service has; nil: With is the reason
+	Protocols []string // the protocols whose listeners have the setting, none of them the Service's; nil: With is the reason
 	With      string   // the annotation that has to be "on" for it
 }
 
-// UnusedSettings returns the annotations of a Service that set something on listeners or groups, and do nothing there: the
-// controller compares and sends a setting only for listeners of its protocols, and some only beside another annotation
-// (clbv1/listeners.go, nlbv2/listeners.go and server_groups.go of v2.14.0).
+// UnusedSettings returns the annotations of a Service that set something on listeners or groups without effect: the controller compares and
+// sends a setting only for listeners of its protocols, and some settings only together with another annotation (clbv1/listeners.go,
+// nlbv2/listeners.go and server_groups.go of v2.14.0).
 func UnusedSettings(svc *corev1.Service) []Unused {
 	var has []string
 	for _, p := range svc.Spec.Ports {
@@ -39,7 +39,7 @@ func UnusedSettings(svc *corev1.Service) []Unused {
 		lacks := func(p string) bool { return !slices.Contains(has, p) }
 		switch on, _ := Annotation(svc, s.with); {
 		case s.short == "health-check-type" && !NLB(svc) && slices.ContainsFunc(has, func(p string) bool { return strings.HasPrefix(p, "http") }):
-			// Listeners of HTTP check in that way whatever it says.
+			// HTTP listeners always check in that way.
 		case len(has) > 0 && len(of) > 0 && !slices.ContainsFunc(of, func(p string) bool { return !lacks(p) }):
 			out = append(out, Unused{Name: s.short, Protocols: of})
 		case unchecked && s.short != "health-check-flag" && (strings.HasPrefix(s.short, "health") || s.short == "unhealthy-threshold"):
@@ -51,7 +51,7 @@ func UnusedSettings(svc *corev1.Service) []Unused {
 	return out
 }
 
-// ListenerSettings returns the annotations of a Service that are about its listeners, short, in the order of the tables.
+// ListenerSettings returns the short names of a Service's annotations about its listeners, in the order of the tables.
 func ListenerSettings(svc *corev1.Service) []string {
 	list := settings
 	if NLB(svc) {

@@ -12,40 +12,37 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Newest returns the newest release of the controller whose calls are known here.
+// Newest returns the newest release whose calls are known here.
 //
-// The source of v2.15.0 is not published. Its release notes say: a server group is recreated when its IP version changes, the
-// listeners of an NLB are kept when a Service with a reused one is deleted, the status is compared by address and host name, and
-// there are the annotations graceful-shutdown and health-check-http-version (annotation.go, servers.go). Its API calls are unknown.
+// The source of v2.15.0 is not published. According to its release notes, it recreates a server group when its IP version changes, keeps
+// the listeners of a reused NLB when the Service is deleted, compares the status by address and host name, and adds the annotations
+// graceful-shutdown and health-check-http-version (annotation.go, servers.go). Its API calls are unknown.
 func Newest() Version { return v214 }
 
-// TooNew reports whether the release is newer than the newest one that is known here: what it reads and calls is not known.
+// TooNew reports whether the release is newer than Newest, so that its reads and calls are unknown.
 func (v Version) TooNew() bool { return Newest().Before(v) }
 
-// Rehashed returns the release from which on the controller computes the hash of
-// a Service in another way (pkg/controller/helper/service_utils.go): an upgrade over
+// Rehashed returns the release that changed how the hash of a Service is computed (pkg/controller/helper/service_utils.go): an upgrade past
 // it syncs every Service in full, once.
 func Rehashed() Version { return Version{2, 7, 0, 0} }
 
-// Gains returns the RAM actions that one version of the controller calls and an
-// older one does not, sorted.
+// Gains returns the RAM actions that one version calls and an older one does not, sorted.
 func Gains(from, to Version, use Features) []string {
 	old := Needs(from, use)
 	return slices.DeleteFunc(Needs(to, use), func(action string) bool { return slices.Contains(old, action) })
 }
 
-// compared is how many Services Elsewhere compares at most: each takes four calls.
+// compared is the most Services that Elsewhere compares, with four calls each.
 const compared = 20
 
 // An Elsewhere is what full syncs of a cluster's Services would change.
 type Elsewhere struct {
-	Services int        // that have a CLB
+	Services int        // Services with a CLB
 	Compared int        // of them, the first by name
-	Differ   []say.Text // one clause for each that would be changed
+	Differ   []say.Text // one clause for each Service that would change
 }
 
-// Elsewhere compares the CLBs of the cluster's Services with their annotations, up
-// to 20 of them. It needs BoundReads and DriftReads.
+// Elsewhere compares the CLBs of up to 20 Services of the cluster with their annotations. It needs BoundReads and DriftReads.
 func (c *View) Elsewhere(ctx context.Context, services []corev1.Service) (Elsewhere, error) {
 	var e Elsewhere
 	services = slices.Clone(services)
@@ -80,7 +77,7 @@ func (c *View) Elsewhere(ctx context.Context, services []corev1.Service) (Elsewh
 	return e, nil
 }
 
-// Text says it as sentences.
+// Text returns the result as sentences.
 func (e Elsewhere) Text() say.Text {
 	switch {
 	case e.Services == 0:
@@ -91,19 +88,19 @@ func (e Elsewhere) Text() say.Text {
 	return say.F("Of %s with a CLB, %d were compared. It would change: %s.", say.Count(e.Services, "Service"), e.Compared, say.Clauses(e.Differ, len(e.Differ)))
 }
 
-// UpgradeReads is what Controller and Upgrade read. A class that calls them declares it.
+// UpgradeReads is what Controller and Upgrade read; a class that calls them declares it.
 var UpgradeReads = slices.Concat(ControllerReads, BoundReads, DriftReads, RoleReads,
 	[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices, grant.ListNodes})
 
-// An Upgrade is what one of the cluster's controller to the newest release needs and does.
+// An Upgrade is what an upgrade of the controller to the newest release needs and does.
 type Upgrade struct {
 	Cluster string    // ID
-	Rights  say.Text  // what has to be allowed to the controller before it
+	Rights  say.Text  // the rights that the controller needs before it
 	Drift   Elsewhere // what the full syncs after it would change
-	Resyncs bool      // whether there are such syncs: newer releases share their hash
+	Resyncs bool      // there are such syncs; newer releases share their hash
 }
 
-// Ask asks a person for an upgrade to this release or a newer one. What it needs is in Rights.
+// Ask asks a person for an upgrade to this release or a newer one. Rights says what it needs.
 func (u Upgrade) Ask(to Version) say.Text {
 	return say.F("Upgrade the add-on cloud-controller-manager of the cluster %s to %s or newer.", u.Cluster, to).
 		And("The add-on is in the ACK console under Operations, Add-ons.")
@@ -149,9 +146,8 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 	return u, nil
 }
 
-// beforeUpgrade says which actions the role has to be allowed before an upgrade from this release to the
-// newest one: those that the newest one calls for these features. Of a role without a name it says which
-// ones the running release does not call yet.
+// beforeUpgrade says which actions the role must be allowed before an upgrade from this release to the newest: those that the newest calls
+// for these features. For a role without a name it names those that the running release does not call yet.
 func (r Role) beforeUpgrade(from Version, use Features) say.Text {
 	unknown := r.Doubt(Newest())
 	switch {

@@ -19,16 +19,16 @@ var (
 	LimitACLs  = Limit{Name: "slb_quota_acls_num"}
 )
 
-// A Hint is what a message says about a limit. It tells where to look, and is never written.
+// A Hint is what a message says about a limit. It says where to look, and is never written anywhere.
 type Hint struct {
 	Product string // of the quota center
-	Name    string // of the limit; empty: the message names none
+	Name    string // of the limit; empty if the message names none
 }
 
-// exceeded finds the limit that an NLB's message names: "The quota of X is exceeded, usage 50/50".
+// exceeded matches the limit that an NLB's message names: "The quota of X is exceeded, usage 50/50".
 var exceeded = regex.New(`(?i)the quota of ([A-Za-z0-9_.-]{1,80}) is exceeded`)
 
-// hints are what messages say about limits without naming them, and their names for CLBs and NLBs.
+// hints lists what messages say about limits without naming them, and the limits of CLBs and NLBs.
 var hints = []struct{ text, clb, nlb string }{
 	{"maximum number of listeners is exceeded", LimitListeners.Name, LimitNLBListeners.Name},
 	{"code: listenernumberoverlimit", LimitListeners.Name, LimitNLBListeners.Name},
@@ -38,7 +38,7 @@ var hints = []struct{ text, clb, nlb string }{
 	{"code: order.quantity_invalid", LimitCLBs.Name, LimitNLBs.Name},
 }
 
-// HintOf reads what a message about a Service with an NLB, or a CLB, says about a limit.
+// HintOf reads what a message about a Service with an NLB (network) or a CLB says about a limit.
 func HintOf(message string, network bool) Hint {
 	h := Hint{Product: "slb"}
 	if network {
@@ -67,21 +67,19 @@ func HintOf(message string, network bool) Hint {
 	return h
 }
 
-// Fits reports whether a limit is the one that the message names in another form: by its code, or
-// without the product.
+// Fits reports whether the message names the limit in another form: by its code, or without the product.
 func (h Hint) Fits(q cloud.Quota) bool {
 	return h.Name != "" && (strings.EqualFold(q.Code, h.Name) || q.Name == h.Product+"_quota_"+h.Name)
 }
 
-// A Tally counts the places of a load balancer that are taken, such as listeners or backends, by what
-// the names of their holders tell of who created them.
+// A Tally counts the taken places of a load balancer, such as listeners or backends, by their creators according to the names.
 type Tally struct {
-	Own    int            // the controller, for the Service itself
-	Others map[string]int // the controller, for other Services, by "namespace/name"
-	Manual int            // a person
+	Own    int            // by the controller, for the Service itself
+	Others map[string]int // by the controller, for other Services, by "namespace/name"
+	Manual int            // by a person
 }
 
-// Add counts places that what has this name takes. It counts for the Service of the cluster, or another.
+// Add counts places taken under this name, for the Service of the cluster or another.
 func (t *Tally) Add(name string, places int, svc *corev1.Service, cluster string) {
 	switch trace, ok := ParseTrace(name); {
 	case places == 0:
@@ -106,8 +104,7 @@ func (t *Tally) Total() int {
 	return n
 }
 
-// Services returns how many places the controller has taken for each Service, by "namespace/name", also
-// for the Service itself.
+// Services returns how many places the controller has taken for each Service, by "namespace/name", including the Service itself.
 func (t *Tally) Services(svc *corev1.Service) map[string]int {
 	by := map[string]int{}
 	maps.Copy(by, t.Others)
@@ -117,8 +114,8 @@ func (t *Tally) Services(svc *corev1.Service) map[string]int {
 	return by
 }
 
-// Unlistened returns the ports of the Service for which no listener stands: none has their number, or
-// one of the range that an annotation gives them. Only UDP shares a number with another protocol.
+// Unlistened returns the ports of the Service without a listener on their number, or within the range that an annotation gives them. Only
+// UDP shares a number with another protocol.
 func Unlistened(svc *corev1.Service, listeners []Listener) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool {
 		protocol, span, _ := strings.Cut(networkKey(svc, p), ":")
@@ -135,11 +132,11 @@ func Unlistened(svc *corev1.Service, listeners []Listener) []corev1.ServicePort 
 // A Census counts the load balancers of one kind that the account has in the region.
 type Census struct {
 	All       int
-	Here      int // those that a controller created for this cluster
-	Elsewhere int // and for others
+	Here      int // created by a controller for this cluster
+	Elsewhere int // created by a controller for others
 }
 
-// Census counts NLBs, or CLBs. It needs ListNLBs, or DescribeLoadBalancers.
+// Census counts NLBs (network) or CLBs. It needs ListNLBs, or DescribeLoadBalancers.
 func (c *View) Census(ctx context.Context, network bool) (Census, error) {
 	var n Census
 	add := func(tags map[string]string) {

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// TestTally counts places by what the names of their holders tell.
 func TestTally(t *testing.T) {
 	t.Parallel()
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
@@ -32,7 +31,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestUnlistened: a range has a listener for each of its ports, and UDP one of its own.
+// TestUnlistened: a range needs a listener on any of its ports, and UDP its own.
 func TestUnlistened(t *testing.T) {
 	t.Parallel()
 	class := ccm.NLBClass

@@ -49,8 +49,8 @@ func (r ValueRule) Named(message string) bool {
 	return slices.ContainsFunc(r.Calls, func(call string) bool { return hasWords(folded, call) })
 }
 
-// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth as its error codes list them, and
-// the others in the same words.
+// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with its documented error codes, and the
+// others in the same words.
 func Refusals(params ...string) (codes, texts []string) {
 	for _, p := range params {
 		codes = append(codes, "InvalidParameter."+p)
@@ -59,7 +59,7 @@ func Refusals(params ...string) (codes, texts []string) {
 	return codes, texts
 }
 
-// refused reports whether an API refuses the parameter that the annotation sets, as a message says.
+// refused reports whether, according to a message, an API refuses the parameter that the annotation sets.
 func (r ValueRule) refused(message string) bool {
 	param := cmp.Or(r.Param, map[string]string{"bandwidth": "Bandwidth", "idle-timeout": "IdleTimeout"}[r.Name])
 	if param == "" {
@@ -70,8 +70,8 @@ func (r ValueRule) refused(message string) bool {
 	return slices.ContainsFunc(append(codes, texts...), func(t string) bool { return hasWords(folded, strings.ToLower(t)) })
 }
 
-// hasWords reports whether the words stand in the text, the first of them as a whole: "weight must be" does
-// not stand in "overweight must be".
+// hasWords reports whether the text contains the words, beginning at a word boundary: "overweight must be" does not contain "weight must
+// be".
 func hasWords(text, words string) bool {
 	for from := 0; ; from++ {
 		i := strings.Index(text[from:], words)
@@ -85,12 +85,11 @@ func hasWords(text, words string) bool {
 	}
 }
 
-// letter reports whether a byte of a folded text belongs to a word.
+// letter reports whether a byte of a lower-case text belongs to a word.
 func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }
 
-// NamedFault returns the faulty annotation of the Service that a message of the controller is about, and
-// the others. It is nil if the message is about none of them. If an API refuses the annotation, the rule may allow its value:
-// the API has limits that depend on the load balancer.
+// NamedFault returns the faulty annotation of the Service that a message of the controller is about, or nil, and the other faulty ones. An
+// annotation that an API refuses may have a value that the rule allows, because some limits depend on the load balancer.
 func NamedFault(svc *corev1.Service, message string) (named *Fault, others []Fault) {
 	all := Faults(svc)
 	i := slices.IndexFunc(all, func(f Fault) bool { return f.Named(message) || f.refused(message) })
@@ -106,7 +105,7 @@ func NamedFault(svc *corev1.Service, message string) (named *Fault, others []Fau
 	return &f, slices.DeleteFunc(all, func(o Fault) bool { return o.Name == f.Name })
 }
 
-// DescribeFaults says of each annotation what it is and what it takes, one clause each.
+// DescribeFaults says what each annotation is and what it accepts, one clause each.
 func DescribeFaults(list []Fault) say.Text {
 	var parts []say.Text
 	for _, f := range list {
@@ -115,14 +114,13 @@ func DescribeFaults(list []Fault) say.Text {
 	return say.Clauses(parts, len(parts))
 }
 
-// NamesValue reports whether a message of the controller about the Service is about an annotation whose
-// values are known.
+// NamesValue reports whether a controller message about the Service is about an annotation whose values are known.
 func NamesValue(svc *corev1.Service, message string) bool {
 	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && (r.Named(message) || r.refused(message)) })
 }
 
-// ValueFails reports whether what a message of the controller says about the annotations of the Service still
-// holds. If no rule knows the annotation, only the controller can tell.
+// ValueFails reports whether what a message of the controller says about the Service's annotations still holds. If no rule knows the
+// annotation, only the controller can decide.
 func ValueFails(svc *corev1.Service, message string) bool {
 	if m, named := MisfitOf(svc, message); named {
 		return m != nil
@@ -131,12 +129,12 @@ func ValueFails(svc *corev1.Service, message string) bool {
 	return wrong != nil || !NamesValue(svc, message)
 }
 
-// shown reports whether ValueOf can tell a load balancer's setting.
+// shown reports whether ValueOf can read a load balancer's setting.
 func (r ValueRule) shown() bool {
 	return r.Param != "" || slices.Contains([]string{"bandwidth", "zone-maps", "protocol-port", ForwardPort}, r.Name)
 }
 
-// ShownValues returns the names of the annotations for which ValueOf can tell a load balancer's setting.
+// ShownValues returns the names of the annotations for which ValueOf can read a load balancer's setting.
 func ShownValues() []string {
 	var names []string
 	for _, r := range ValueRules() {
@@ -147,9 +145,8 @@ func ShownValues() []string {
 	return names
 }
 
-// ValueOf returns the load balancer that the controller syncs the Service with, and its setting in the form
-// of the annotation. The setting is empty if none exists, or more than one, and without a load balancer.
-// It needs what Bound and Listeners do.
+// ValueOf returns the load balancer that the controller syncs, and its setting in the form of the annotation. The setting is empty if it
+// has none or several, and without a load balancer. It needs what Bound and Listeners need.
 func (c *View) ValueOf(ctx context.Context, r ValueRule) (lb *Instance, is string, err error) {
 	if lb, err = c.Bound(ctx); err != nil || lb == nil {
 		return nil, "", err
@@ -210,7 +207,6 @@ func (c *View) ofListeners(listeners []cloud.Listener, r ValueRule) string {
 	return values[0]
 }
 
-// ofPorts returns the pairs of protocol and port for ports of the Service.
 func (c *View) ofPorts(pairs []string) string {
 	pairs = slices.DeleteFunc(pairs, func(pair string) bool {
 		_, port, _ := strings.Cut(pair, ":")
@@ -229,35 +225,33 @@ var (
 	item    = regex.New(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
 )
 
-// spelled are the ways in which people write the unit of a rule, in lower case. With any other
-// unit, such as minutes or Gbit/s, the number would be different.
+// spelled lists how people write the unit of a rule, in lower case. Any other unit, such as minutes or Gbit/s, would change the number.
 var spelled = map[string][]string{
 	"Mbit/s":  {"m", "mb", "mbit", "mbits", "mbps", "mb/s", "mbit/s", "mbits/s"},
 	"seconds": {"s", "sec", "secs", "second", "seconds"},
 }
 
-// Means reports whether the faulty value can mean nothing but the load balancer's setting, as ValueOf
-// returns it. To write that changes nothing but that the controller can read it.
+// Means reports whether the faulty value can only mean the load balancer's setting, as ValueOf returns it. Writing that setting changes
+// only that the controller can read it.
 func (f Fault) Means(is string) bool {
 	switch {
 	case is == "":
 		return false
 	case f.Name == "zone-maps" && !f.There:
-		return true // the annotation can ask for nothing but what the load balancer has
+		return true // the annotation can only ask for what the load balancer has
 	case f.Name == "zone-maps":
 		return allOf(itemsIn(f.Value), itemsIn(is)) && namesZones(f.Value, is)
 	case f.Name == "protocol-port":
 		return slices.Equal(pairsIn(f.Value), pairsIn(is))
 	case f.Name == ForwardPort:
-		// The order matters: from which port to which.
+		// The order is significant: from port, to port.
 		return slices.Equal(item().FindAllString(f.Value, -1), item().FindAllString(is, -1))
 	}
 	m := measure().FindStringSubmatch(f.Value)
 	return m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.Unit], strings.ToLower(m[2])))
 }
 
-// pairsIn returns the names and numbers in a value two by two, sorted, in lower case: each
-// protocol with its port.
+// pairsIn returns the names and numbers in a value in pairs, sorted, in lower case: each protocol with its port.
 func pairsIn(value string) []string {
 	var list []string
 	for pair := range slices.Chunk(item().FindAllString(strings.ToLower(value), -1), 2) {
@@ -268,14 +262,13 @@ func pairsIn(value string) []string {
 	return list
 }
 
-// itemsIn returns the names and numbers in a value, sorted, in lower case.
 func itemsIn(value string) []string {
 	list := item().FindAllString(strings.ToLower(value), -1)
 	slices.Sort(list)
 	return list
 }
 
-// allOf reports whether some is not empty and all contains each of them.
+// allOf reports whether some is not empty and all contains each of its elements.
 func allOf(some, all []string) bool {
 	return len(some) > 0 && !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
@@ -291,7 +284,7 @@ func namesZones(value, zones string) bool {
 	return true
 }
 
-// SuggestReads is what SuggestZones reads. A class that calls it declares it.
+// SuggestReads is what SuggestZones reads; a class that calls it declares it.
 var SuggestReads = []grant.Grant{grant.DescribeClusterDetail, grant.DescribeVSwitches}
 
 // SuggestZones proposes zone maps for a new NLB from the cluster's vSwitches.

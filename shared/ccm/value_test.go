@@ -85,7 +85,7 @@ func TestFaults(t *testing.T) {
 		"address-type":       {{"Internet", "intranet"}, {"public"}},
 		"protocol-port":      {{"TCPSSL:443", "udp:53"}, {"https:443"}},
 		"ip-version":         {{"dualstack", "ipv4"}, {"ipv6"}},
-		"bandwidth":          {{"ten"}, nil}, // an NLB has none
+		"bandwidth":          {{"ten"}, nil}, // not on an NLB
 		"security-group-ids": {{"sg-1,sg-2"}, {"web"}},
 		"vgroup-port":        {{"sgp-1:443"}, {"sgp-1"}},
 		"cross-zone-enabled": {{"on"}, {"true", "ON"}},
@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestMeans: a value is corrected only if it can mean nothing but what the load balancer has.
+// TestMeans: a value is corrected only if it can only mean what the load balancer has.
 func TestMeans(t *testing.T) {
 	const zones = "cn-a:vsw-1,cn-b:vsw-2"
 	for _, tt := range []struct {
@@ -188,7 +188,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestNamedFault: of the faulty annotations one is named, and the others are kept apart.
+// TestNamedFault: one faulty annotation is named, and the others are returned separately.
 func TestNamedFault(t *testing.T) {
 	const about = "Annotation service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth must be integer, but got [x]"
 	svc := annotated(false, "bandwidth", "x")
@@ -217,7 +217,7 @@ func TestNamedFault(t *testing.T) {
 	}
 }
 
-// TestMisfitOf: what only the annotations together, or with the Service's ports, make wrong.
+// TestMisfitOf covers annotations that are wrong only together, or with the Service's ports.
 func TestMisfitOf(t *testing.T) {
 	const (
 		nodes   = "listener port range can only be used for eni backend type service"
@@ -230,7 +230,7 @@ func TestMisfitOf(t *testing.T) {
 	for _, tt := range []struct {
 		message, ranges, protocols, backends string
 		ports                                []corev1.ServicePort
-		want                                 string // a part of the finding; empty: none
+		want                                 string // a part of the finding; empty without one
 		other                                bool   // the message names no misfit
 	}{
 		{message: nodes, ranges: "1-2:80", want: "are nodes"},

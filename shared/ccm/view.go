@@ -1,11 +1,9 @@
-// Package ccm holds what the cloud controller manager is known to do: how it finds a load
-// balancer and names what it makes, which nodes and Pods it takes for backends, what a
-// full sync changes, which values it takes and which RAM actions its releases call.
+// Package ccm describes what the cloud controller manager does: how it finds a load balancer and names what it makes, which nodes and Pods
+// become backends, what a full sync changes, which values it accepts and which RAM actions its releases call.
 //
-// A fact stands where it is used, with the file of the controller's source that it was
-// read in (github.com/kubernetes/cloud-provider-alibaba-cloud, v2.14.0 unless it says
-// otherwise). What needs to read asks a View; all else is a function of what was read.
-// Nothing here plans or writes.
+// Each fact is next to its use, with the file of the controller's source (github.com/kubernetes/cloud-provider-alibaba-cloud, v2.14.0
+// unless another release is named). Functions that read are methods of a View; all others depend only on their arguments. The package never
+// plans or writes. Begin with View, and with service.go for annotations.
 package ccm
 
 import (
@@ -15,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// A View is one Service with what can be read about it: the cluster and the account that
-// it lives in. What a question about the whole cluster asks for needs no Service.
+// A View is one Service with readers of its cluster and account. Questions about the whole cluster need no Service.
 type View struct {
 	Cluster string          // ID
 	Service *corev1.Service // as it is now

@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PodBackends returns what the backends of the Service are, and its Pods on virtual nodes if these are backends besides. It needs
-// DescribeClusterDetail, ListEndpointSlices and ListNodes.
+// PodBackends returns the Service's backend mode and, if nodes are the backends, its Pods on virtual nodes, which are backends too. It
+// needs DescribeClusterDetail, ListEndpointSlices and ListNodes.
 func (c *View) PodBackends(ctx context.Context, family discoveryv1.AddressType) (BackendMode, []Endpoint, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil || mode == PodMode {
@@ -20,7 +20,7 @@ func (c *View) PodBackends(ctx context.Context, family discoveryv1.AddressType) 
 	return mode, virtual, err
 }
 
-// DescribePodBackends says which Pods are backends: these on virtual nodes, or all if there are none of these.
+// DescribePodBackends says which Pods are backends: these on virtual nodes, or all if the list is empty.
 func DescribePodBackends(virtual []Endpoint) say.Text {
 	if len(virtual) == 0 {
 		return say.F("Pods are the backends.")
@@ -28,9 +28,9 @@ func DescribePodBackends(virtual []Endpoint) say.Text {
 	return say.F("Nodes are the backends, and so are the Pods on virtual nodes, by their network interfaces: %s.", EndpointNames(virtual))
 }
 
-// VirtualPods returns the Pods of the Service on virtual nodes: they are backends by their network interfaces, whatever the
-// annotation backend-type says. It counts those that are not ready, too: a Pod that waits for the readiness gate that the
-// controller sets is a backend before it is ready. It needs ListEndpointSlices and ListNodes.
+// VirtualPods returns the Pods of the Service on virtual nodes, which are backends by their network interfaces whatever the annotation
+// backend-type says. It includes Pods that are not ready: one that waits for the controller's readiness gate is a backend before it is
+// ready. It needs ListEndpointSlices and ListNodes.
 func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) ([]Endpoint, error) {
 	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
@@ -54,9 +54,8 @@ func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) 
 	return c.OnVirtual(ctx, pods)
 }
 
-// OnVirtual returns those of the endpoints that are on virtual nodes: where nodes are the backends, these Pods are backends
-// besides, by their network interfaces (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go).
-// It needs ListNodes.
+// OnVirtual returns the endpoints that are on virtual nodes. Where nodes are the backends, these Pods are backends too, by their network
+// interfaces (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go). It needs ListNodes.
 func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -16,16 +16,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// VPCReads is what VPC and Made read. A class that calls them declares it.
+// VPCReads is what VPC and Made read; a class that calls them declares it.
 var VPCReads = []grant.Grant{
 	grant.DescribeClusterDetail, grant.DescribeClusterNodePools, grant.DescribeVSwitches,
 	grant.DescribeLoadBalancers, grant.ListNLBs,
 }
 
-// AddressLag is how long to wait until the cloud's figures of free addresses are up to date.
+// AddressLag is how long the cloud takes to update its figures of free addresses.
 const AddressLag = time.Minute
 
-// ClusterVPC returns the ID of the VPC that the cluster's nodes are in. It needs DescribeClusterDetail.
+// ClusterVPC returns the ID of the VPC of the cluster's nodes. It needs DescribeClusterDetail.
 func (c *View) ClusterVPC(ctx context.Context) (string, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
@@ -34,17 +34,16 @@ func (c *View) ClusterVPC(ctx context.Context) (string, error) {
 	return cluster.VPC, nil
 }
 
-// A VPC is the cluster's, with its vSwitches, and which of them a Service may use.
+// A VPC is the cluster's VPC, with its vSwitches.
 type VPC struct {
 	ID   string
 	All  map[string]cloud.VSwitch // by ID
-	Own  []string                 // IDs of the cluster's own, without those that are for Pods alone; sorted
-	Pods []string                 // IDs of those that are for Pods, and perhaps for nodes too
+	Own  []string                 // IDs of the cluster's own, without those for Pods only; sorted
+	Pods []string                 // IDs of those for Pods, and perhaps for nodes too
 }
 
-// VPC reads the vSwitches of the cluster's VPC. The cluster's own are those of
-// its detail and of its default node pool. One that serves Pods counts if nodes are in
-// it too: with Terway, nodes and Pods often share their vSwitches.
+// VPC reads the vSwitches of the cluster's VPC. The cluster's own are those of its detail and of its default node pool. One that serves
+// Pods counts if nodes are in it too, since nodes and Pods often share vSwitches with Terway.
 func (c *View) VPC(ctx context.Context) (VPC, error) {
 	var pools []cloud.NodePool
 	var beside errgroup.Group
@@ -68,7 +67,7 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	for _, vsw := range list {
 		v.All[vsw.ID] = vsw
 	}
-	var nodes []string // of all node pools; without any, the nodes are in those of the detail
+	var nodes []string // of all node pools; without any, the nodes use those of the detail
 	for _, p := range pools {
 		nodes = append(nodes, p.VSwitches...)
 		if p.Default {
@@ -83,9 +82,8 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	return v, nil
 }
 
-// VSwitchesOf returns the IDs of the vSwitches that the Service's load balancer is in, and of those
-// that annotations ask for where that still counts: for a new load balancer, and for further zones
-// of an NLB. No lb is one that is not made yet.
+// VSwitchesOf returns the IDs of the vSwitches of the Service's load balancer, and of those in annotations that still count: for a new load
+// balancer (lb is nil), and for further zones of an NLB.
 func VSwitchesOf(svc *corev1.Service, lb *Instance) []string {
 	var ids []string
 	switch {
@@ -121,15 +119,15 @@ func ZonePairs(list []cloud.VSwitch) []string {
 	return pairs
 }
 
-// OwnIDs returns the IDs of the cluster's own vSwitches, with commas between.
+// OwnIDs returns the IDs of the cluster's own vSwitches, separated by commas.
 func (v VPC) OwnIDs() string { return strings.Join(v.Own, ",") }
 
-// Lacks says that the annotation with this short name names a vSwitch which the VPC does not have.
+// Lacks says that the annotation with this short name names a vSwitch that the VPC does not have.
 func (v VPC) Lacks(short, id string) say.Text {
 	return say.F("The annotation %s names %s, which the cluster's VPC %s does not have.", short, Quote(id), v.ID)
 }
 
-// LacksAll says that the annotation with this short name names vSwitches which the VPC does not have.
+// LacksAll says that the annotation with this short name names vSwitches that the VPC does not have.
 func (v VPC) LacksAll(short string, ids []string) say.Text {
 	var quoted []string
 	for _, id := range ids {
@@ -138,8 +136,8 @@ func (v VPC) LacksAll(short string, ids []string) say.Text {
 	return say.F("The annotation %s names vSwitches that the cluster's VPC %s does not have: %s.", short, v.ID, say.List(quoted, 5))
 }
 
-// LacksDefault says that the VPC does not have the vSwitch that the controller uses for a Service which
-// names none, or that the controller has no such vSwitch: which of them, its message tells.
+// LacksDefault says that the VPC lacks the vSwitch that the controller uses for a Service that names none, or that the controller has no
+// such vSwitch, depending on its message.
 func (v VPC) LacksDefault(message string) say.Text {
 	text := say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.")
 	if noDefault(message) {
@@ -157,8 +155,8 @@ func UntilDefault(message string) say.Text {
 	return text.And("Until it is corrected, other new Services fail in the same way.")
 }
 
-// noDefault reports whether the message says that the configuration names no vSwitch that the controller can
-// read (RandomVswitchID in pkg/controller/service/clbv1/loadbalancer.go, from v2.13.0 on).
+// noDefault reports whether, according to the message, the configuration names no vSwitch that the controller can read (RandomVswitchID in
+// pkg/controller/service/clbv1/loadbalancer.go, from v2.13.0 on).
 func noDefault(message string) bool { return strings.Contains(message, "no vswitches found") }
 
 // HasAll reports whether the VPC has all vSwitches with these IDs.
@@ -172,7 +170,7 @@ func (v VPC) Has(id string) bool {
 	return ok
 }
 
-// Holding returns the vSwitch whose IPv4 block the address lies in.
+// Holding returns the vSwitch whose IPv4 block contains the address.
 func (v VPC) Holding(address string) (cloud.VSwitch, bool) {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -202,7 +200,7 @@ func (v VPC) DescribeOwn() say.Text {
 	return say.Items(parts, len(parts))
 }
 
-// DescribeVSwitch says where the vSwitch is and how many addresses it has free.
+// DescribeVSwitch says where the vSwitch is and how many free addresses it has.
 func DescribeVSwitch(v cloud.VSwitch) say.Text {
 	if v.Free == 1 {
 		return say.F("%s in %s has 1 free address", v.ID, v.Zone)
@@ -210,7 +208,7 @@ func DescribeVSwitch(v cloud.VSwitch) say.Text {
 	return say.F("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
 }
 
-// DescribeVSwitches lists vSwitches with their free addresses, no more than limit of them.
+// DescribeVSwitches lists up to limit vSwitches with their free addresses.
 func DescribeVSwitches(list []cloud.VSwitch, limit int) say.Text {
 	var texts []say.Text
 	for _, v := range list {
@@ -219,9 +217,8 @@ func DescribeVSwitches(list []cloud.VSwitch, limit int) say.Text {
 	return say.Items(texts, limit)
 }
 
-// AddressesOf returns how many addresses load balancers, nodes and Pods can have in the vSwitch: the
-// first of its block and the last three are reserved
-// (https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch).
+// AddressesOf returns how many addresses the vSwitch has for load balancers, nodes and Pods: the first of its block and the last three are
+// reserved (https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch).
 func AddressesOf(v cloud.VSwitch) (int64, error) {
 	block, err := netip.ParsePrefix(v.CIDR)
 	if err != nil || !block.Addr().Is4() {
@@ -242,8 +239,8 @@ func (v VPC) OwnZones() []string {
 	return slices.Compact(zones)
 }
 
-// MeantZone returns the zone that a missing vSwitch of a CLB was for, as far as that is known: the one that the
-// Service asks for, or the only one that the cluster has vSwitches in. The ID of a vSwitch does not tell its zone.
+// MeantZone returns the zone that a CLB's missing vSwitch was for: the one that the Service asks for, or the only one with vSwitches of the
+// cluster; empty if unknown. The ID of a vSwitch does not show its zone.
 func (v VPC) MeantZone(svc *corev1.Service) string {
 	zone, _ := Annotation(svc, MasterZone)
 	if own := v.OwnZones(); zone == "" && len(own) == 1 {

@@ -31,7 +31,7 @@ func TestVSwitchesOf(t *testing.T) {
 	}
 }
 
-// Of a zone with several vSwitches the first one counts.
+// The first vSwitch of a zone counts.
 func TestZonePairs(t *testing.T) {
 	got := ccm.ZonePairs([]cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "h"}, {ID: "vsw-c", Zone: "i"}})
 	if want := []string{"h:vsw-a", "i:vsw-c"}; !slices.Equal(got, want) {
@@ -39,7 +39,7 @@ func TestZonePairs(t *testing.T) {
 	}
 }
 
-// A zone map can be nonsense; what is no name of a zone is left out.
+// Parts of a zone map that cannot be names of zones are left out.
 func TestZoneNames(t *testing.T) {
 	got := ccm.ZoneNames("i:vsw-b,h:vsw-a,i:vsw-c,:vsw-d," + strings.Repeat("z", 65) + ":vsw-e")
 	if want := []string{"h", "i"}; !slices.Equal(got, want) {

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Releases at which the controller changed how it weighs the nodes of a Service with
-// externalTrafficPolicy Local: v1.9.3.164-g2105d2e and v1.9.3.276-g372aa98.
+// Releases that changed how the nodes of a Service with externalTrafficPolicy Local are weighted: v1.9.3.164-g2105d2e and
+// v1.9.3.276-g372aa98.
 var (
 	weighsPercent = Version{1, 9, 3, 164}
 	weighsPods    = Version{1, 9, 3, 276}
@@ -16,12 +16,11 @@ var (
 // sharesWeight is the first release that reads the annotation weight.
 var sharesWeight = Version{Major: 2, Patch: 1}
 
-// WeighsPods returns the release from which on a node's weight is the number of its Pods.
+// WeighsPods returns the first release in which a node's weight is the number of its Pods.
 func WeighsPods() Version { return weighsPods }
 
-// NodeWeight returns the weight that a release of the controller gives in Local mode
-// to a node that holds so many of a Service's ready Pods: 100 whatever it holds, then
-// its percentage of them, then their number.
+// NodeWeight returns the weight that a release gives in Local mode to a node with this many of a Service's ready Pods. Older releases give
+// 100, later ones its percentage of them, then their number.
 func NodeWeight(v Version, pods, all int) int {
 	switch {
 	case pods <= 0 || all <= 0:
@@ -34,10 +33,9 @@ func NodeWeight(v Version, pods, all int) int {
 	return pods
 }
 
-// OwnWeight returns the weight that a Service says its nodes have together, so that
-// several clusters can share a group; false if it says none. The controller reads it where
-// the load balancer and its groups are the user's, and shares it out by Pods, each node
-// getting 1 at least (clbv1/vgroups.go, nlbv2/server_groups.go).
+// OwnWeight returns the total weight that a Service gives its nodes, which lets several clusters share a group; false if it gives none. The
+// controller reads it if the load balancer and its groups are the user's, and divides it by Pods, at least 1 per node (clbv1/vgroups.go,
+// nlbv2/server_groups.go).
 func OwnWeight(svc *corev1.Service, v Version) (int, bool) {
 	id, _ := Annotation(svc, "id")
 	groups, _ := Annotation(svc, "vgroup-port")
@@ -49,9 +47,8 @@ func OwnWeight(svc *corev1.Service, v Version) (int, bool) {
 	return n, true
 }
 
-// LocalWeight returns the weight that a release of the controller gives in Local mode to
-// a node that holds so many of the Service's ready Pods: its part of what the Service says
-// itself, else that of [NodeWeight].
+// LocalWeight returns the weight that a release gives in Local mode to a node with this many of the Service's ready Pods: its part of
+// OwnWeight, or else [NodeWeight].
 func LocalWeight(svc *corev1.Service, v Version, pods, all int) int {
 	own, ok := OwnWeight(svc, v)
 	switch {

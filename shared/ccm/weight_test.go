@@ -39,7 +39,7 @@ func TestNodeWeight(t *testing.T) {
 	}
 }
 
-// What a Service says of its weight goes by Pods, where the groups are the user's.
+// The weight that a Service gives is divided by Pods, if the groups are the user's.
 func TestLocalWeight(t *testing.T) {
 	t.Parallel()
 	shared := map[string]string{"id": "lb-1", "vgroup-port": "rsp-1:80"}

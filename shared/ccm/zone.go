@@ -7,8 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Short names of the annotations that say where a load balancer is created. Once it exists, only the
-// one for NLBs has an effect.
+// Short names of the annotations that say where a load balancer is created. Once it exists, only the one for NLBs has an effect.
 const (
 	VSwitchID  = "vswitch-id"
 	MasterZone = "master-zoneid"
@@ -16,15 +15,13 @@ const (
 	ZoneMap    = "zone-maps" // of an NLB
 )
 
-// A Zone is one part of the annotation zone-maps, zone:vSwitch[:address[:EIP]]. What a part does not
-// have is empty.
+// A Zone is one part of the annotation zone-maps, zone:vSwitch[:address[:EIP]], with empty fields for what the part lacks.
 type Zone struct {
 	Text                        string // the whole part
 	Name, VSwitch, Address, EIP string
 }
 
-// Zones returns the parts of a zone map, and whether each of them names a vSwitch. Without a value it
-// returns none.
+// Zones returns the parts of a zone map, and whether each names a vSwitch; nil for an empty value.
 func Zones(value string) (zones []Zone, whole bool) {
 	if value == "" {
 		return nil, false
@@ -40,8 +37,7 @@ func Zones(value string) (zones []Zone, whole bool) {
 	return zones, whole
 }
 
-// ZoneNames returns the names of the zones in a zone map, sorted and each once, without what is too long
-// for a name.
+// ZoneNames returns the names of the zones in a zone map, sorted and each once, without any that is too long.
 func ZoneNames(value string) []string {
 	var names []string
 	zones, _ := Zones(value)
@@ -63,8 +59,7 @@ func (z Zone) Pair() string {
 	return strings.Join(fields[:min(len(fields), 2)], ":")
 }
 
-// AskedVSwitches returns the IDs of the vSwitches that the Service names for its load balancer, and
-// false for a zone map that is malformed.
+// AskedVSwitches returns the IDs of the vSwitches that the Service names for its load balancer; whole is false for a malformed zone map.
 func AskedVSwitches(svc *corev1.Service) (ids []string, whole bool) {
 	if !NLB(svc) {
 		if id, _ := Annotation(svc, VSwitchID); id != "" { // an empty annotation names none
@@ -83,5 +78,5 @@ func AskedVSwitches(svc *corev1.Service) (ids []string, whole bool) {
 // longestID is how many bytes an ID or the name of a zone can have.
 const longestID = 64
 
-// CutID returns at most 64 bytes of an ID that somebody wrote: IDs are not longer.
+// CutID returns at most 64 bytes of an ID from outside: real IDs are not longer.
 func CutID(id string) string { return strings.ToValidUTF8(id[:min(len(id), longestID)], "") }

@@ -12,7 +12,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/bssopenapi"
 )
 
-// Billing reads the money of the account.
+// Billing reads the account's balance.
 type Billing struct{ c *client }
 
 // An Amount is an amount of money in hundredths of the currency's unit.
@@ -27,9 +27,8 @@ func (a Amount) String() string {
 	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
 }
 
-// UnmarshalJSON takes a number, also in quotes and with separators between the
-// thousands, as the billing API writes it: "1,234.56". What is less than a
-// hundredth is rounded down, so that nobody is told to have more than they have.
+// UnmarshalJSON reads a number, also in quotes and with thousands separators, as the billing API writes it: "1,234.56". It rounds down to
+// hundredths, because an amount must not look higher than it is.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
@@ -67,27 +66,24 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 
 // A Balance is what an account can spend.
 type Balance struct {
-	Available Amount // cash and credit, without what is frozen; below zero if bills are overdue
+	Available Amount // cash and credit, without frozen amounts; negative if bills are overdue
 	Currency  string // such as "CNY"
 }
 
 // String returns the available amount with its currency, such as "CNY 1234.56".
 func (b Balance) String() string { return b.Currency + " " + b.Available.String() }
 
-// Needed is what an account must have available, in CNY, before it can create a
-// pay-as-you-go resource
+// Needed is what an account must have available, in CNY, before it can create a pay-as-you-go resource
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq).
 const Needed Amount = 100_00
 
-// Shortfall returns what the account lacks of Needed; zero if it lacks nothing.
-// It is false for a currency other than CNY, in which the cloud names no amount.
+// Shortfall returns what the account lacks of Needed, or zero. It is false for a currency other than CNY, because the cloud names no amount
+// in it.
 func (b Balance) Shortfall() (Amount, bool) {
 	return max(0, Needed-b.Available), b.Currency == "CNY"
 }
 
-// Balance returns the balance of the account.
-//
-// It needs grant.QueryAccountBalance, which RAM spells with three c.
+// Balance returns the balance of the account. It needs grant.QueryAccountBalance, which RAM spells with three c.
 func (b Billing) Balance(ctx context.Context) (Balance, error) {
 	const action = "QueryAccountBalance"
 	type answer struct {

@@ -31,7 +31,7 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestShortfall: what is missing is told in the one currency whose limit is known.
+// TestShortfall: the shortfall is known only in the currency whose limit is known.
 func TestShortfall(t *testing.T) {
 	for _, tt := range []struct {
 		balance Balance
@@ -58,7 +58,7 @@ func TestBalanceThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestQuotas: numbers come with or without quotes, and several pages.
+// TestQuotas: numbers come with or without quotes, and in several pages.
 func TestQuotas(t *testing.T) {
 	page := map[string]string{
 		"": `{"RequestId":"R","TotalCount":2,"NextToken":"1","Quotas":[{"ProductCode":"slb","QuotaActionCode":"q_2","QuotaName":"DescribeLoadBalancers",

@@ -27,7 +27,7 @@ import (
 
 const (
 	tries      = 3                // of one read
-	patiently  = 12               // of one that the cloud refuses as one too many, where there are many: more than a minute
+	patiently  = 12               // of a throttled read of a Limited reader: more than a minute
 	tryTimeout = 10 * time.Second // from sending to the whole answer
 	maxAnswer  = 32 << 20         // bytes; the longest page of a list is far below
 	tooLate    = "no answer in time"
@@ -39,42 +39,39 @@ func pause(failed int) time.Duration {
 	return step/2 + rand.N(step)
 }
 
-// A client makes calls. It is shared by a Reader and its Writer.
+// A client makes calls. A Reader and its Writer share it.
 type client struct {
 	Config
 	products map[string]product
 	base     *http.Transport
 	limits   map[string]*rate.Limiter
-	patience time.Duration             // with one try
+	patience time.Duration             // limit of one try
 	pause    func(n int) time.Duration // after the n-th failed try
-	heard    *memory                   // good answers of this look, which are given again; nil: none are
-	recent   *memory                   // of all looks that share
-	look     *look                     // which shares answers with others; nil: none are shared
+	heard    *memory                   // good answers of this look, which it reuses; nil: reuses none
+	recent   *memory                   // answers that all looks share
+	look     *look                     // the look, which shares answers with others; nil: shares none
 	crowd    *crowd                    // of all looks that share
-	atMost   int64                     // how long a list may be; 0: any length
+	atMost   int64                     // longest list, in items; 0: any length
 	easing   *easing                   // nil: the rate stays as it is
-	told     func(event.Call)          // is told of each write; nil: nobody is
+	told     func(event.Call)          // called for each write; may be nil
 	dry      bool                      // nothing is written
 }
 
-// easing makes fewer calls when the cloud refuses one as one too many: others of the
-// account, such as the controller, are refused then as well.
+// easing lowers the rate when the cloud throttles, because it then throttles others of the account, such as the controller, as well.
 type easing struct {
 	mu    sync.Mutex
 	at    map[string]time.Time // when the rate of a product was last halved
-	since map[string]time.Time // when a product began to refuse all calls; missing: it answers
+	since map[string]time.Time // since when a product has refused all calls; missing: it answers
 }
 
 const (
-	// eases is the least time between two halvings: the cloud counts by the minute, so
-	// that it goes on to refuse for a while, however few calls are made.
+	// eases is the least time between two halvings. The cloud counts by the minute, so it refuses for a while however few calls are made.
 	eases = 30 * time.Second
-	// enough is for how long a product may refuse all calls before they are given up
-	// as early as others.
+	// enough is how long a product may refuse all calls before the read gives up as early as others.
 	enough = 90 * time.Second
 )
 
-// refused halves the rate of a product, and reports whether to go on asking.
+// refused halves the rate of a product, and reports whether to try again.
 func (e *easing) refused(product string, limit *rate.Limiter, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,15 +86,14 @@ func (e *easing) refused(product string, limit *rate.Limiter, now time.Time) boo
 	return now.Sub(e.since[product]) < enough
 }
 
-// answered notes that a product takes calls.
+// answered records that a product accepts calls.
 func (e *easing) answered(product string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.since, product)
 }
 
-// question returns what a request asks, as a key: the same for all that ask the
-// same, before the SDK adds a time, a nonce and a signature.
+// question returns a key that is the same for equal requests. The SDK later adds a time, a nonce and a signature.
 func question(request requests.AcsRequest) (string, error) {
 	if err := requests.InitParams(request); err != nil {
 		return "", err
@@ -105,24 +101,23 @@ func question(request requests.AcsRequest) (string, error) {
 	return fmt.Sprint(request.GetProduct(), " ", request.GetActionName(), " ", request.BuildQueries(), " ", request.GetFormParams()), nil
 }
 
-// A call is a request that can be made several times: the SDK writes into the
-// value, so that each try needs a new one.
+// A call is a request that can be repeated. Each try needs a new request, because the SDK writes into it.
 type call[T any] struct {
 	request func() requests.AcsRequest
-	check   func(T) error // says what is wrong with an answer, or nil; may be nil. It is called for each who asks
-	gone    []string      // codes that mean that what was asked for does not exist
-	about   string        // what a write is about, for those who look it up
+	check   func(T) error // what is wrong with an answer, or nil; may be nil. It is called for each caller
+	gone    []string      // codes that mean that the object does not exist
+	about   string        // what a write is about, for audits
 	wide    bool          // a read about the cluster itself, which all looks share
-	crowd   bool          // one which looks at many Services ask alike: they share it where they are many
-	afresh  bool          // whatever a memory has
+	crowd   bool          // a read that looks at many Services make alike, and share if there are many
+	afresh  bool          // bypass the memory
 }
 
-// An asking is a call whose answer has no type: what makes calls is compiled once, and
-// not for each answer, which costs every function program 4 kB a type.
+// An asking is a call whose answer has no type. The code that makes calls is then compiled once instead of once per answer, which costs
+// every function program 4 kB per type.
 type asking struct {
 	request func() requests.AcsRequest
-	into    func() any      // a pointer to write the answer of the next try to
-	check   func(any) error // says what is wrong with the answer that the pointer has, or nil
+	into    func() any      // a pointer for the answer of the next try
+	check   func(any) error // what is wrong with the answer behind the pointer, or nil
 	gone    []string
 	about   string
 	wide    bool
@@ -143,8 +138,7 @@ func (k call[T]) asking() asking {
 	}
 }
 
-// read makes the call, and again where that may help. The answer may be that of others as well:
-// whoever gets it changes nothing in it.
+// read makes the call, and repeats it where that may help. Callers may share the answer and must not change it.
 func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	answer, err := c.read(ctx, k.asking())
 	if err != nil {
@@ -162,7 +156,7 @@ func (c *client) read(ctx context.Context, k asking) (any, error) {
 	}
 }
 
-// most returns how often a read is tried that failed like this.
+// most returns how often to try a read that failed with this error.
 func (c *client) most(err *Error) int {
 	if c.easing != nil && err.refused() && c.easing.refused(err.Product, c.limits[err.Product], time.Now()) {
 		return patiently
@@ -170,7 +164,6 @@ func (c *client) most(err *Error) int {
 	return tries
 }
 
-// write makes the call once.
 func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	if c.dry {
 		return *new(T), nil
@@ -182,14 +175,14 @@ func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	return *answer.is.(*T), nil
 }
 
-// change makes a write that is answered with nothing but its success. What it is about is for those who look it up; gone are
-// the codes that mean that this does not exist.
+// change makes a write whose answer contains only its success. about is the object, for audits; gone are the codes that mean that it does
+// not exist.
 func (c *client) change(ctx context.Context, about string, gone []string, request requests.AcsRequest) error {
 	_, err := write(ctx, c, call[none]{request: func() requests.AcsRequest { return request }, about: about, gone: gone})
 	return err
 }
 
-// orNil keeps a nil *Error from becoming an error that is not nil.
+// orNil converts a nil *Error to a nil error.
 func orNil(err *Error) error {
 	if err == nil {
 		return nil
@@ -197,7 +190,7 @@ func orNil(err *Error) error {
 	return err
 }
 
-// sleep waits, unless the context ends before that: then it reports false at once.
+// sleep waits; if the context would end before that, it reports false at once.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return false
@@ -205,7 +198,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return retry.Sleep(ctx, d)
 }
 
-// try makes the call once and decodes its answer, or takes one that a memory has.
+// try makes the call once and decodes its answer, or takes an answer from memory.
 func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 	request := k.request()
 	e := &Error{Product: strings.ToLower(request.GetProduct()), Action: request.GetActionName()}
@@ -231,7 +224,7 @@ func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 	}
 	answer, failure := c.heard.recall(ctx, asked, e, from)
 	if failure == nil && reflect.TypeOf(answer.is) != reflect.TypeOf(k.into()) {
-		return ask() // who asked the same before wanted to know something else
+		return ask() // an equal request expected another type of answer
 	}
 	if made || failure != nil {
 		return answer, failure
@@ -282,8 +275,8 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	return said{answer, told}, nil
 }
 
-// exchange signs the request, sends it and returns the body of a good answer, and when the
-// cloud gave any. It fills e with what is known, and returns it if the call failed.
+// exchange signs and sends the request and returns the body of a good answer, and the cloud's time. It fills e, and returns it if the call
+// failed.
 func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, time.Time, *Error) {
 	trying, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -315,14 +308,13 @@ func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequ
 			e.kind = ErrUnavailable
 		}
 		if t.status >= http.StatusInternalServerError || t.status == http.StatusTooManyRequests {
-			e.Code = codeNoAnswer // a gateway's; the API itself said nothing
+			e.Code = codeNoAnswer // a gateway's answer; the API itself sent none
 		}
 	}
 	return nil, t.date, e
 }
 
-// sign has the SDK sign the request and send it over t. The error counts only if
-// nothing was sent: t knows the rest better.
+// sign lets the SDK sign the request and send it over t. The error counts only if nothing was sent: t knows the rest better.
 func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -337,13 +329,12 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error)
 	if c.VPC && p.inVPC != onlyPublic {
 		request.SetDomain(p.vpcHost(t.product, c.Region))
 	}
-	// A span's name would hold the signed address. The proxies are for transports
-	// of another type; set, they keep the SDK from parsing the environment's,
-	// where it takes NO_PROXY for regular expressions.
+	// A span's name would contain the signed address. The proxies are for another type of transport; setting them keeps the SDK from
+	// parsing those of the environment, whose NO_PROXY it takes for regular expressions.
 	s.SetCloseTrace(true)
 	s.SetHttpsProxy("https://unused.invalid")
 	s.SetNoProxy("unused")
-	s.SetReadTimeout(c.patience + time.Minute) // t keeps the time
+	s.SetReadTimeout(c.patience + time.Minute) // t enforces the time limit
 	credential := &credentials.StsTokenCredential{AccessKeyId: key.ID, AccessKeySecret: key.Secret, AccessKeyStsToken: key.Token}
 	if err := s.InitWithOptions(c.Region, config, credential); err != nil {
 		return err
@@ -351,8 +342,7 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error)
 	return s.DoAction(request, responses.NewCommonResponse())
 }
 
-// ended fills in and returns e: for the reason given, or, if the caller's context
-// has ended, for that reason.
+// ended fills in and returns e, with the given reason, or with the end of the caller's context.
 func (e *Error) ended(ctx context.Context, kind error, code, message string) *Error {
 	e.kind, e.Code, e.Message = kind, code, message
 	if err := ctx.Err(); err != nil {
@@ -367,20 +357,19 @@ func (e *Error) ended(ctx context.Context, kind error, code, message string) *Er
 	return e
 }
 
-// A trip carries one request on a context, to where the Config says, and keeps
-// the answer. It is an http.RoundTripper of its own because the SDK changes
-// transports that it knows the type of.
+// A trip carries one request on a context to the configured host, and keeps the answer. It is a separate type of http.RoundTripper because
+// the SDK changes transports whose type it knows.
 type trip struct {
 	ctx          context.Context
 	base         http.RoundTripper
 	product      string
-	scheme, host string // to go to instead; empty: where the request says
+	scheme, host string // where to connect instead; empty: as in the request
 	keepHost     bool   // leave the Host header as it is
 
 	sent      bool
 	signature string
 	status    int
-	date      time.Time // of the answer, as it says; zero: it does not
+	date      time.Time // of the answer, according to itself; zero if it has none
 	body      []byte
 	err       error
 }
@@ -395,8 +384,7 @@ func (c *client) trip(ctx context.Context, product string) *trip {
 
 var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
-// RoundTrip sends the request and returns an empty answer in place of the real
-// one, so that nothing is left for the SDK to do.
+// RoundTrip sends the request and returns an empty answer instead of the real one, which leaves the SDK nothing to parse.
 func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(t.ctx)
 	if t.scheme != "" {
@@ -445,8 +433,7 @@ func (t *trip) send(out *http.Request) (status int, body []byte, err error) {
 	return answer.StatusCode, body, nil
 }
 
-// signatureOf returns the signature of a request, which RPC calls carry in the
-// query and others in a header.
+// signatureOf returns the signature of a request: RPC calls have it in the query, others in a header.
 func signatureOf(r *http.Request) string {
 	if s := r.URL.Query().Get("Signature"); s != "" {
 		return s

@@ -1,24 +1,21 @@
-// Package cloud is Alibaba Cloud as lbremedy sees it: a few reads, fewer writes,
-// in types that say what a remedy needs and no more. It is the only package that
-// imports alibaba-cloud-sdk-go, which signs the requests and does nothing else:
+// Package cloud reads and writes Alibaba Cloud: a few reads and fewer writes, with types that contain only what remedies need.
+// It is the only package that imports alibaba-cloud-sdk-go, and uses it only to sign requests. Begin with New, Reader and
+// Writer.
 //
-//   - A client of the SDK is no good for two goroutines, so that each call makes
-//     its own; connections and rates are shared below it. What the SDK makes of an
-//     answer is not used either: it panics on a code that is a number, reads no
-//     errors of the container service, retries writes, and turns a missing field
-//     into a zero. The transport keeps the answer for us and hands the SDK an empty one.
-//     Its generic call, ProcessCommonRequest, replaces none of that: it is DoAction with another type of request, takes no
-//     context, and reads the whole answer without a limit (sdk/client.go, sdk/responses/response.go of v1.63.107).
-//   - A context ends a call at once, wherever it is.
-//   - Unknown is not healthy: an answer that lacks a field on which decisions rest,
-//     an empty one and a list that does not add up are errors, never zero values.
-//   - No error text holds an address with its query, a signature, a key or a token.
-//   - Reads are tried up to three times where trying again is known to help, with a
-//     growing random pause. This is the one retry beside that of the stream: it
-//     keeps a moment's throttling from sending a whole case back. Writes are tried
-//     once; whoever makes them looks at what stands there before trying again.
+//   - Each call makes its own SDK client, because one is not safe for several goroutines; connections and rates are shared
+//     below it. The SDK does not parse answers: it panics on a numeric code, reads no errors of the container service,
+//     retries writes, and turns a missing field into a zero. Our transport keeps the answer and gives the SDK an empty one.
+//     ProcessCommonRequest would not help: it is DoAction with another type of request, takes no context, and reads the
+//     whole answer without a limit (sdk/client.go, sdk/responses/response.go of v1.63.107).
+//   - A context ends a call at once, whatever it is doing.
+//   - Unknown is not healthy: an answer that lacks a field on which decisions depend, an empty answer and a list that does
+//     not add up are errors, never zero values.
+//   - No error text contains an address with its query, a signature, a key or a token.
+//   - Reads are tried up to three times where a retry is known to help, with growing random pauses. Apart from the stream's,
+//     this is the only retry: without it, brief throttling would restart a whole case. Writes are tried once; their callers
+//     read again before they repeat them.
 //
-// Lists are complete, all pages of them, and sorted by ID.
+// Lists contain all pages and are sorted by ID.
 package cloud
 
 import (
@@ -40,36 +37,29 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Config says which region and cluster calls are about and how to reach them.
+// A Config names the region and the cluster, and how to reach them.
 type Config struct {
 	// Region is the region's ID, such as "cn-hangzhou". Required.
 	Region string
-	// ClusterID is the ID of the ACK cluster that CS asks about. Required.
+	// ClusterID is the ID of the ACK cluster that CS reads. Required.
 	ClusterID string
-	// Endpoint is a host:port that answers for all products instead of the real
-	// endpoints: a simulator or a proxy. The Host header still names the product's
-	// real endpoint. Empty: the real ones.
+	// Endpoint is a host:port that answers for all products instead of the real endpoints, such as a simulator or a proxy. The Host header
+	// still names the product's real endpoint. Empty: the real endpoints.
 	Endpoint string
-	// Hosts are endpoints to use instead of the real one of a product, by its name
-	// in lower case, such as "slb". Endpoint overrides them.
+	// Hosts are endpoints that replace the real one of a product, by its name in lower case, such as "slb". Endpoint overrides them.
 	Hosts map[string]string
-	// Scheme is "HTTPS", also if empty, or "HTTP": requests carry tokens, so HTTP
-	// goes to a loopback Endpoint only.
+	// Scheme is "HTTPS" or empty, or "HTTP", which is allowed only with a loopback Endpoint because requests carry tokens.
 	Scheme string
-	// Credentials gives the key that a call is signed with. Nil: the SDK's default
-	// chain, which looks at the environment, at the files of Alibaba Cloud's
-	// command line and at the role of the instance.
+	// Credentials returns the key that signs a call. Nil: the SDK's default chain of environment, files of the aliyun command line and role
+	// of the instance.
 	Credentials Credentials
-	// VPC makes calls go to the endpoints that are reachable inside a VPC.
+	// VPC sends calls to the endpoints inside a VPC.
 	VPC bool
-	// Rate is how many calls a second each product gets at most, with bursts of
-	// twice as many. 0: 200; negative: no limit.
+	// Rate is the limit of calls a second to each product, with bursts of twice as many. 0: 200; negative: no limit.
 	Rate float64
-	// Recall is for how long looks (Look) share an answer: many Services that fail at once ask
-	// the same. 0: they share none.
+	// Recall is how long looks (see Look) share an answer, since many Services that fail at once ask the same. 0: they share none.
 	Recall time.Duration
-	// Meter is told about each request that was made, also about each one of
-	// several tries. It may be called by several goroutines at once. Nil: nobody is.
+	// Meter is called for each request, retries included, perhaps by several goroutines at once. It may be nil.
 	Meter func(Call)
 }
 
@@ -77,19 +67,17 @@ type Config struct {
 type Call struct {
 	Product   string        // such as "slb"
 	Action    string        // such as "DescribeLoadBalancers"
-	Code      string        // that the error has, see Error; empty for success
+	Code      string        // that of the Error; empty for success
 	Status    int           // of HTTP; 0 without an answer
 	Duration  time.Duration // from sending to the whole answer
-	Throttled bool          // the cloud refused it as one too many
-	Date      time.Time     // when the cloud answered, by its clock, to the second; zero: it does not say
+	Throttled bool          // the cloud refused it because of too many calls
+	Date      time.Time     // when the cloud answered, by its clock, in seconds; zero if unknown
 }
 
-// A Reader reads from Alibaba Cloud. It keeps connections and counts rates, so
-// that a process makes one and shares it; all its methods are safe for use by
-// several goroutines at once. No way leads from it to a [Writer].
+// A Reader reads from Alibaba Cloud. A process shares one, since it keeps connections and counts rates; all methods are safe for several
+// goroutines. It gives no access to a [Writer].
 //
-// Each method names the grant of shared/grant that it needs. All their errors
-// are of type [*Error].
+// Each method names the grant of shared/grant that it needs. All errors have the type [*Error].
 type Reader struct {
 	SLB     SLB     // classic load balancers
 	NLB     NLB     // network load balancers
@@ -97,17 +85,16 @@ type Reader struct {
 	ECS     ECS     // network interfaces
 	CS      CS      // the ACK cluster
 	RAM     RAM     // roles and policies
-	STS     STS     // who we are
+	STS     STS     // the caller's identity
 	Quotas  Quotas  // limits of the account
-	Billing Billing // money of the account
+	Billing Billing // balance of the account
 	Tickets Tickets // of Alibaba Cloud's support
 
 	client *client
 }
 
-// A Writer writes to Alibaba Cloud. Its methods make one request and never a
-// second one. After an error for which errors.Is(err, ErrUnavailable) the write
-// may have been made all the same: read before trying again.
+// A Writer writes to Alibaba Cloud. Its methods make one request and never repeat it. If an error is ErrUnavailable, the write may have
+// happened: read before you repeat it.
 type Writer struct {
 	SLB     SLBWriter
 	NLB     NLBWriter
@@ -116,19 +103,17 @@ type Writer struct {
 	Tickets TicketWriter
 }
 
-// Told returns a Writer that tells of each request as soon as it is answered, or is given
-// up. It shares everything else with w.
+// Told returns a Writer that calls tell for each request when it is answered or given up. It shares everything else with w.
 func (w *Writer) Told(tell func(event.Call)) *Writer {
 	return w.with(func(k *client) { k.told = tell })
 }
 
-// Dry returns a Writer that checks what it is given and sends nothing: the APIs that it
-// writes to have no dry run.
+// Dry returns a Writer that checks its arguments and sends nothing: these APIs have no dry run.
 func (w *Writer) Dry() *Writer {
 	return w.with(func(k *client) { k.dry = true })
 }
 
-// with returns a Writer over a copy of the client; nil for none.
+// with returns a Writer over a copy of the client; nil for a nil Writer.
 func (w *Writer) with(change func(*client)) *Writer {
 	if w == nil {
 		return nil
@@ -144,8 +129,8 @@ var (
 	hosts    = regex.New(`^[A-Za-z0-9._:\[\]-]+$`)
 )
 
-// New returns what reads and what writes, over the same connections and rates.
-// It makes no request. An error is one sentence for each mistake in c.
+// New returns a Reader and a Writer with the same connections and rates. It makes no request. The error has one sentence for each mistake
+// in c.
 func New(c Config) (*Reader, *Writer, error) {
 	if err := c.validate(); err != nil {
 		return nil, nil, err
@@ -170,7 +155,6 @@ func (c *client) writer() *Writer {
 	return &Writer{SLB: SLBWriter{c}, NLB: NLBWriter{c}, RAM: RAMWriter{c}, Quotas: QuotaWriter{c}, Tickets: TicketWriter{c}}
 }
 
-// limits returns a limit of this rate for each product.
 func limits(of map[string]product, perSecond float64) map[string]*rate.Limiter {
 	all := map[string]*rate.Limiter{}
 	for name := range of {
@@ -195,17 +179,16 @@ func (c *client) reader() *Reader {
 	}
 }
 
-// Once returns a Reader that makes each request once, and gives the same answer when the same
-// is asked again, however much later. Errors are not kept. It shares everything else with r.
+// Once returns a Reader that makes each request once and returns the same answer to equal requests, however much later. It does not keep
+// errors. It shares everything else with r.
 func (r *Reader) Once() *Reader {
 	k := *r.client
 	k.heard = newMemory(0, 0)
 	return k.reader()
 }
 
-// Look returns a Reader as Once does, for one of many looks at the cloud: it shares with those of
-// the last moments (Recall of the Config) what they asked about the cluster, and where they are many, the vSwitches of the
-// VPC and a list of all load balancers of the region.
+// Look returns a Reader like Once, for one of many looks at the cloud. It shares recent answers (Recall of the Config) about the cluster
+// with other looks, and if there are many looks, also the vSwitches of the VPC and a list of all load balancers of the region.
 func (r *Reader) Look() *Reader {
 	once := r.Once()
 	if r.client.Recall > 0 {
@@ -214,28 +197,27 @@ func (r *Reader) Look() *Reader {
 	return once
 }
 
-// Limited returns a Reader for many calls: it makes so many a second to each product at
-// most, counted by itself, and fewer to NLB, which takes 20 a second of each of its lists
-// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota).
-// When the cloud refuses one as one too many it halves the rate of that product, and asks
-// again for more than a minute, unless nothing but refusals has come for longer: CLB counts most of its reads by the minute, 3,000 of each
-// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota).
-// It shares everything else with r.
+// Limited returns a Reader for many calls. It makes at most this many a second to each product, counted separately, and fewer to NLB, which
+// allows 20 a second of each of its lists
+// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota). When the cloud throttles a
+// call, it halves the rate of that product and retries for more than a minute, unless the product has refused everything for longer: CLB
+// counts most of its reads by the minute, 3,000 of each
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota). It shares everything else
+// with r.
 func (r *Reader) Limited(perSecond float64) *Reader {
 	k := *r.client
 	k.limits = limits(k.products, perSecond)
-	if lists := rate.NewLimiter(15, 5); k.limits["nlb"].Limit() > lists.Limit() { // some are left to the controller
+	if lists := rate.NewLimiter(15, 5); k.limits["nlb"].Limit() > lists.Limit() { // leave some to the controller
 		k.limits["nlb"] = lists
 	}
 	k.easing = &easing{at: map[string]time.Time{}, since: map[string]time.Time{}}
 	return k.reader()
 }
 
-// Region returns the ID of the region that is read.
+// Region returns the ID of the region.
 func (r *Reader) Region() string { return r.client.Region }
 
-// Close ends the connections that are idle, also those of the Writer. Calls that
-// are under way end as usual.
+// Close closes idle connections, also those of the Writer. Running calls end as usual.
 func (r *Reader) Close() { r.client.base.CloseIdleConnections() }
 
 func (c Config) validate() error {
@@ -309,9 +291,8 @@ func limiter(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
 }
 
-// connections returns a pool for all products. A function that was frozen wakes
-// with dead connections, and a write on one of those can't be told from one that
-// was made: hence idle ones live short.
+// connections returns a pool for all products. Idle connections are closed early, because a function that was frozen wakes with dead ones,
+// and a write that fails on one may have happened.
 func connections() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -326,7 +307,6 @@ func connections() *http.Transport {
 	}
 }
 
-// Credentials gives the key for one call. It is asked before each request, so
-// that it may hand out temporary keys and read from ctx whose they are; it
-// caches what is dear to get. It must be safe for use by several goroutines.
+// Credentials returns the key for one call. It is called before each request, so it may return temporary keys and choose them by ctx; it
+// caches what is expensive to get. It must be safe for several goroutines.
 type Credentials func(ctx context.Context) (Key, error)

@@ -19,16 +19,16 @@ import (
 type Key struct {
 	ID     string // access key ID
 	Secret string // access key secret
-	Token  string // security token of temporary credentials; else empty
+	Token  string // security token of temporary credentials, or empty
 }
 
-// Static returns Credentials that always give the same key.
+// Static returns Credentials that always return the same key.
 func Static(k Key) Credentials {
 	return func(context.Context) (Key, error) { return k, nil }
 }
 
-// DefaultChain returns the Credentials that a nil Config.Credentials stands for:
-// the SDK's chain of places to look for a key, or the role of the service account.
+// DefaultChain returns the Credentials used if Config.Credentials is nil: the SDK's chain of places to look for a key, or the role of the
+// service account.
 func DefaultChain() Credentials {
 	return chain(func() func() (Key, error) {
 		var places credentials.CredentialsProvider = credentials.NewDefaultCredentialsProvider()
@@ -49,8 +49,8 @@ func DefaultChain() Credentials {
 	})
 }
 
-// noKey returns the error of a chain that finds no access key. It says how to provide one; in a Pod, how the Pod gets a RAM role. The
-// chain's own error is left out: it lists the answer of each place, which may quote files and answers that hold secrets.
+// noKey returns the error of a chain that finds no access key. It says how to provide one; in a Pod, how the Pod gets a RAM role. It leaves
+// out the chain's own error, which may quote files and answers with secrets.
 func noKey() error {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return errors.New("no access key found: this Pod has no RAM role. Install the add-on ack-pod-identity-webhook, label the namespace " +
@@ -61,9 +61,9 @@ func noKey() error {
 		"log in with the aliyun command line, or run where a RAM role is attached")
 }
 
-// roleOfAccount returns the RAM role that the environment names for the token of a service account (RRSA), or "" without one. An
-// access key in the environment takes precedence. If a role is named and cannot be assumed, the chain fails: its next place would
-// be the role of the node, which has other permissions.
+// roleOfAccount returns the RAM role that the environment names for the token of a service account (RRSA), or "". An access key in the
+// environment takes precedence. If the role cannot be assumed, the chain fails: its next place would be the role of the node, which has
+// other permissions.
 func roleOfAccount() string {
 	if os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_ID") != "" && os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET") != "" ||
 		os.Getenv("ALIBABA_CLOUD_OIDC_PROVIDER_ARN") == "" || os.Getenv("ALIBABA_CLOUD_OIDC_TOKEN_FILE") == "" {
@@ -72,7 +72,6 @@ func roleOfAccount() string {
 	return os.Getenv("ALIBABA_CLOUD_ROLE_ARN")
 }
 
-// noKeyAs returns the error of a chain that failed with err.
 func noKeyAs(err error) error {
 	role := roleOfAccount()
 	if role == "" {
@@ -92,7 +91,7 @@ func ofSTS(err error) string {
 	if errors.As(err, &refused) {
 		said.Code, said.Message = refused.ErrorCode(), refused.Message()
 	} else if _, body, ok := strings.Cut(err.Error(), "{"); ok {
-		_ = json.Unmarshal([]byte("{"+body), &said) // an error means that STS did not send this text; the text itself is then reported
+		_ = json.Unmarshal([]byte("{"+body), &said) // on an error STS did not send this text, and the whole text is reported
 	}
 	text := err.Error()
 	switch {
@@ -111,9 +110,9 @@ func ofSTS(err error) string {
 // mostOfSTS is the length in bytes to which an answer of STS is cut.
 const mostOfSTS = 400
 
-// chain returns Credentials that several goroutines may use and that return when their context ends. The SDK's chain does neither,
-// and keeps to a place that has failed. So one goroutine asks it at a time, the others wait in the background, and open makes a new
-// chain after a failure. The error says why a role could not be assumed, or how to provide a key.
+// chain returns Credentials that are safe for several goroutines and return when their context ends. The SDK's chain does neither, and
+// stays with a place that has failed. So one goroutine at a time uses it while the others wait, and open makes a new chain after a failure.
+// The error says why a role could not be assumed, or how to provide a key.
 func chain(open func() func() (Key, error)) Credentials {
 	var mu sync.Mutex
 	var ask func() (Key, error)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A chain is opened once, and anew after a failure, of which no more is said than none.
+// A chain is opened once, and again after a failure, whose error reveals nothing.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	opened, fails := 0, true
@@ -37,7 +37,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// A chain that hangs keeps nobody whose context ends.
+// A chain that hangs does not block callers whose context ends.
 func TestChainHangs(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
@@ -54,7 +54,7 @@ func TestChainHangs(t *testing.T) {
 	}
 }
 
-// In a Pod the lack of a key is the lack of a role.
+// In a Pod, a missing key means a missing role.
 func TestNone(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	if err := noKey(); !strings.Contains(err.Error(), "this Pod has no RAM role") || strings.Contains(err.Error(), "log in") {
@@ -62,7 +62,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// Of a role that could not be assumed it is said what STS has answered, and no secret.
+// The error for a role that could not be assumed contains the answer of STS, and no secret.
 func TestRole(t *testing.T) {
 	for name, value := range map[string]string{
 		"ALIBABA_CLOUD_ACCESS_KEY_ID": "", "ALIBABA_CLOUD_ROLE_ARN": "acs:ram::1:role/up", "ALIBABA_CLOUD_OIDC_PROVIDER_ARN": "p",

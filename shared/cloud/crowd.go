@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// alone is how many looks a second ask a product by themselves, and twice as many in a burst. Each searches for load
-	// balancers twice, and CLB answers 50 such calls a second of an account, NLB 20, of which the controller needs some.
+	// alone is how many looks a second may search a product separately, and twice as many in a burst. Each searches for load balancers
+	// twice. An account gets 50 such calls a second from CLB and 20 from NLB, and the controller needs some.
 	alone = 5
-	// wholly is how many load balancers a list may have that looks share: five pages, once a moment.
+	// wholly is the longest list of load balancers that looks share: five pages, once a moment.
 	wholly = 500
-	// apart is for how long looks search by themselves again where the region could not be listed.
+	// apart is how long looks search separately after the region could not be listed.
 	apart = time.Minute
 )
 
-// A crowd is many looks at once, each of which asks for the same vSwitches and searches for the load balancers of its
-// Service: those that are too many share the former, and a list of all load balancers of the region.
+// A crowd is many looks at once, which all read the same vSwitches and search for their Service's load balancers. Looks above a rate share
+// the vSwitches and a list of all load balancers of the region.
 type crowd struct {
 	mu    sync.Mutex
 	alone map[string]*rate.Limiter // by product
-	until map[string]time.Time     // for how long each one searches by itself
+	until map[string]time.Time     // until when looks search separately
 }
 
 func newCrowd() *crowd {
 	return &crowd{alone: map[string]*rate.Limiter{}, until: map[string]time.Time{}}
 }
 
-// takes reports whether one more look is one too many to ask by itself.
+// takes reports whether one more look would be too many to search separately.
 func (k *crowd) takes(product string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,27 +43,27 @@ func (k *crowd) takes(product string) bool {
 	return !k.alone[product].Allow() && time.Now().After(k.until[product])
 }
 
-// parted reports whether the region could not be listed of late.
+// parted reports whether the region could not be listed recently.
 func (k *crowd) parted(product string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !time.Now().After(k.until[product])
 }
 
-// parts has each look search by itself for a while.
+// parts makes looks search separately for a while.
 func (k *crowd) parts(product string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until[product] = time.Now().Add(apart)
 }
 
-// A look is what a Reader of many has decided: what it asks twice is answered alike.
+// A look is what a Reader of many has decided, so that equal questions get equal answers.
 type look struct {
 	mu     sync.Mutex
 	shares map[string]bool // by product
 }
 
-// shared reports whether the look is one of so many that it shares what it asks of the product.
+// shared reports whether the look shares its questions to the product with others.
 func (l *look) shared(product string, among *crowd) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *look) shared(product string, among *crowd) bool {
 	return shares
 }
 
-// A regional is the load balancers of a region by what they are searched for.
+// A regional is the load balancers of a region, indexed by tags and names.
 type regional[T any] struct {
 	all int
 	by  map[string][]T
@@ -85,8 +85,8 @@ func tagged(key, value string) string { return "tag " + key + "=" + value }
 
 func named(name string) string { return "name " + name }
 
-// regionOf returns the load balancers of a region. Each must show its tags: one without may have
-// that which is searched for. None at all proves nothing: perhaps they may not be seen without a search.
+// regionOf indexes the load balancers of a region. Each must show its tags, because one without may have the tag that is searched. An empty
+// list is an error: perhaps the load balancers are only visible to a search.
 func regionOf[T any](list []T, marks func(T) (name string, tags map[string]string)) (*regional[T], error) {
 	if len(list) == 0 {
 		return nil, lack("load balancers")
@@ -105,8 +105,8 @@ func regionOf[T any](list []T, marks func(T) (name string, tags map[string]strin
 	return r, nil
 }
 
-// search returns what the region has of what is searched for, where many search at once: list returns all that it has, and
-// marks the name and the tags of one. ok is false if the look has to search by itself. Whoever gets the load balancers changes nothing in them.
+// search returns the region's load balancers with this tag or name, if many looks search at once. list returns all of the region, and marks
+// the name and the tags of one. ok is false if the look must search separately. Callers must not change the load balancers.
 func search[T any](
 	ctx context.Context, c *client, product, action, by string,
 	list func(context.Context, *client) ([]T, error), marks func(T) (name string, tags map[string]string),

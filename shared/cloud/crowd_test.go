@@ -58,8 +58,8 @@ func searched(ctx context.Context, r *cloud.Reader, name string) (string, error)
 	return said, nil
 }
 
-// Many looks at once search each for the load balancers of one Service: they share a list of the region, and
-// find what each would have found by itself.
+// Many looks at once search for the load balancers of their Services: they share a list of the region, and find what separate searches
+// would find.
 func TestCrowd(t *testing.T) {
 	const looks = 200
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestCrowd(t *testing.T) {
 					if i < tt.balancers {
 						want = fmt.Sprintf("lb-n%03d nlb-n%03d ", i, i)
 					}
-					for range 2 { // a look is answered alike
+					for range 2 { // a look gets the same answer twice
 						if got, err := searched(ctx, look, name); err != nil || got != want {
 							t.Errorf("of %s: got %q and %v, want %q", name, got, err, want)
 						}

@@ -22,30 +22,26 @@ type Cluster struct {
 	VPC          string   // ID
 	Region       string   // ID
 	Type         string   // "ManagedKubernetes", or "Kubernetes" for a dedicated cluster
-	Profile      string   // "Default", "Serverless", "Edge"; empty if the answer does not say
+	Profile      string   // "Default", "Serverless", "Edge"; empty if the answer lacks it
 	VSwitches    []string // IDs, of nodes and of the control plane
-	PodVSwitches []string // IDs of the vSwitches that Terway gives pods their addresses from; empty without Terway
-	APIServer    string   // address of the API server within the VPC; empty if the answer does not say
-	Network      string   // the network plug-in: "flannel", "terway-eniip" or another Terway; empty if the answer does not say
+	PodVSwitches []string // IDs of the vSwitches for Terway's Pod addresses; empty without Terway
+	APIServer    string   // address of the API server within the VPC; empty if the answer lacks it
+	Network      string   // the network plug-in: "flannel", "terway-eniip" or another Terway; empty if the answer lacks it
 }
 
-// Managed reports whether Alibaba Cloud runs the control plane, so that its nodes
-// and their RAM role are not the account's.
+// Managed reports whether Alibaba Cloud runs the control plane, whose nodes and RAM role are then not the account's.
 func (c Cluster) Managed() bool { return c.Type == "ManagedKubernetes" || c.Type == "Ask" }
 
 // A NodePool is a group of nodes of the cluster.
 type NodePool struct {
 	ID        string
 	Default   bool
-	VSwitches []string // IDs that its nodes are created in
+	VSwitches []string // IDs of the vSwitches of its new nodes
 }
 
 var clusterGone = []string{"ErrorClusterNotFound", "ClusterNotFound"}
 
-// Cluster returns the cluster. The error is ErrNotFound if the account has no
-// such cluster.
-//
-// It needs grant.DescribeClusterDetail.
+// Cluster returns the cluster. The error is ErrNotFound if the account has no such cluster. It needs grant.DescribeClusterDetail.
 func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	type answer struct {
 		ClusterID  text    `json:"cluster_id"`
@@ -54,7 +50,7 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 		Type       text    `json:"cluster_type"`
 		Profile    text    `json:"profile"`
 		VSwitchIDs *[]text `json:"vswitch_ids"`
-		VSwitchID  *text   `json:"vswitch_id"` // older: several, with commas between
+		VSwitchID  *text   `json:"vswitch_id"` // older form: several, separated by commas
 		MetaData   text    `json:"meta_data"`
 		MasterURL  text    `json:"master_url"`
 		Parameters struct {
@@ -112,8 +108,7 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	}, nil
 }
 
-// apiServer returns the address of the API server within the VPC; empty if the object
-// of endpoints, which the answer holds as a string, does not say.
+// apiServer returns the address of the API server within the VPC, from the endpoints, a JSON object in a string; empty if missing.
 func apiServer(endpoints string) string {
 	var of struct {
 		Intranet string `json:"intranet_api_server_endpoint"`
@@ -133,7 +128,7 @@ func sortedIDs(ids []string) []string {
 	return slices.Compact(ids)
 }
 
-// metadata is what the string meta_data of a cluster holds, as far as it matters.
+// metadata is the part of a cluster's meta_data, a string, that is used here.
 type metadata struct {
 	Addons []struct {
 		Name   text `json:"name"`
@@ -142,8 +137,7 @@ type metadata struct {
 	Capabilities struct{ Network text }
 }
 
-// network returns the network plug-in in lower case: Terway by the add-on's name,
-// which says which of its modes it is.
+// network returns the network plug-in in lower case. For Terway it is the add-on's name, which contains its mode.
 func (m metadata) network() string {
 	found := strings.ToLower(string(m.Capabilities.Network))
 	for _, a := range m.Addons {
@@ -158,8 +152,7 @@ func (m metadata) network() string {
 	return found
 }
 
-// podVSwitches returns the vSwitches for pods: those that the cluster names, and
-// those in the configuration of the Terway add-on.
+// podVSwitches returns the vSwitches for Pods: those that the cluster names, and those in the configuration of the Terway add-on.
 func (m metadata) podVSwitches(named ...json.RawMessage) ([]string, error) {
 	var ids []string
 	for _, n := range named {
@@ -188,8 +181,7 @@ func (m metadata) podVSwitches(named ...json.RawMessage) ([]string, error) {
 	return sortedIDs(ids), nil
 }
 
-// idsIn returns the IDs in a list, or in a map of lists by zone. Either may be
-// written as a string that holds the JSON.
+// idsIn returns the IDs in a list, or in a map of lists by zone. Either may be JSON within a string.
 func idsIn(raw json.RawMessage) ([]string, error) {
 	var inner string
 	if json.Unmarshal(raw, &inner) == nil {
@@ -212,10 +204,8 @@ func idsIn(raw json.RawMessage) ([]string, error) {
 	return ids, nil
 }
 
-// NodePools returns the node pools of the cluster. The error is ErrNotFound if
-// the account has no such cluster.
-//
-// It needs grant.DescribeClusterNodePools.
+// NodePools returns the node pools of the cluster. The error is ErrNotFound if the account has no such cluster. It needs
+// grant.DescribeClusterNodePools.
 func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 	type pool struct {
 		Info struct {
@@ -262,10 +252,8 @@ func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 	return sorted(list, func(p NodePool) string { return p.ID }), nil
 }
 
-// Addons returns the versions of the add-ons that are installed, by name. The
-// error is ErrNotFound if the account has no such cluster.
-//
-// It needs grant.DescribeClusterAddons.
+// Addons returns the versions of the installed add-ons, by name. The error is ErrNotFound if the account has no such cluster. It needs
+// grant.DescribeClusterAddons.
 func (s CS) Addons(ctx context.Context) (map[string]string, error) {
 	type addon struct {
 		Version text `json:"version"`
@@ -299,11 +287,9 @@ func (s CS) Addons(ctx context.Context) (map[string]string, error) {
 	return installed(list), nil
 }
 
-// AddonConfig returns the configuration that an add-on of the cluster was given, usually JSON; empty if it was given none.
-// The error is ErrNotFound if the cluster has no such add-on.
-//
-// It needs grant.GetClusterAddon.
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-getclusteraddoninstance
+// AddonConfig returns the configuration of an add-on of the cluster, usually JSON, or "". The error is ErrNotFound if the cluster has no
+// such add-on. It needs grant.GetClusterAddon
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-getclusteraddoninstance).
 func (s CS) AddonConfig(ctx context.Context, name string) (string, error) {
 	type answer struct {
 		Name   text `json:"name"`
@@ -327,22 +313,20 @@ func (s CS) AddonConfig(ctx context.Context, name string) (string, error) {
 	return string(a.Config), err
 }
 
-// An addonRequest asks for an add-on as it stands: the SDK's package is older than this call.
+// An addonRequest reads an add-on's present state: the SDK's package is older than this call.
 type addonRequest struct {
 	*requests.RoaRequest
 	ClusterID string `position:"Path" name:"ClusterId"`
 	Addon     string `position:"Path" name:"InstanceName"`
 }
 
-// atOnce is for how many objects one call asks: their names are part of its URL.
+// atOnce is the number of objects in one call: their names are part of its URL.
 const atOnce = 50
 
-// DeleteProtection reports of Services of a namespace, by name, whether ACK refuses to delete them; of namespaces, if namespace is
-// empty. One that the answer lacks is missing. The component for security policies keeps and enforces it. The error is ErrNotFound if
-// the account has no such cluster.
-//
-// It needs grant.DescribeDeleteProtection.
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
+// DeleteProtection reports, by name, whether ACK refuses to delete Services of a namespace, or namespaces if namespace is empty. Objects
+// that the answer lacks are missing. The component for security policies stores and enforces the protection. The error is ErrNotFound if
+// the account has no such cluster. It needs grant.DescribeDeleteProtection
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection).
 func (s CS) DeleteProtection(ctx context.Context, namespace string, names []string) (map[string]bool, error) {
 	type answer struct {
 		Name       text `json:"name"`
@@ -385,7 +369,7 @@ func (s CS) DeleteProtection(ctx context.Context, namespace string, names []stri
 	return out, nil
 }
 
-// A protectionRequest asks for ACK's own deletion protection: the SDK's package is older than this call.
+// A protectionRequest reads ACK's own deletion protection: the SDK's package is older than this call.
 type protectionRequest struct {
 	*requests.RoaRequest
 	ClusterID string `position:"Path" name:"ClusterId"`
@@ -394,11 +378,8 @@ type protectionRequest struct {
 	Resources string `position:"Query" name:"resources"`
 }
 
-// MasterRole returns the name of the RAM role of the masters of a dedicated
-// cluster. The error is ErrNotFound if there is no such cluster, or if the
-// cluster has no role of its own for masters: it is a managed one.
-//
-// It needs grant.DescribeClusterResources.
+// MasterRole returns the name of the RAM role of the control plane nodes of a dedicated cluster. The error is ErrNotFound if the cluster
+// does not exist, or has no such role because it is managed. It needs grant.DescribeClusterResources.
 func (s CS) MasterRole(ctx context.Context) (string, error) {
 	const action = "DescribeClusterResources"
 	list, err := read(ctx, s.c, call[[]wireResource]{
@@ -444,16 +425,14 @@ func (s CS) MasterRole(ctx context.Context) (string, error) {
 	}
 }
 
-// wireResource is a cloud resource that a cluster is made of.
 type wireResource struct {
 	Type text `json:"resource_type"` // such as ALIYUN::RAM::Role
 	ID   text `json:"instance_id"`   // of a role: its name
 	Info text `json:"resource_info"` // a name in the template, or JSON
 }
 
-// masterRole returns the name of the masters' role if that is what the resource
-// is. A cluster lists the role of its workers too: what tells them apart is the
-// name, KubernetesMasterRole-…, or that of the resource in the template.
+// masterRole returns the role's name if the resource is the role of the control plane nodes. A cluster also lists the role of its workers;
+// the name KubernetesMasterRole-…, of the role or of the resource in the template, tells them apart.
 func (r wireResource) masterRole() string {
 	kind := strings.ToLower(string(r.Type))
 	if !strings.Contains(kind, "ram") || !strings.HasSuffix(kind, "role") {

@@ -2,8 +2,7 @@ package cloud
 
 import "testing"
 
-// The API server's address stands in an object that is a string. What can't be read
-// says nothing.
+// The API server's address is in an object within a string. Unreadable text yields none.
 func TestAPIServer(t *testing.T) {
 	t.Parallel()
 	for endpoints, want := range map[string]string{

@@ -15,10 +15,10 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 )
 
-// text is a string, or a number or a truth that the API writes as it likes.
+// text is a string, also read from a number or a boolean, because the API varies.
 type text string
 
-// UnmarshalJSON takes any scalar; null is the empty text.
+// UnmarshalJSON reads any scalar; null is the empty text.
 func (t *text) UnmarshalJSON(b []byte) error {
 	switch {
 	case b[0] == '"':
@@ -37,14 +37,13 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// number is an integer that knows whether it was there.
+// number is an integer that knows whether it was present.
 type number struct {
 	n  int64
 	ok bool
 }
 
-// UnmarshalJSON takes a whole number, also in quotes. Null and the empty string
-// are as good as absent.
+// UnmarshalJSON reads an integer, also in quotes. Null and the empty string count as absent.
 func (n *number) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
@@ -65,10 +64,10 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// on is a truth that is false when absent; use it where that is what absence means.
+// on is a boolean for fields whose absence means false.
 type on bool
 
-// UnmarshalJSON takes true and false, 1 and 0, on and off.
+// UnmarshalJSON reads true and false, 1 and 0, on and off.
 func (o *on) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
@@ -85,7 +84,7 @@ func (o *on) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// when parses a time of the API; what is none is the zero time.
+// when parses a time of the API; zero if it is not a time.
 func when(t text) time.Time {
 	at, err := time.Parse(time.RFC3339, string(t))
 	if err != nil {
@@ -94,13 +93,12 @@ func when(t text) time.Time {
 	return at
 }
 
-// A lack is something that an answer should have and has not.
 func lack(format string, args ...any) error {
 	return fmt.Errorf("the answer lacks "+format, args...)
 }
 
-// decode reads a good answer into a pointer, and checks it. An answer to an RPC call always has a request ID:
-// one without comes from something else than the API.
+// decode reads a good answer into a pointer, and checks it. An RPC answer must have a request ID: without one it does not come from the
+// API.
 func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *Error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return e.bad(errors.New("the answer is empty"))
@@ -120,7 +118,6 @@ func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *E
 	return check(into, wrong, e)
 }
 
-// check returns what is wrong with an answer, or nil.
 func check(answer any, wrong func(any) error, e *Error) *Error {
 	if err := wrong(answer); err != nil {
 		return e.bad(err)
@@ -128,22 +125,20 @@ func check(answer any, wrong func(any) error, e *Error) *Error {
 	return nil
 }
 
-// bad fills in and returns e for a good answer that is not what it should be.
+// bad fills in and returns e for a good answer with wrong contents.
 func (e *Error) bad(err error) *Error {
 	e.kind, e.Code, e.Message = ErrUnavailable, codeBadAnswer, redactor{}.clean(err.Error())
 	return e
 }
 
-// none is the answer to a write that tells nothing more.
+// none is the answer to a write that contains nothing else.
 type none struct{}
 
-// absent returns the error for a call that was asked about nothing: some actions
-// take that for everything.
+// absent returns the error for a call with an empty argument, which some actions take for everything.
 func absent(product, action, what string) error {
 	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
 }
 
-// whole returns an integer parameter.
 func whole(n int) requests.Integer { return requests.NewInteger(n) }
 
 // strs returns the texts as strings, without empty ones.
@@ -157,9 +152,8 @@ func strs(list []text) []string {
 	return out
 }
 
-// settings returns all scalars and lists of scalars of a JSON object, but for those of the
-// names in own, a list in one value with commas between; and those of the object within
-// it that within names. Null and what is empty are left out.
+// settings returns all scalars and lists of scalars of a JSON object, except the names in own, and those of the object within it named
+// within. A list becomes one value with commas. Null and empty values are left out.
 func settings(object []byte, within string, own ...string) (map[string]string, error) {
 	var all, more map[string]json.RawMessage
 	if err := json.Unmarshal(object, &all); err != nil {

@@ -17,18 +17,15 @@ type Interface struct {
 	ID     string
 	Status string   // "InUse", "Available" and the steps between
 	IP     string   // the primary private IP address
-	IPs    []string // all private IP addresses of IPv4 and all of IPv6, sorted
+	IPs    []string // all private IPv4 and IPv6 addresses, sorted
 }
 
-// ipsAtOnce is how many addresses DescribeNetworkInterfaces takes:
+// ipsAtOnce is how many addresses DescribeNetworkInterfaces accepts:
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describenetworkinterfaces
 const ipsAtOnce = 100
 
-// Interfaces returns the network interfaces of the VPC with this ID that have one
-// of these addresses: private ones of IPv4, or ones of IPv6. An address that none
-// has is not an error.
-//
-// It needs grant.DescribeNetworkInterfaces.
+// Interfaces returns the network interfaces of the VPC with this ID that have one of these addresses: private IPv4 or IPv6. An address
+// without an interface is not an error. It needs grant.DescribeNetworkInterfaces.
 func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Interface, error) {
 	const action = "DescribeNetworkInterfaces"
 	switch {
@@ -54,8 +51,7 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 		NextToken            text
 		NetworkInterfaceSets *struct{ NetworkInterfaceSet []set }
 	}
-	// A call takes addresses of one family only: of two it looks for interfaces that
-	// have some of each.
+	// A call takes addresses of one family only: with two it returns interfaces that have some of each.
 	v6 := func(ip string) bool { return strings.Contains(ip, ":") }
 	parts := slices.AppendSeq(
 		slices.Collect(slices.Chunk(slices.DeleteFunc(slices.Clone(ips), v6), ipsAtOnce)),

@@ -9,31 +9,29 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 )
 
-// A SecurityGroup says who may reach what is in it.
+// A SecurityGroup limits the traffic to its members.
 type SecurityGroup struct {
 	ID          string
 	Name        string
 	Description string
-	Rules       []SecurityRule // for what comes in; nil where only the group was asked for
+	Rules       []SecurityRule // for incoming traffic; nil if only the group was read
 }
 
-// A SecurityRule accepts or drops what comes in. Its source is one of Source, Source6 and Others.
+// A SecurityRule accepts or drops incoming traffic. Its source is one of Source, Source6 and Others.
 type SecurityRule struct {
 	ID          string
 	Drop        bool   // otherwise it accepts
 	Source      string // IPv4 block or address
 	Source6     string // IPv6 block or address
-	Others      string // ID of the security group, or of the prefix list, whose members it is about
+	Others      string // ID of a security group or prefix list whose members are the source
 	Protocol    string // "ALL", "TCP", "UDP", …
 	Ports       string // such as "80/80"; "-1/-1": all
-	Priority    int    // 1 counts most
+	Priority    int    // 1 is the highest
 	Description string
 }
 
-// SecurityGroups returns the security groups of the region with this tag, sorted by ID, without
-// their rules.
-//
-// It needs grant.DescribeSecurityGroups.
+// SecurityGroups returns the security groups of the region with this tag, sorted by ID, without their rules. It needs
+// grant.DescribeSecurityGroups.
 func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityGroup, error) {
 	const action = "DescribeSecurityGroups"
 	if key == "" || value == "" {
@@ -78,10 +76,8 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
 }
 
-// SecurityGroup returns the security group with this ID, with its rules for what comes in, in the
-// order of the answer. The error is ErrNotFound if the API says that there is no such group.
-//
-// It needs grant.DescribeSecurityGroupAttribute.
+// SecurityGroup returns the security group with this ID, with its rules for incoming traffic in the order of the answer. The error is
+// ErrNotFound if the API says that it does not exist. It needs grant.DescribeSecurityGroupAttribute.
 func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
 	const action = "DescribeSecurityGroupAttribute"
 	if id == "" {

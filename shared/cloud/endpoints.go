@@ -17,9 +17,9 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
 )
 
-// A product is where the API of one product is reached.
+// A product says where the API of one product is reached.
 type product struct {
-	regions map[string]string // region to host; a region that is not there follows the rule of the SDK
+	regions map[string]string // region to host; other regions follow the rule of the SDK
 	kind    string            // "regional" or "central", which chooses the rule
 	inVPC   string            // host inside a VPC, with <region> in it; empty: <product>-vpc.<region>.aliyuncs.com
 }
@@ -27,9 +27,8 @@ type product struct {
 // onlyPublic, as inVPC, says that no endpoint inside a VPC is documented.
 const onlyPublic = "-"
 
-// products returns the products by name. The SDK fills the tables behind it when
-// they are first asked for, in variables of its own that nothing guards: hence
-// once in a process, however many Readers there are.
+// products returns the products by name, once per process: the SDK fills the tables behind it on first use, in variables that nothing
+// guards.
 var products = sync.OnceValue(func() map[string]product {
 	return map[string]product{
 		"bssopenapi": {maps.Clone(bssopenapi.GetEndpointMap()), bssopenapi.GetEndpointType(), onlyPublic},
@@ -45,7 +44,7 @@ var products = sync.OnceValue(func() map[string]product {
 	}
 })
 
-// vpcHost returns the host that answers for the product inside a VPC.
+// vpcHost returns the host of the product inside a VPC.
 func (p product) vpcHost(name, region string) string {
 	host := p.inVPC
 	if host == "" {

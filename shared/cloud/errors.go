@@ -14,38 +14,36 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// The kinds of errors, for errors.Is. An error is of one kind at most.
+// The kinds of errors, for errors.Is. An error has at most one kind.
 var (
-	// ErrNotFound: what was asked for does not exist. An empty list is not this
-	// error, and neither is an access key or a region that is unknown.
+	// ErrNotFound: the object does not exist. An empty list does not return this error, and neither does an unknown access key or region.
 	ErrNotFound = errors.New("not found")
 	// ErrDenied: RAM, or the check of the key and the signature, refused the call.
 	ErrDenied = errors.New("denied")
 	// ErrThrottled: too many calls, by the cloud's count or by Config.Rate.
 	ErrThrottled = errors.New("throttled")
-	// ErrConflict: what stands there forbids this write; read and plan again.
+	// ErrConflict: the present state forbids this write; read and plan again.
 	ErrConflict = errors.New("conflict")
-	// ErrUnavailable: there was no answer, a failure of the server's, or an answer
-	// that can't be used. Whether a write was made is unknown.
+	// ErrUnavailable: no answer, a failure of the server, or an unusable answer. It is unknown whether a write was made.
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// Codes of errors that no answer of the cloud stands behind.
+// Codes of errors without an answer of the cloud.
 const (
 	codeNoAnswer  = "NoAnswer"      // nothing came back
-	codeBadAnswer = "BadAnswer"     // what came back can't be used
-	codeNoKey     = "NoCredentials" // there was no key to sign with
+	codeBadAnswer = "BadAnswer"     // the answer cannot be used
+	codeNoKey     = "NoCredentials" // no key to sign with
 	codeNotSent   = "NotSent"       // the request was not made
 )
 
-// An Error is a call that failed. Its text is fit for logs, events and tickets.
+// An Error is a call that failed. Its text is safe for logs, events and tickets.
 type Error struct {
 	Product   string // such as "slb"
 	Action    string // such as "DescribeLoadBalancers"
 	Code      string // the API's error code, or NoAnswer, BadAnswer, NoCredentials, NotSent
 	Message   string // the API's message, without addresses and secrets
 	RequestID string // empty if none exists
-	Refused   string // the RAM action that was refused, such as "slb:TagResources", if the answer names it
+	Refused   string // the refused RAM action, such as "slb:TagResources", if the answer names it
 	Status    int    // of HTTP; 0 without an answer
 
 	kind  error // one of the Err values, or nil
@@ -68,29 +66,28 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether the error is of that kind.
+// Is reports whether the error has that kind.
 func (e *Error) Is(kind error) bool { return e.kind != nil && e.kind == kind }
 
-// Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's
-// context ended the call or left no time for it, and nil otherwise.
+// Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's context ended the call or left no time for it, and nil
+// otherwise.
 func (e *Error) Unwrap() error { return e.cause }
 
-// passing reports whether trying the same read again may help.
+// passing reports whether retrying the read may help.
 func (e *Error) passing() bool {
 	switch {
 	case e.cause != nil || e.Code == codeBadAnswer || e.Code == codeNoKey || e.Code == codeNotSent:
 		return false
 	case e.Code == codeNoAnswer:
-		return e.Message != tooLate // what took that long once does so again
+		return e.Message != tooLate // a call that took this long will again
 	}
 	return e.kind == ErrThrottled || e.kind == ErrUnavailable
 }
 
-// refused reports whether the cloud refused the call as one too many: our own limit did not.
+// refused reports whether the cloud, and not our own limit, refused the call because of too many.
 func (e *Error) refused() bool { return e.kind == ErrThrottled && e.Code != codeNotSent }
 
-// wireError is the error that an answer holds. Products write its names with a
-// capital letter, the container service without; the decoder takes both.
+// wireError is the error in an answer. Products capitalize its names, the container service does not; the decoder accepts both.
 type wireError struct {
 	Code               text
 	Message            text
@@ -99,7 +96,6 @@ type wireError struct {
 	AccessDeniedDetail json.RawMessage
 }
 
-// refused returns the RAM action that was refused, or the empty string.
 func (w wireError) refused() string {
 	var detail struct{ AuthAction text }
 	if json.Unmarshal(w.AccessDeniedDetail, &detail) != nil {
@@ -108,9 +104,8 @@ func (w wireError) refused() string {
 	return string(detail.AuthAction)
 }
 
-// denials are the codes of calls that RAM or the check of the signature refused.
-// They are listed because codes such as Forbidden.LcuToSpec are about something else.
-// Forbbiden is how the API spells it.
+// denials are the codes of calls that RAM or the check of the signature refused. They are listed because codes such as Forbidden.LcuToSpec
+// mean something else. Forbbiden is the API's spelling.
 var denials = []string{
 	"Forbidden", "Forbidden.RAM", "Forbidden.NoPermission", "Forbidden.AccessKeyDisabled", "Forbbiden.SubUser", "Forbidden.SubUser",
 	"NoPermission", "NotAuthorized", "Unauthorized", "StatusForbidden", "ForbiddenQueryClusterNamespace", "illegal.auth", "AccessDenied",
@@ -120,17 +115,16 @@ var denials = []string{
 	"SecurityTokenExpired", "SignatureNonceUsed",
 }
 
-// conflicts are the codes of writes that what stands there forbids.
+// conflicts are the codes of writes that the present state forbids.
 var conflicts = []string{
 	"EntityAlreadyExists.Policy.Version", "LimitExceeded.Policy.Version", "DeleteConflict.Policy.Version", "DeleteConflict.Version.Default",
 	"OperationConflict", "TokenProcessing",
 }
 
-// faults are the codes of failures of the server's that come with any status.
+// faults are the codes of server failures, which come with any status.
 var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy"}
 
-// kindOf returns the kind of an error answer, or nil for one of no kind. gone
-// are the codes that mean that what this call asked for does not exist.
+// kindOf returns the kind of an error answer, or nil without one. gone are the codes that mean that the call's object does not exist.
 func kindOf(code string, status int, gone []string) error {
 	in := func(list []string) bool { return slices.Contains(list, code) }
 	switch {
@@ -148,14 +142,13 @@ func kindOf(code string, status int, gone []string) error {
 	return nil
 }
 
-// A redactor takes out of texts what must not be read by people: the key that a
-// call was signed with, the signature, and all that looks like these.
+// A redactor removes secrets from texts: the key and the signature of a call, and everything that looks like them.
 type redactor struct{ secrets []string }
 
 func redactorOf(k Key, signature string) redactor {
 	var r redactor
 	for _, s := range []string{k.ID, k.Secret, k.Token, signature} {
-		if len(s) < 4 { // anything shorter is no secret, and would take words apart
+		if len(s) < 4 { // shorter values are not secrets, and would break up words
 			continue
 		}
 		once := url.QueryEscape(s)
@@ -166,10 +159,9 @@ func redactorOf(k Key, signature string) redactor {
 }
 
 var (
-	// signed is what the answer to a wrong signature quotes: the whole request,
-	// with key and token in it.
+	// signed matches the whole request, with key and token, which the answer to a wrong signature quotes.
 	signed = regex.New(`(?i)\bserver string to sign is\b.*`)
-	// addresses are URLs, with all that they carry.
+	// addresses matches URLs with their queries.
 	addresses = regex.New(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
 )
 

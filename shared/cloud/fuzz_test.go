@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// reads is every call that only reads.
 var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.SLB.LoadBalancer(ctx, "lb-1"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.SLB.LoadBalancers(ctx, LBFilter{}); return err },
@@ -75,8 +74,7 @@ var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.Tickets.Find(ctx, "k"); return err },
 }
 
-// FuzzAnswers answers every call that reads with anything. It ends, and what is no
-// JSON, or is JSON that breaks off, is an error and never an empty answer.
+// FuzzAnswers answers every read with any text. The read ends, and invalid or truncated JSON is an error and never an empty answer.
 func FuzzAnswers(f *testing.F) {
 	for i, body := range []string{
 		`{"LoadBalancerId":"lb-1","RequestId":"R","Address":"10.0.0.1","ListenerPortsAndProtocol":{"ListenerPortAndProtocol":[{"ListenerPort":80,` +

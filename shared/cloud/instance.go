@@ -17,14 +17,12 @@ type Instance struct {
 	IPs    []string // private addresses in the VPC, sorted
 }
 
-// instancesAtOnce is how many IDs DescribeInstances takes:
+// instancesAtOnce is how many IDs DescribeInstances accepts:
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describeinstances
 const instancesAtOnce = 100
 
-// Instances returns the servers of the region with these IDs, sorted by ID. One
-// that does not exist there is missing from the list.
-//
-// It needs grant.DescribeInstances.
+// Instances returns the servers of the region with these IDs, sorted by ID, without those that do not exist there. It needs
+// grant.DescribeInstances.
 func (e ECS) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 	const action = "DescribeInstances"
 	if len(ids) == 0 || slices.Contains(ids, "") {

@@ -10,19 +10,16 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
 )
 
-// A Kubeconfig is the way into a cluster for a while.
+// A Kubeconfig gives access to a cluster for a while.
 type Kubeconfig struct {
-	Text []byte    // YAML; it holds a key, and belongs in no log
-	Ends time.Time // when the API server stops taking it
+	Text []byte    // YAML with a key, not for logs
+	Ends time.Time // when the API server stops accepting it
 }
 
-// Kubeconfig returns a kubeconfig of the cluster for the caller, a RAM user or role:
-// what it may do in the cluster is for the cluster's RBAC to say. It is good for
-// life, from 15 minutes to 3 days, and leads to the API server's address inside the
-// VPC. The error is ErrNotFound if the account has no such cluster.
-//
-// It needs grant.DescribeClusterUserKubeconfig.
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeclusteruserkubeconfig
+// Kubeconfig returns a kubeconfig of the cluster for the caller, a RAM user or role, whose permissions in the cluster its RBAC decides. It
+// is valid for life, from 15 minutes to 3 days, and uses the API server's address inside the VPC. The error is ErrNotFound if the account
+// has no such cluster. It needs grant.DescribeClusterUserKubeconfig
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeclusteruserkubeconfig).
 func (s CS) Kubeconfig(ctx context.Context, life time.Duration) (Kubeconfig, error) {
 	type answer struct {
 		Config     text `json:"config"`

@@ -11,29 +11,27 @@ import (
 )
 
 const (
-	maxPages = 200 // of a list; a server that goes on beyond is not believed
-	rounds   = 3   // in which to read a list that changes meanwhile
+	maxPages = 200 // of a list; a server that sends more is not trusted
+	rounds   = 3   // attempts to read a list that changes meanwhile
 )
 
-// A pageOf is one page of a list.
 type pageOf[T any] struct {
 	items []T
-	total number // of the whole list, where pages have numbers
-	next  string // of the page after this one, where they have tokens; empty: none
+	total number // of the whole list, for numbered pages
+	next  string // token of the next page; empty on the last one
 }
 
-// A listing is a list that comes in pages. Each is asked for with a P, a number or a
-// token, and stands with its items W in an answer A.
+// A listing is a list that comes in pages. Each is requested by a P, a number or a token, and is part of an answer A, with items W.
 type listing[P comparable, A, W any] struct {
 	request func(P) requests.AcsRequest
-	page    func(A) (pageOf[W], error) // what of the list the answer holds, or what it lacks
-	check   func(W) error              // says what is wrong with an item, or nil
-	gone    []string                   // as of a call
-	crowd   bool                       // as of a call
+	page    func(A) (pageOf[W], error) // the part of the list in an answer, or what the answer lacks
+	check   func(W) error              // what is wrong with an item, or nil
+	gone    []string                   // as in call
+	crowd   bool                       // as in call
 }
 
-// pages returns what reads one page of the list. A page that is asked for again is asked for
-// afresh: the list has not added up.
+// pages returns a function that reads one page of the list. It bypasses the memory for a page that is read again, because the list did not
+// add up.
 func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
 	check := func(a A) error {
 		p, err := l.page(a)
@@ -64,7 +62,6 @@ func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, 
 	}
 }
 
-// counted is a page of a list that must say how long it is.
 func counted[W any](total number, items []W) (pageOf[W], error) {
 	if !total.ok {
 		return pageOf[W]{}, lack("TotalCount")
@@ -72,8 +69,7 @@ func counted[W any](total number, items []W) (pageOf[W], error) {
 	return pageOf[W]{items: items, total: total}, nil
 }
 
-// linked is a page of a counted list whose pages have tokens. The list, called
-// name, may be left out only if it is empty.
+// linked returns a page of a counted list whose pages have tokens. The list, called name, may be missing only if it is empty.
 func linked[W any](total number, next text, name string, items []W) (pageOf[W], error) {
 	p, err := counted(total, items)
 	if err == nil && total.n > 0 && items == nil {
@@ -83,10 +79,8 @@ func linked[W any](total number, next text, name string, items []W) (pageOf[W], 
 	return p, err
 }
 
-// numbered reads a list whose pages have numbers. The API says how long the list
-// is with each page: when that moves, or pages overlap, something was added or
-// removed meanwhile and items may have slipped from one page to another: the
-// list is read again from the start.
+// numbered reads a list with numbered pages. Each page contains the total. If it changes, or pages overlap, something was added or removed
+// meanwhile and items may have moved between pages, so the list is read again from the start.
 func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
 	for range rounds {
 		list, whole, err := oneRound(product, action, id, fetch)
@@ -101,7 +95,7 @@ func endless(product, action, why string) error {
 	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
 }
 
-// oneRound reads the list once; whole says whether it held still meanwhile.
+// oneRound reads the list once; whole reports whether it did not change meanwhile.
 func oneRound[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) (list []T, whole bool, err error) {
 	seen := map[string]bool{}
 	total := int64(-1)
@@ -130,7 +124,7 @@ func oneRound[T any](product, action string, id func(T) string, fetch func(page 
 	return nil, false, endless(product, action, "the list does not end")
 }
 
-// chained reads a list whose pages name the one after.
+// chained reads a list whose pages name the next one.
 func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
 	var list []T
 	seen := map[string]bool{}
@@ -153,14 +147,13 @@ func chained[T any](product, action string, fetch func(token string) (pageOf[T],
 	return nil, endless(product, action, "the list does not end")
 }
 
-// sorted sorts a list by ID and leaves out what is there twice.
+// sorted sorts a list by ID and removes duplicates.
 func sorted[T any](list []T, id func(T) string) []T {
 	order(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
 	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
 }
 
-// order sorts a list. Package slices makes its sorter anew for each type, 15 kB of a
-// function program for each; package sort has one for all.
+// order sorts a list. Package slices compiles a sorter per type, 15 kB of a function program each; package sort has one for all.
 func order[T any](list []T, compare func(a, b T) int) {
 	sort.Slice(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

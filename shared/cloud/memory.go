@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// recalled is how many answers the memory of all looks holds at most.
+// recalled is the most answers in the memory of all looks.
 const recalled = 16
 
 // said is a good answer.
@@ -18,19 +18,19 @@ type said struct {
 	read event.Read
 }
 
-// A memory holds good answers by what was asked. Who asks what somebody else is asking
-// already waits for that answer; an error is its own asker's alone.
+// A memory holds good answers by question. Callers with the same question wait for the answer that the first one gets; an error goes only
+// to its own caller.
 type memory struct {
-	keep time.Duration // how long an answer is given again; zero: always
-	most int           // answers at once; zero: any number
+	keep time.Duration // how long an answer is reused; zero: always
+	most int           // most answers; zero: any number
 
 	mu      sync.Mutex
 	answers map[string]*answering
 }
 
-// An answering is a question that somebody asks, or has asked.
+// An answering is a question that is being asked, or was.
 type answering struct {
-	done chan struct{} // closed when said and good hold
+	done chan struct{} // closed when said and good are set
 	at   time.Time     // when it was asked
 	said said
 	good bool
@@ -40,8 +40,8 @@ func newMemory(keep time.Duration, most int) *memory {
 	return &memory{keep: keep, most: most, answers: map[string]*answering{}}
 }
 
-// recall returns the answer that the memory has, or asks. If ctx ends before that, e says so. Who
-// has waited in vain once asks for itself: where the cloud gives no answers, nobody waits for others'.
+// recall returns the answer in the memory, or asks. If ctx ends before that, it returns e with that reason. A caller that has waited in
+// vain once asks itself: when the cloud does not answer, callers must not queue behind each other.
 func (m *memory) recall(ctx context.Context, asked string, e *Error, ask func() (said, *Error)) (said, *Error) {
 	for waited := false; ; waited = true {
 		a, mine := m.answering(asked)
@@ -62,7 +62,6 @@ func (m *memory) recall(ctx context.Context, asked string, e *Error, ask func() 
 	}
 }
 
-// ended reports whether somebody has an answer, or has given up.
 func (a *answering) ended() bool {
 	select {
 	case <-a.done:
@@ -72,7 +71,7 @@ func (a *answering) ended() bool {
 	}
 }
 
-// answering returns what is known of a question; mine says that the caller has to ask it.
+// answering returns the entry of a question; mine says that the caller must ask it.
 func (m *memory) answering(asked string) (a *answering, mine bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +89,7 @@ func (m *memory) answering(asked string) (a *answering, mine bool) {
 	return a, true
 }
 
-// answer asks, and tells those who wait.
+// answer asks, and wakes the callers that wait.
 func (m *memory) answer(a *answering, asked string, ask func() (said, *Error)) (said, *Error) {
 	defer func() {
 		m.mu.Lock()
@@ -105,7 +104,7 @@ func (m *memory) answer(a *answering, asked string, ask func() (said, *Error)) (
 	return answer, failure
 }
 
-// forget lets the next one ask anew.
+// forget makes the next caller ask again.
 func (m *memory) forget(asked string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Looks that begin at once ask the cloud once what is about the cluster, and each for itself what is
-// about one Service.
+// Looks that begin at once ask the cloud once about the cluster, and each separately about its Service.
 func TestRecall(t *testing.T) {
 	s := sim.New(t, world())
 	key := s.Client("c", "vpc:DescribeVSwitches", "ecs:DescribeInstances", "cs:DescribeClusterDetail", "cs:DescribeClusterNodePools")
@@ -46,7 +45,7 @@ func TestRecall(t *testing.T) {
 		once < 1 || once > most {
 		t.Errorf("the calls are %v: want those about the cluster once, its vSwitches by few, and one server a look", got)
 	}
-	// Who is no look reads what is there now; and nothing is kept for longer than Recall.
+	// A reader without Look reads the present state; and nothing is kept for longer than Recall.
 	if _, err := r.CS.Cluster(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -61,8 +60,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// An error is its own asker's: who waits for the same answer asks again, also where the one that asked
-// has given up.
+// An error goes only to its own caller: a caller that waits for the same answer asks again, even if the first one has given up.
 func TestRecallFails(t *testing.T) {
 	s := sim.New(t, world())
 	key := s.Client("c", "cs:DescribeClusterDetail")
@@ -98,7 +96,7 @@ func TestRecallFails(t *testing.T) {
 	}
 }
 
-// A list that does not add up is read again from the cloud, whatever a memory has.
+// A list that does not add up is read again from the cloud, whatever the memory holds.
 func TestRecallListsAfresh(t *testing.T) {
 	w := world()
 	for i := range 60 { // two pages
@@ -128,7 +126,6 @@ func TestRecallListsAfresh(t *testing.T) {
 	}
 }
 
-// calls returns how many calls there were, by action.
 func calls(s *sim.Cloud) map[string]int {
 	n := map[string]int{}
 	for _, c := range s.Calls() {

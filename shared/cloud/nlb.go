@@ -28,20 +28,19 @@ type NetworkLoadBalancer struct {
 	Protected        bool   // modification protection is on
 	ProtectionReason string // of the modification protection
 	Zones            []NetworkZone
-	BandwidthPackage string // ID of the bandwidth package that it has joined; empty: none
-	CrossZone        bool   // it sends to servers in other zones, too
+	BandwidthPackage string // ID of its bandwidth package, or empty
+	CrossZone        bool   // it also sends to servers in other zones
 	IPv6AddressType  string // "Internet" or "Intranet"
-	// Tags are the tags that the answer shows; nil if it shows none at all. Ask
-	// NLB.Tags before anything depends on a tag that is not there.
+	// Tags are the tags in the answer; nil if it contains none at all. Use NLB.Tags before a decision that depends on a missing tag.
 	Tags map[string]string
 }
 
-// A NetworkZone is where an NLB has an address.
+// A NetworkZone is a zone in which an NLB has an address.
 type NetworkZone struct {
 	Zone    string
 	VSwitch string // ID
-	Address string // private IPv4 address; empty if the answer does not say
-	EIP     string // ID of the elastic IP address; empty: none
+	Address string // private IPv4 address; empty if the answer lacks it
+	EIP     string // ID of the elastic IP address, or empty
 }
 
 // A NetworkListener is a port of an NLB.
@@ -53,21 +52,20 @@ type NetworkListener struct {
 	Status      string // "Running", "Stopped" and the steps between
 	ServerGroup string // ID
 	Description string
-	// Config are the other settings that the answer shows, by their names in the API: a
-	// list in one value with commas between, those of ProxyProtocolV2Config by their own names.
+	// Config are the other settings in the answer, by their names in the API. A list is one value with commas; settings of
+	// ProxyProtocolV2Config have their own names.
 	Config map[string]string
 }
 
-// An NLBFilter says which network load balancers to list. The zero value says
-// all of the region; of several conditions all must hold.
+// An NLBFilter selects network load balancers. The zero value selects all of the region; all conditions must hold.
 type NLBFilter struct {
 	DNSName  string // host name
 	Name     string // exact
 	TagKey   string // has a tag with this key
-	TagValue string // and this value; empty: whatever value
+	TagValue string // and this value; empty: any value
 }
 
-// by returns the one thing that the filter searches for, a tag with its value or a name; empty for anything else.
+// by returns the only condition of the filter, a tag with its value or a name; empty for anything else.
 func (f NLBFilter) by() string {
 	switch {
 	case f.TagValue != "" && f == (NLBFilter{TagKey: f.TagKey, TagValue: f.TagValue}):
@@ -106,7 +104,7 @@ type wireNLB struct {
 	Tags *[]wireNLBTag
 }
 
-// check wants what tells NLBs apart and whether they are there.
+// check requires the fields that identify an NLB and its state.
 func (w wireNLB) check() error {
 	if w.LoadBalancerID == "" || w.VpcID == "" || w.LoadBalancerStatus == "" {
 		return lack("ID, VPC and status of network load balancer %q", w.LoadBalancerID)
@@ -143,10 +141,8 @@ func (w wireNLB) value() NetworkLoadBalancer {
 
 var nlbGone = []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBalancer"}
 
-// LoadBalancer returns the network load balancer with this ID. The error is
-// ErrNotFound only if the API says that there is none.
-//
-// It needs grant.GetNLB.
+// LoadBalancer returns the network load balancer with this ID. The error is ErrNotFound only if the API says that it does not exist. It
+// needs grant.GetNLB.
 func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, error) {
 	if id == "" {
 		return NetworkLoadBalancer{}, absent("nlb", "GetLoadBalancerAttribute", "load balancer ID")
@@ -174,11 +170,8 @@ func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, 
 	return w.value(), nil
 }
 
-// Find returns the network load balancers of the region that the filter lets
-// through, sorted by ID. An empty list proves nothing: where permissions are
-// limited by resource, the API leaves out what may not be seen.
-//
-// It needs grant.ListNLBs.
+// Find returns the network load balancers of the region that match the filter, sorted by ID. An empty list proves nothing: with permissions
+// limited by resource, the API leaves out what the caller may not see. It needs grant.ListNLBs.
 func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, error) {
 	const action = "ListLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {
@@ -224,11 +217,8 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 	return sorted(out, func(l NetworkLoadBalancer) string { return l.ID }), nil
 }
 
-// Tags returns all tags of the network load balancer with this ID; an empty map
-// if it has none. The error is ErrNotFound if the API says that there is no such
-// load balancer.
-//
-// It needs grant.ListNLBTags.
+// Tags returns all tags of the network load balancer with this ID, perhaps none. The error is ErrNotFound if the API says that it does not
+// exist. It needs grant.ListNLBTags.
 func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	const action = "ListTagResources"
 	if id == "" {
@@ -279,7 +269,7 @@ type wireNetworkListener struct {
 	config map[string]string
 }
 
-// UnmarshalJSON takes what has no field for a setting.
+// UnmarshalJSON stores values without a field as settings.
 func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
 	type plain wireNetworkListener
 	if err := json.Unmarshal(b, (*plain)(l)); err != nil {
@@ -291,10 +281,7 @@ func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Listeners returns the listeners of the network load balancer with this ID,
-// sorted by port and protocol.
-//
-// It needs grant.ListNLBListeners.
+// Listeners returns the listeners of the network load balancer with this ID, sorted by port and protocol. It needs grant.ListNLBListeners.
 func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error) {
 	const action = "ListListeners"
 	if id == "" {
@@ -339,10 +326,8 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 	return out, nil
 }
 
-// FurtherCertificates returns the IDs of the certificates that the listener with this ID
-// has beside its first, sorted. The error is ErrNotFound if there is no such listener.
-//
-// It needs grant.ListListenerCertificates.
+// FurtherCertificates returns the IDs of the listener's certificates except the first, sorted. The error is ErrNotFound if the listener
+// does not exist. It needs grant.ListListenerCertificates.
 func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]string, error) {
 	const action = "ListListenerCertificates"
 	if listenerID == "" {

@@ -9,16 +9,15 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
 )
 
-// A ServerGroup is a group of backends that listeners of network load balancers
-// share. It belongs to no load balancer by itself.
+// A ServerGroup is a group of backends that listeners of network load balancers share. It does not belong to a load balancer.
 type ServerGroup struct {
 	ID       string
 	Name     string
 	VPC      string // ID
 	Protocol string // "TCP", "UDP" or "TCP_UDP"
 	Status   string // "Available" and the steps before and after
-	// Config are the other settings that the answer shows, by their names in the API: a
-	// list in one value with commas between, those of HealthCheck by their own names.
+	// Config are the other settings in the answer, by their names in the API. A list is one value with commas; settings of HealthCheck have
+	// their own names.
 	Config map[string]string
 }
 
@@ -32,7 +31,7 @@ type wireServerGroup struct {
 	config map[string]string
 }
 
-// UnmarshalJSON takes what has no field for a setting.
+// UnmarshalJSON stores values without a field as settings.
 func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 	type plain wireServerGroup
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
@@ -44,10 +43,8 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ServerGroups returns the server groups of the region that carry the tag, sorted
-// by ID. An empty list proves nothing: see Find.
-//
-// It needs grant.ListServerGroups.
+// ServerGroups returns the server groups of the region with this tag, sorted by ID. An empty list proves nothing; see Find. It needs
+// grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
 	if tagKey == "" {
 		return nil, absent("nlb", listServerGroups, "tag key")
@@ -57,10 +54,8 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	})
 }
 
-// ServerGroupsOf returns those of the server groups with these IDs that the API shows, sorted by ID. That
-// one is missing proves nothing: Servers says whether it exists.
-//
-// It needs grant.ListServerGroups.
+// ServerGroupsOf returns the server groups with these IDs that the API shows, sorted by ID. A missing one may exist; Servers says whether
+// it does. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
 	if len(ids) == 0 {
 		return nil, absent("nlb", listServerGroups, "server group ID")
@@ -107,10 +102,8 @@ func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsR
 	return sorted(out, func(g ServerGroup) string { return g.ID }), nil
 }
 
-// Servers returns the backends of the server group with this ID, sorted by ID, IP
-// address and port. The error is ErrNotFound if there is no such group.
-//
-// It needs grant.ListServerGroupServers.
+// Servers returns the backends of the server group with this ID, sorted by ID, IP address and port. The error is ErrNotFound if the group
+// does not exist. It needs grant.ListServerGroupServers.
 func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 	const action = "ListServerGroupServers"
 	if groupID == "" {

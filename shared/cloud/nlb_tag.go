@@ -9,10 +9,7 @@ import (
 // NLBWriter writes to network load balancers.
 type NLBWriter struct{ c *client }
 
-// Tag gives the NLB with this ID a tag, or the tag another value. It may be made
-// again.
-//
-// It needs grant.TagNLB.
+// Tag sets a tag of the NLB with this ID. It may be repeated. It needs grant.TagNLB.
 func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "TagResources", "load balancer ID or the tag's key")
@@ -24,10 +21,8 @@ func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	return w.c.change(ctx, id, nlbGone, r)
 }
 
-// Untag takes the tag with this key off the NLB with this ID, whatever value it
-// has. It may be made again: a tag that is not there is no error.
-//
-// It needs grant.UntagNLB.
+// Untag removes the tag with this key, whatever its value, from the NLB with this ID. It may be repeated: a missing tag is not an error. It
+// needs grant.UntagNLB.
 func (w NLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "UntagResources", "load balancer ID or the tag's key")

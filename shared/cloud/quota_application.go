@@ -11,10 +11,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
 )
 
-// Named returns the account's limit with this name, in the region if it has one for
-// each. The error is ErrNotFound if the quota center knows none.
-//
-// It needs grant.ListProductQuotas.
+// Named returns the account's limit with this name, for the region if limits differ by region. The error is ErrNotFound if the quota center
+// has none. It needs grant.ListProductQuotas.
 func (q Quotas) Named(ctx context.Context, product, name string) (Quota, error) {
 	if name == "" {
 		return Quota{}, absent("quotas", "ListProductQuotas", "name of the quota")
@@ -43,11 +41,11 @@ type QuotaApplication struct {
 	Desired float64
 	Status  string            // "Process", "Agree", "Disagree" or "Cancel"
 	Opinion string            // why it was refused; may be empty
-	At      time.Time         // when it was made; zero if the answer does not say
+	At      time.Time         // when it was made; zero if the answer lacks it
 	For     map[string]string // dimensions, such as regionId
 }
 
-// Open reports whether nobody has decided about the application yet.
+// Open reports whether the application is not decided yet.
 func (a QuotaApplication) Open() bool { return a.Status == "Process" }
 
 // Refused reports whether the application was refused or withdrawn.
@@ -81,10 +79,7 @@ func (w wireApplication) value() QuotaApplication {
 	return a
 }
 
-// Applications returns the applications that were made for the quota of a product
-// with this code, whatever became of them, the newest first.
-//
-// It needs grant.ListQuotaApplications.
+// Applications returns all applications for the product's quota with this code, the newest first. It needs grant.ListQuotaApplications.
 func (q Quotas) Applications(ctx context.Context, product, code string) ([]QuotaApplication, error) {
 	const action = "ListQuotaApplications"
 	if product == "" || code == "" {
@@ -123,10 +118,8 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 	return out, nil
 }
 
-// Apply applies for the limit desired of a quota, in its dimensions. Somebody decides
-// about it within two days. Made again, it is refused while one is open: see Applications.
-//
-// It needs grant.CreateQuotaApplication.
+// Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It is refused while another
+// application is open; see Applications. It needs grant.CreateQuotaApplication.
 func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) error {
 	const action = "CreateQuotaApplication"
 	if product == "" || code == "" || reason == "" {
@@ -137,7 +130,7 @@ func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions
 			r := quotas.CreateCreateQuotaApplicationRequest()
 			r.ProductCode, r.QuotaActionCode, r.Reason = product, code, reason
 			r.DesireValue = requests.Float(strconv.FormatFloat(desired, 'f', -1, 64))
-			// Nobody is told by mail: lbremedy looks itself.
+			// No mail is needed: lbremedy checks itself.
 			r.NoticeType, r.AuditMode = whole(0), "Async"
 			if len(dimensions) > 0 {
 				var list []quotas.CreateQuotaApplicationDimensions

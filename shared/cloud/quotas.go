@@ -17,8 +17,8 @@ type Quotas struct{ c *client }
 
 // Categories of quotas.
 const (
-	CommonQuota = "CommonQuota" // how many of something there may be
-	FlowControl = "FlowControl" // how often an API may be called
+	CommonQuota = "CommonQuota" // the number of resources
+	FlowControl = "FlowControl" // the rate of calls of an API
 )
 
 // A Quota is a limit of the account.
@@ -28,12 +28,12 @@ type Quota struct {
 	Name        string // such as "slb_quota_backendservers_num", or an API
 	Description string // may be empty
 	Total       float64
-	Used        float64           // 0 also where the quota center does not count
-	Adjustable  bool              // more can be applied for
-	Least, Most float64           // that can be applied for; 0: the answer does not say
-	Steps       []float64         // that alone can be applied for; empty: all between Least and Most
-	Why         string            // why it can't be applied for; may be empty
-	Period      time.Duration     // of FlowControl: Total calls in this; 0: the answer does not say
+	Used        float64           // 0 also if the quota center does not count
+	Adjustable  bool              // a higher limit can be applied for
+	Least, Most float64           // that can be applied for; 0 if the answer lacks it
+	Steps       []float64         // the only values to apply for; empty: all between Least and Most
+	Why         string            // why it cannot be applied for; may be empty
+	Period      time.Duration     // of FlowControl: Total calls in this period; 0 if the answer lacks it
 	Dimensions  map[string]string // what it is limited to, such as regionId
 }
 
@@ -55,7 +55,6 @@ type wireQuota struct {
 	Dimensions map[string]text
 }
 
-// periods are the units of the quota center.
 var periods = map[text]time.Duration{
 	"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour,
 }
@@ -81,9 +80,7 @@ func (w wireQuota) value() Quota {
 	return q
 }
 
-// List returns the account's quotas of a product and a category, sorted by name
-// and code. keyword, if it is not empty, must occur in the name or description.
-//
+// List returns the account's quotas of a product and a category, sorted by name and code. A keyword must occur in the name or description.
 // It needs grant.ListProductQuotas.
 func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]Quota, error) {
 	const action = "ListProductQuotas"
@@ -123,13 +120,13 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 	return out, nil
 }
 
-// decimal is a number, also in quotes, that knows whether it was there.
+// decimal is a number, also in quotes, that knows whether it was present.
 type decimal struct {
 	n  float64
 	ok bool
 }
 
-// UnmarshalJSON takes a number. Null and the empty string are as good as absent.
+// UnmarshalJSON reads a number. Null and the empty string count as absent.
 func (d *decimal) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {

@@ -13,12 +13,10 @@ import (
 // RAM reads roles and their policies.
 type RAM struct{ c *client }
 
-// RAMWriter writes versions of custom policies. What it writes takes effect
-// within a minute or so, not at once.
+// RAMWriter writes versions of custom policies. They take effect within about a minute.
 type RAMWriter struct{ c *client }
 
-// CustomPolicy is the type of the account's own policies, which can be written.
-// Those of Alibaba Cloud are of the type "System".
+// CustomPolicy is the type of the account's own policies, which can be written. Alibaba Cloud's have the type "System".
 const CustomPolicy = "Custom"
 
 // A PolicyRef names a policy that is attached to a role.
@@ -27,31 +25,31 @@ type PolicyRef struct {
 	Type string // CustomPolicy or "System"
 }
 
-// A Policy is a policy with its version that is in force.
+// A Policy is a policy with its default version.
 type Policy struct {
 	Name     string
 	Type     string // CustomPolicy or "System"
 	Document string // of the default version: JSON
 }
 
-// A PolicyVersion is one version of a policy. A policy has five at most.
+// A PolicyVersion is one version of a policy, which has at most five.
 type PolicyVersion struct {
 	ID       string    // such as "v3"
-	Document string    // JSON; empty if the answer leaves it out
-	Default  bool      // it is the one in force
-	Created  time.Time // zero if the answer does not say
+	Document string    // JSON; empty if the answer lacks it
+	Default  bool      // it is in force
+	Created  time.Time // zero if the answer lacks it
 }
 
 // Entities are what a policy is attached to, by name, sorted.
 type Entities struct{ Roles, Users, Groups []string }
 
-// truncated is how RAM says that a list goes on.
+// truncated is how RAM says that a list continues.
 type truncated struct {
 	IsTruncated on
 	Marker      text
 }
 
-// partial is a page of such a list: it may go on only to a page that it names.
+// partial returns a page of such a list, which must name the next page if it continues.
 func partial[W any](t truncated, items []W) (pageOf[W], error) {
 	switch {
 	case !bool(t.IsTruncated):
@@ -62,10 +60,8 @@ func partial[W any](t truncated, items []W) (pageOf[W], error) {
 	return pageOf[W]{items: items, next: string(t.Marker)}, nil
 }
 
-// RolePolicies returns the policies that are attached to the role of this name.
-// The error is ErrNotFound if there is no such role.
-//
-// It needs grant.ListPoliciesForRole.
+// RolePolicies returns the policies that are attached to the role of this name. The error is ErrNotFound if the role does not exist. It
+// needs grant.ListPoliciesForRole.
 func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error) {
 	if role == "" {
 		return nil, absent("ram", "ListPoliciesForRole", "role name")
@@ -106,17 +102,14 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
 }
 
-// mark asks for the page with this token; the SDK's requests have no field for it.
+// mark requests the page with this token, for which the SDK's requests have no field.
 func mark(params map[string]string, token string) {
 	if token != "" {
 		params["Marker"] = token
 	}
 }
 
-// Policy returns the policy of this name and type. The error is ErrNotFound if
-// there is no such policy.
-//
-// It needs grant.GetPolicy.
+// Policy returns the policy of this name and type. The error is ErrNotFound if it does not exist. It needs grant.GetPolicy.
 func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	if name == "" || typ == "" {
 		return Policy{}, absent("ram", "GetPolicy", "name or the type of the policy")
@@ -157,10 +150,8 @@ type wireVersion struct {
 	CreateDate       text
 }
 
-// PolicyVersions returns all versions of the policy of this name and type. The
-// error is ErrNotFound if there is no such policy.
-//
-// It needs grant.ListPolicyVersions.
+// PolicyVersions returns all versions of the policy of this name and type. The error is ErrNotFound if it does not exist. It needs
+// grant.ListPolicyVersions.
 func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVersion, error) {
 	if name == "" || typ == "" {
 		return nil, absent("ram", "ListPolicyVersions", "name or the type of the policy")
@@ -209,10 +200,8 @@ func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVers
 	return out, nil
 }
 
-// PolicyRoles returns the roles, users and groups that the policy of this name
-// and type is attached to. The error is ErrNotFound if there is no such policy.
-//
-// It needs grant.ListEntitiesForPolicy.
+// PolicyRoles returns the roles, users and groups to which the policy of this name and type is attached. The error is ErrNotFound if the
+// policy does not exist. It needs grant.ListEntitiesForPolicy.
 func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error) {
 	if name == "" || typ == "" {
 		return Entities{}, absent("ram", "ListEntitiesForPolicy", "name or the type of the policy")
@@ -261,14 +250,9 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 	return out, nil
 }
 
-// CreatePolicyVersion adds a version to the custom policy of this name and makes it
-// the default one. No other version goes: a policy that has
-// five is ErrConflict. The document may have 6144 bytes. The error is ErrNotFound
-// if there is no such policy.
-//
-// Making it twice makes two versions: after an error read PolicyVersions first.
-//
-// It needs grant.CreatePolicyVersion.
+// CreatePolicyVersion adds a version to the custom policy of this name and makes it the default. It removes no other version: the error is
+// ErrConflict if the policy has five, and ErrNotFound if it does not exist. The document may have 6144 bytes. A repeated call makes another
+// version: after an error, read PolicyVersions first. It needs grant.CreatePolicyVersion.
 func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) error {
 	if name == "" || document == "" {
 		return absent("ram", "CreatePolicyVersion", "name or the document of the policy")
@@ -279,11 +263,8 @@ func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document strin
 	return w.c.change(ctx, "policy/"+name, policyGone, q)
 }
 
-// DeletePolicyVersion deletes a version of the custom policy of this name. The
-// default version can't be deleted: ErrConflict. The error is ErrNotFound if
-// there is no such policy or version.
-//
-// It needs grant.DeletePolicyVersion.
+// DeletePolicyVersion deletes a version of the custom policy of this name. The error is ErrConflict for the default version, and
+// ErrNotFound if the policy or version does not exist. It needs grant.DeletePolicyVersion.
 func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
@@ -293,11 +274,8 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
-// SetDefaultPolicyVersion puts a version of the custom policy of this name in
-// force. It may be made again. The error is ErrNotFound if there is no such
-// policy or version.
-//
-// It needs grant.SetDefaultPolicyVersion.
+// SetDefaultPolicyVersion makes a version of the custom policy of this name the default. It may be repeated. The error is ErrNotFound if
+// the policy or version does not exist. It needs grant.SetDefaultPolicyVersion.
 func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {
 		return absent("ram", "SetDefaultPolicyVersion", "name or the version of the policy")
@@ -307,5 +285,5 @@ func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version st
 	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
-// policyGone are the codes of a policy, or a version of it, that does not exist.
+// policyGone are the codes of a policy or version that does not exist.
 var policyGone = []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}

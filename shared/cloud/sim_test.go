@@ -143,7 +143,6 @@ func document(action string) string {
 
 const policy = "k8sMasterRolePolicy-Ccm-x"
 
-// reads has each read once, with the grant that it needs and what it gives.
 var reads = []struct {
 	name  string
 	needs grant.Grant
@@ -176,7 +175,7 @@ var reads = []struct {
 		"SLB.Listeners", grant.DescribeLoadBalancerListeners,
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			list, err := c.SLB.Listeners(ctx, "lb-1")
-			for i := range list { // the cloud shows defaults too; what was set is what counts here
+			for i := range list { // the cloud shows defaults too; only what was set counts here
 				for k := range list[i].Config {
 					if list[i].Port != 443 || k != "HealthCheckInterval" && k != "HealthCheck" {
 						delete(list[i].Config, k)
@@ -475,7 +474,7 @@ var reads = []struct {
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			list, err := c.RAM.PolicyVersions(ctx, policy, cloud.CustomPolicy)
 			for i := range list {
-				list[i].Document = "" // not every answer holds it
+				list[i].Document = "" // not every answer contains it
 			}
 			return list, err
 		},
@@ -527,7 +526,6 @@ var nlb1 = cloud.NetworkLoadBalancer{
 	Tags: map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
 }
 
-// start starts a simulator of world.
 func start(t *testing.T) *sim.Cloud {
 	w := world()
 	w.AccountID = account
@@ -539,7 +537,7 @@ func TestReads(t *testing.T) {
 	s := start(t)
 	for _, r := range reads {
 		t.Run(r.name, func(t *testing.T) {
-			// What the method is granted suffices, and nothing else does.
+			// The method's grant is sufficient, and nothing else is.
 			got, err := r.call(t.Context(), dial(t, s, s.Client("one", r.needs.Action)))
 			if err != nil {
 				t.Fatal(err)
@@ -548,7 +546,7 @@ func TestReads(t *testing.T) {
 				t.Errorf("-want +got\n%s", d)
 			}
 			if r.needs == grant.GetCallerIdentity {
-				return // the API refuses it to nobody
+				return // the API allows it to everyone
 			}
 			_, err = r.call(t.Context(), dial(t, s, s.Client("none")))
 			if !errors.Is(err, cloud.ErrDenied) {
@@ -790,8 +788,8 @@ func count(t *testing.T, what string, got, want int, err error) {
 func TestReadsAreTriedAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault sim.Fault
-		want  error // of a read that never gets better
-		tries int   // that such a read takes
+		want  error // of a read that never recovers
+		tries int   // tries of such a read
 	}{
 		"throttled":     {sim.Fault{Code: "Throttling.User"}, cloud.ErrThrottled, 3},
 		"unavailable":   {sim.Fault{Code: "ServiceUnavailable"}, cloud.ErrUnavailable, 3},
@@ -859,8 +857,8 @@ func TestWritesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestTogether runs with -race: the SDK's clients and tables are no good for
-// several goroutines. More than these at once would wait for a slow machine's processors for longer than for an answer.
+// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. With more calls at once, a slow machine's
+// processors would be the bottleneck.
 func TestTogether(t *testing.T) {
 	s := start(t)
 	k := s.Admin()
@@ -906,8 +904,7 @@ func TestTemporaryKeys(t *testing.T) {
 	if _, err := c.CS.Cluster(t.Context()); err != nil {
 		t.Errorf("ROA: %v", err)
 	}
-	// A wrong signature is answered with the whole request in it, and a lost
-	// connection is reported with its address.
+	// The answer to a wrong signature contains the whole request, and the error of a lost connection its address.
 	bad := dial(t, s, sim.Credentials{AccessKeyID: k.AccessKeyID, Secret: "not-the-secret", Token: k.Token})
 	for name, err := range map[string]error{
 		"RPC": second(bad.VPC.VSwitches(t.Context(), "vpc-1")),
@@ -966,8 +963,7 @@ func TestContext(t *testing.T) {
 				t.Errorf("took %v", d)
 			}
 			remove()
-			// The calls that hung may reach the simulator's record only now: the code
-			// tells that this one was never sent.
+			// The calls that hung may reach the simulator's record only now; the code says that this one was never sent.
 			err := call(ctx)
 			if e, ok := errors.AsType[*cloud.Error](err); !errors.Is(err, context.Canceled) || !ok || e.Code != "NotSent" {
 				t.Errorf("ended before: got %v, want Canceled and NotSent", err)
@@ -1044,8 +1040,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// Of each write it is told what ActionTrail knows it by, also of one that is refused or
-// whose answer is lost. A dry run sends nothing.
+// Each write reports the names that ActionTrail uses for it, also if it is refused or its answer is lost. A dry run sends nothing.
 func TestTold(t *testing.T) {
 	s := start(t)
 	var told []event.Call
@@ -1190,7 +1185,7 @@ func TestOnce(t *testing.T) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 
-	// An error is no answer.
+	// An error is not kept as an answer.
 	if _, err := once.SLB.LoadBalancers(t.Context(), cloud.LBFilter{}); !errors.Is(err, cloud.ErrDenied) {
 		t.Errorf("got %v, want %v", err, cloud.ErrDenied)
 	}

@@ -23,14 +23,14 @@ type LoadBalancer struct {
 	Name             string
 	Address          string // IP address
 	AddressType      string // "internet" or "intranet"
-	IPVersion        string // "ipv4" or "ipv6"; empty: the API did not say
+	IPVersion        string // "ipv4" or "ipv6"; empty if the answer lacks it
 	VPC              string // empty for one that faces the internet
 	VSwitch          string // empty for one that faces the internet
 	Zone             string // of the primary
 	SlaveZone        string // of the standby
 	Network          string // "vpc" or "classic"
-	Bandwidth        int    // Mbit/s of one that pays for its bandwidth; -1 or 0: by traffic
-	InternetCharge   string // "paybytraffic" or "paybybandwidth"; empty if the answer does not say
+	Bandwidth        int    // Mbit/s if billed by bandwidth; -1 or 0: by traffic
+	InternetCharge   string // "paybytraffic" or "paybybandwidth"; empty if the answer lacks it
 	Status           string // "active", "inactive" or "locked"
 	Spec             string // such as "slb.s1.small"; empty: shared-resource, or PayByCLCU
 	PayType          string // "PayOnDemand" or "PrePay"
@@ -39,21 +39,19 @@ type LoadBalancer struct {
 	DeleteProtection bool
 	Protected        bool   // modification protection is on
 	ProtectionReason string // of the modification protection
-	// Tags are the tags that the answer shows; nil if it shows none at all. Ask
-	// SLB.Tags before anything depends on a tag that is not there.
+	// Tags are the tags in the answer; nil if it contains none at all. Use SLB.Tags before a decision that depends on a missing tag.
 	Tags map[string]string
 	// Ports are the listeners, sorted by port and protocol. LoadBalancers leaves them out.
 	Ports []ListenerPort
-	// Backends are those of the default group, which the controller does not use.
-	// LoadBalancers leaves them out.
+	// Backends are those of the default group, which the controller does not use. LoadBalancers leaves them out.
 	Backends []Backend
 }
 
-// A ListenerPort is a listener as far as a load balancer or a vServer group names it.
+// A ListenerPort names a listener of a load balancer or a vServer group.
 type ListenerPort struct {
 	Port        int
 	Protocol    string // "tcp", "udp", "http" or "https"
-	Description string // empty where a vServer group names the listener
+	Description string // empty in a vServer group
 }
 
 // A Backend is a server behind a load balancer.
@@ -63,9 +61,8 @@ type Backend struct {
 	Type   string // "ecs", "eni" or "eci"
 	Port   int    // 0 in a default group, where listeners have the port
 	Weight int    // 0 to 100
-	VPC    string // empty if the answer does not say
-	// Description is the name of its vServer group where the controller added it;
-	// empty if the answer does not say.
+	VPC    string // empty if the answer lacks it
+	// Description is the name of its vServer group if the controller added it; empty if the answer lacks it.
 	Description string
 }
 
@@ -77,11 +74,10 @@ type Listener struct {
 	VServerGroup string // ID; empty if it uses another kind of group
 	Description  string
 	Scheduler    string
-	Bandwidth    int // Mbit/s; -1: not limited
-	BackendPort  int // of the default group; 0 if there is a vServer group
-	// Config holds the settings of its protocol and of its access control by their names in
-	// the API, such as HealthCheckInterval; nil if the answer shows none. AclId has commas
-	// between several.
+	Bandwidth    int // Mbit/s; -1: unlimited
+	BackendPort  int // of the default group; 0 with a vServer group
+	// Config holds the settings of its protocol and of its access control by their names in the API, such as HealthCheckInterval; nil
+	// without any. AclId separates several with commas.
 	Config map[string]string
 }
 
@@ -90,7 +86,7 @@ type VServerGroup struct {
 	ID           string
 	Name         string
 	LoadBalancer string         // ID
-	Servers      int            // how many backends it has
+	Servers      int            // number of backends
 	Listeners    []ListenerPort // that use it, sorted; VServerGroup leaves them out
 	Rules        []Rule         // that use it, sorted by ID; VServerGroup leaves them out
 	Backends     []Backend      // VServerGroups leaves them out
@@ -104,18 +100,17 @@ type Rule struct {
 	URL    string // empty: any
 }
 
-// An LBFilter says which load balancers to list. The zero value says all of the
-// region; of several conditions all must hold.
+// An LBFilter selects load balancers. The zero value selects all of the region; all conditions must hold.
 type LBFilter struct {
 	Address  string   // IP address
 	VPC      string   // ID
 	Name     string   // exact
 	TagKey   string   // has a tag with this key
-	TagValue string   // and this value; empty: whatever value
-	IDs      []string // is one of these; empty: any
+	TagValue string   // and this value; empty: any value
+	IDs      []string // has one of these; empty: any
 }
 
-// by returns the one thing that the filter searches for, a tag with its value or a name; empty for anything else.
+// by returns the only condition of the filter, a tag with its value or a name; empty for anything else.
 func (f LBFilter) by() string {
 	switch {
 	case len(f.IDs) > 0 || f.Address+f.VPC != "" || f.Name != "" && f.TagKey != "":
@@ -128,7 +123,7 @@ func (f LBFilter) by() string {
 	return ""
 }
 
-// A wireTag is a tag of a load balancer of either kind; within one it does not say whose.
+// A wireTag is a tag of a load balancer of either kind; within a load balancer it lacks the resource ID.
 type wireTag struct {
 	ResourceID       text `json:"ResourceId"`
 	TagKey, TagValue text
@@ -188,7 +183,7 @@ type wireLoadBalancer struct {
 	BackendServers               *wireBackends
 }
 
-// check wants what tells load balancers apart and whether they are there.
+// check requires the fields that identify a load balancer and its state.
 func (w wireLoadBalancer) check() error {
 	for name, v := range map[string]text{
 		"LoadBalancerId": w.LoadBalancerID, "Address": w.Address, "AddressType": w.AddressType, "LoadBalancerStatus": w.LoadBalancerStatus,
@@ -255,16 +250,12 @@ func (w *wireBackends) values() []Backend {
 	return list
 }
 
-// byBackend is the order of backends: by ID, IP address and port.
 func byBackend(a, b Backend) int {
 	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
 }
 
-// LoadBalancer returns the load balancer with this ID, with its ports and the
-// backends of its default group. The error is ErrNotFound only if the API says
-// InvalidLoadBalancerId.NotFound of it.
-//
-// It needs grant.DescribeLoadBalancerAttribute.
+// LoadBalancer returns the load balancer with this ID, with its ports and the backends of its default group. The error is ErrNotFound only
+// if the API answers InvalidLoadBalancerId.NotFound. It needs grant.DescribeLoadBalancerAttribute.
 func (s SLB) LoadBalancer(ctx context.Context, id string) (LoadBalancer, error) {
 	if id == "" {
 		return LoadBalancer{}, absent("slb", "DescribeLoadBalancerAttribute", "load balancer ID")
@@ -299,15 +290,12 @@ func (s SLB) LoadBalancer(ctx context.Context, id string) (LoadBalancer, error) 
 	return w.value(), nil
 }
 
-// idsAtOnce is how many IDs DescribeLoadBalancers takes:
+// idsAtOnce is how many IDs DescribeLoadBalancers accepts:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeloadbalancers
 const idsAtOnce = 10
 
-// LoadBalancers returns the load balancers of the region that the filter lets
-// through, with their tags. An empty list proves nothing: where permissions are
-// limited by resource, the API leaves out what may not be seen.
-//
-// It needs grant.DescribeLoadBalancers.
+// LoadBalancers returns the load balancers of the region that match the filter, with their tags. An empty list proves nothing: with
+// permissions limited by resource, the API leaves out what the caller may not see. It needs grant.DescribeLoadBalancers.
 func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, error) {
 	const action = "DescribeLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {
@@ -360,9 +348,7 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 	return sorted(all, func(lb LoadBalancer) string { return lb.ID }), nil
 }
 
-// Tags returns all tags of the load balancer with this ID; an empty map if it has
-// none. The error is ErrNotFound if the API says that there is no such load balancer.
-//
+// Tags returns all tags of the load balancer with this ID, perhaps none. The error is ErrNotFound if the API says that it does not exist.
 // It needs grant.ListSLBTags.
 func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	if id == "" {
@@ -375,11 +361,8 @@ func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	return tagsOf(list), nil
 }
 
-// Listeners returns the listeners of the load balancer with this ID, sorted by
-// port and protocol. The error is ErrNotFound if the API says that there is no
-// such load balancer.
-//
-// It needs grant.DescribeLoadBalancerListeners.
+// Listeners returns the listeners of the load balancer with this ID, sorted by port and protocol. The error is ErrNotFound if the API says
+// that it does not exist. It needs grant.DescribeLoadBalancerListeners.
 func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeLoadBalancerListeners", "load balancer ID")
@@ -395,7 +378,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		Bandwidth         number
 		BackendServerPort number
 
-		// Who may come in stands outside the settings of the protocol.
+		// Access control is outside the settings of the protocol.
 		AclStatus, AclType text
 		AclID              text   `json:"AclId"`
 		AclIDs             []text `json:"AclIds"`
@@ -456,11 +439,8 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	return out, nil
 }
 
-// Domains returns the further domains of the HTTPS listener on this port of a load balancer,
-// and the ID of each one's certificate. The error is ErrNotFound if the API says that there
-// is no such load balancer.
-//
-// It needs grant.DescribeDomainExtensions.
+// Domains returns the further domains of the HTTPS listener on this port of a load balancer, with their certificates' IDs. The error is
+// ErrNotFound if the API says that the load balancer does not exist. It needs grant.DescribeDomainExtensions.
 func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]string, error) {
 	if id == "" || port == 0 {
 		return nil, absent("slb", "DescribeDomainExtensions", "load balancer ID or the port of the listener")
@@ -502,7 +482,7 @@ func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]strin
 	return out, nil
 }
 
-// scalars returns the settings that are no lists or objects; nil if none exists.
+// scalars returns the settings that are neither lists nor objects; nil without any.
 func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	var out map[string]string
 	for _, o := range objects {
@@ -520,11 +500,8 @@ func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	return out
 }
 
-// VServerGroups returns the vServer groups of the load balancer with this ID and
-// the listeners and rules that use each, but not their backends. The error is ErrNotFound
-// if the API says that there is no such load balancer.
-//
-// It needs grant.DescribeVServerGroups.
+// VServerGroups returns the vServer groups of the load balancer with this ID and the listeners and rules that use each, but not their
+// backends. The error is ErrNotFound if the API says that the load balancer does not exist. It needs grant.DescribeVServerGroups.
 func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeVServerGroups", "load balancer ID")
@@ -592,10 +569,8 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 	return sorted(list, func(g VServerGroup) string { return g.ID }), nil
 }
 
-// VServerGroup returns the vServer group with this ID and its backends, but not
-// the listeners that use it. The error is ErrNotFound if there is no such group.
-//
-// It needs grant.DescribeVServerGroupAttribute.
+// VServerGroup returns the vServer group with this ID and its backends, but not the listeners that use it. The error is ErrNotFound if the
+// group does not exist. It needs grant.DescribeVServerGroupAttribute.
 func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) {
 	if id == "" {
 		return VServerGroup{}, absent("slb", "DescribeVServerGroupAttribute", "vServer group ID")
@@ -626,8 +601,7 @@ func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) 
 			}
 			return nil
 		},
-		// The API has no code of its own for a group that is not there; the group's
-		// ID is the one parameter of this call.
+		// The API has no separate code for a missing group; the group's ID is the only parameter of this call.
 		gone: []string{"InvalidParameter", "InvalidVServerGroupId.NotFound"},
 	})
 	if err != nil {
@@ -639,10 +613,8 @@ func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) 
 	}, nil
 }
 
-// Tag gives the load balancer with this ID a tag, or the tag another value. It
-// may be made again. A load balancer holds 20 tags; one more is an error.
-//
-// It needs grant.TagSLB.
+// Tag sets a tag of the load balancer with this ID. It may be repeated. A load balancer holds 20 tags; one more is an error. It needs
+// grant.TagSLB.
 func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	if id == "" || key == "" {
 		return absent("slb", "TagResources", "load balancer ID or the tag's key")
@@ -654,10 +626,8 @@ func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
 }
 
-// Untag takes the tag with this key off the load balancer with this ID, whatever
-// value it has. It may be made again: a tag that is not there is no error.
-//
-// It needs grant.UntagSLB.
+// Untag removes the tag with this key, whatever its value, from the load balancer with this ID. It may be repeated: a missing tag is not an
+// error. It needs grant.UntagSLB.
 func (w SLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("slb", "UntagResources", "load balancer ID or the tag's key")

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestListenerWrites moves, deletes and makes again a listener of each protocol:
-// what comes back is what was there.
+// TestListenerWrites moves, deletes and recreates a listener of each protocol; the new one equals the old one.
 func TestListenerWrites(t *testing.T) {
 	for _, tt := range []struct {
 		protocol    string
@@ -88,7 +87,7 @@ func TestListenerWrites(t *testing.T) {
 	}
 }
 
-// TestReferences reads what listeners refer to.
+// TestReferences reads the certificates and access control lists of listeners.
 func TestReferences(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := sim.New(t, &sim.World{
@@ -133,7 +132,7 @@ func TestUnprotect(t *testing.T) {
 		if err := tt.do(w, "lb-nope"); !errors.Is(err, cloud.ErrNotFound) {
 			t.Errorf("%s: of one that is gone: got %v, want ErrNotFound", id, err)
 		}
-		for range 2 { // it may be made again
+		for range 2 { // it may be repeated
 			if err := tt.do(w, id); err != nil || tt.on() {
 				t.Errorf("%s: on %t, %v", id, tt.on(), err)
 			}
@@ -157,7 +156,7 @@ func TestProtect(t *testing.T) {
 		t.Errorf("of one that is gone: got %v, want ErrNotFound", err)
 	}
 	want[0].DeletionProtection = true
-	for range 2 { // it may be made again
+	for range 2 { // it may be repeated
 		if err := w.NLB.Protect(t.Context(), "nlb-1"); err != nil {
 			t.Error(err)
 		}
@@ -167,14 +166,14 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// TestNetworkTags puts a tag on an NLB and takes it off again.
+// TestNetworkTags sets a tag of an NLB and removes it.
 func TestNetworkTags(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
 	ctx := t.Context()
 	one := func(action string) *cloud.Writer { return writer(t, s, s.Client("one", action)) }
 	tags := func() map[string]string { return s.Snapshot().NLBs[0].Tags }
-	for range 2 { // it may be made again
+	for range 2 { // it may be repeated
 		if err := one(grant.TagNLB.Action).NLB.Tag(ctx, "nlb-1", "team", "ops"); err != nil || tags()["team"] != "ops" {
 			t.Fatalf("got %v, %v", tags(), err)
 		}

@@ -9,22 +9,19 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// A Certificate is a server certificate that HTTPS listeners of classic load
-// balancers can use.
+// A Certificate is a server certificate that HTTPS listeners of classic load balancers can use.
 type Certificate struct {
 	ID      string
 	Domains []string  // common name first, then further ones
-	Expires time.Time // zero if the answer does not say
+	Expires time.Time // zero if the answer lacks it
 }
 
-// Expired reports whether the certificate has expired at a moment, as far as is known.
+// Expired reports whether the certificate is known to have expired at now.
 func (k Certificate) Expired(now time.Time) bool {
 	return !k.Expires.IsZero() && k.Expires.Before(now)
 }
 
-// Certificates returns the server certificates of the region, sorted by ID.
-//
-// It needs grant.DescribeServerCertificates.
+// Certificates returns the server certificates of the region, sorted by ID. It needs grant.DescribeServerCertificates.
 func (s SLB) Certificates(ctx context.Context) ([]Certificate, error) {
 	type wireCertificate struct {
 		ServerCertificateID     text `json:"ServerCertificateId"`
@@ -80,9 +77,7 @@ type ACL struct {
 	IPVersion string // "ipv4" or "ipv6"
 }
 
-// ACLs returns the access control lists of the region, sorted by ID.
-//
-// It needs grant.DescribeAccessControlLists.
+// ACLs returns the access control lists of the region, sorted by ID. It needs grant.DescribeAccessControlLists.
 func (s SLB) ACLs(ctx context.Context) ([]ACL, error) {
 	type wireACL struct {
 		AclID            text `json:"AclId"`

@@ -9,15 +9,12 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// taggedAtOnce is how many IDs ListTagResources takes:
+// taggedAtOnce is how many IDs ListTagResources accepts:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-listtagresources
 const taggedAtOnce = 20
 
-// TagsOf returns all tags of the load balancers with these IDs, by ID. One without
-// tags has an empty map. One that the API says does not exist is missing from the
-// answer, and others are not for it.
-//
-// It needs grant.ListSLBTags.
+// TagsOf returns all tags of the load balancers with these IDs, by ID. One without tags has an empty map. One that does not exist according
+// to the API is missing, and does not affect the others. It needs grant.ListSLBTags.
 func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]string, error) {
 	if len(ids) == 0 || slices.Contains(ids, "") {
 		return nil, absent("slb", "ListTagResources", "list of load balancers, or one of them,")
@@ -25,7 +22,7 @@ func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]st
 	out := map[string]map[string]string{}
 	for part := range slices.Chunk(ids, taggedAtOnce) {
 		list, err := s.tagsOf(ctx, part)
-		if errors.Is(err, ErrNotFound) { // of one of them: it does not say of which
+		if errors.Is(err, ErrNotFound) { // one of them is missing, and the API does not say which
 			for _, id := range part {
 				tags, err := s.Tags(ctx, id)
 				switch {
@@ -50,7 +47,6 @@ func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]st
 	return out, nil
 }
 
-// tagsOf returns the tags of as many load balancers as one call takes.
 func (s SLB) tagsOf(ctx context.Context, ids []string) ([]wireTag, error) {
 	type answer struct {
 		NextToken    text

@@ -9,21 +9,18 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// A ZonePair is where classic load balancers can be made now.
+// A ZonePair is a pair of zones in which classic load balancers can be created now.
 type ZonePair struct {
 	Zone      string // of the primary
-	SlaveZone string // of the standby; empty if none exists
+	SlaveZone string // of the standby, or empty
 }
 
-// stockKinds are the names that DescribeAvailableResource alone has for address types:
+// stockKinds are the names of address types that only DescribeAvailableResource uses:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
 var stockKinds = map[string]string{"internet": "classic_internet", "intranet": "vpc"}
 
-// Available returns the pairs of zones of the region that have stock for classic
-// load balancers of the address type ("internet" or "intranet") and IP version
-// ("ipv4" or "ipv6"), sorted. An empty list means that the region has none.
-//
-// It needs grant.DescribeAvailableResource.
+// Available returns the pairs of zones of the region with stock for classic load balancers of the address type ("internet" or "intranet")
+// and IP version ("ipv4" or "ipv6"), sorted. An empty list means that the region has none. It needs grant.DescribeAvailableResource.
 func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]ZonePair, error) {
 	const action = "DescribeAvailableResource"
 	kind := stockKinds[addressType]
@@ -69,7 +66,7 @@ func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]Zo
 	var pairs []ZonePair
 	for _, w := range a.AvailableResources.AvailableResource {
 		for _, r := range w.SupportResources.SupportResource {
-			// Whether the API leaves out the kinds that were not asked for is not documented.
+			// It is not documented whether the API leaves out other kinds.
 			if string(r.AddressType) == kind && string(r.AddressIPVersion) == ipVersion {
 				pairs = append(pairs, ZonePair{Zone: string(w.MasterZoneID), SlaveZone: string(w.SlaveZoneID)})
 			}

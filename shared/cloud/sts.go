@@ -7,18 +7,16 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
 )
 
-// STS says who we are.
+// STS reads the caller's identity.
 type STS struct{ c *client }
 
-// An Identity is whose key the calls are signed with.
+// An Identity is the owner of the key that signs the calls.
 type Identity struct {
 	Account string // ID of the Alibaba Cloud account
 	ARN     string // of the user or of the role's session
 }
 
-// Identity returns whose key the calls are signed with.
-//
-// It needs grant.GetCallerIdentity.
+// Identity returns the owner of the key that signs the calls. It needs grant.GetCallerIdentity.
 func (s STS) Identity(ctx context.Context) (Identity, error) {
 	type answer struct {
 		AccountID text `json:"AccountId"`

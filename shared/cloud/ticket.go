@@ -12,14 +12,14 @@ import (
 // Tickets reads tickets of Alibaba Cloud's support.
 type Tickets struct{ c *client }
 
-// TicketWriter opens tickets with Alibaba Cloud's support, and answers and ends them.
+// TicketWriter opens, answers and closes tickets of Alibaba Cloud's support.
 type TicketWriter struct{ c *client }
 
-// A Ticket is what to ask Alibaba Cloud's support.
+// A Ticket is a question to Alibaba Cloud's support.
 type Ticket struct {
 	Title       string
 	Description string // plain text
-	Category    string // ID of a category of the support's
+	Category    string // ID of one of the support's categories
 	Urgent      bool
 }
 
@@ -29,11 +29,11 @@ type TicketState struct {
 	Closed bool // it has ended
 }
 
-// closed are the words for the status of a ticket that has ended. The label is in the language of the account; the value is 6
+// closed are the words for the status of a closed ticket. The label is in the language of the account; the value is 6
 // (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-listtickets).
 var closed = []string{"6", "confirmed", "completed"}
 
-// refusal is how support and billing say no: with a status of 200.
+// refusal is how support and billing refuse: with a status of 200.
 type refusal struct {
 	Success *on
 	Code    text
@@ -47,7 +47,6 @@ func (r refusal) check() error {
 	return nil
 }
 
-// err returns the error that the answer to this action of a product is, or nil.
 func (r refusal) err(product, action string) error {
 	if bool(*r.Success) {
 		return nil
@@ -63,9 +62,7 @@ func (r refusal) err(product, action string) error {
 	}
 }
 
-// Find returns the tickets of the account in which the keyword occurs, by ID.
-//
-// It needs grant.ListTickets.
+// Find returns the tickets of the account that contain the keyword, sorted by ID. It needs grant.ListTickets.
 func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error) {
 	const action = "ListTickets"
 	if keyword == "" {
@@ -119,10 +116,8 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 	})
 }
 
-// Create opens a ticket and returns its ID. Made twice it opens two: after an
-// error look with Tickets.Find first, for something that only this ticket holds.
-//
-// It needs grant.CreateTicket.
+// Create opens a ticket and returns its ID. A repeated call opens another: after an error, first use Tickets.Find with a text that only
+// this ticket contains. It needs grant.CreateTicket.
 func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
 	const action = "CreateTicket"
 	if t.Description == "" || t.Category == "" {
@@ -140,7 +135,7 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 				r.Severity = whole(2)
 			}
 			if t.Title != "" {
-				r.FormParams["Title"] = t.Title // the API takes it, the SDK's type lacks it
+				r.FormParams["Title"] = t.Title // the API accepts it, the SDK's type lacks it
 			}
 			return r
 		},
@@ -160,10 +155,7 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 	return string(a.Data), nil
 }
 
-// Reply adds a text to a ticket that is open. An answer that got lost makes a second
-// reply out of a second call.
-//
-// It needs grant.ReplyTicket.
+// Reply adds a text to an open ticket. A call repeated after a lost answer adds it twice. It needs grant.ReplyTicket.
 func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
 	const action = "ReplyTicket"
 	if id == "" || text == "" {
@@ -174,9 +166,7 @@ func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
 	return w.send(ctx, action, id, r)
 }
 
-// Close ends a ticket, also one that has ended.
-//
-// It needs grant.CloseTicket.
+// Close closes a ticket, also a closed one. It needs grant.CloseTicket.
 func (w TicketWriter) Close(ctx context.Context, id string) error {
 	const action = "CloseTicket"
 	if id == "" {
@@ -187,10 +177,8 @@ func (w TicketWriter) Close(ctx context.Context, id string) error {
 	return w.send(ctx, action, id, r)
 }
 
-// Reopen opens a ticket that has ended, with a text. The SDK has no type for it
-// (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket).
-//
-// It needs grant.ReopenTicket.
+// Reopen opens a closed ticket, with a text. The SDK has no type for it
+// (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket). It needs grant.ReopenTicket.
 func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 	const action = "ReopenTicket"
 	if id == "" || text == "" {
@@ -203,7 +191,7 @@ func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 	return w.send(ctx, action, id, r)
 }
 
-// send makes a write whose answer says no more than that it was made.
+// send makes a write whose answer contains only its success.
 func (w TicketWriter) send(ctx context.Context, action, id string, r requests.AcsRequest) error {
 	a, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, check: refusal.check, about: id})
 	if err == nil {

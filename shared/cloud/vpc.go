@@ -15,15 +15,13 @@ type VSwitch struct {
 	ID     string
 	Zone   string
 	CIDR   string // of IPv4
-	Status string // "Available", or "Pending" while it is being made
-	Free   int64  // addresses of IPv4 that nobody uses
-	IPv6   bool   // it has a CIDR block of IPv6
+	Status string // "Available", or "Pending" while it is being created
+	Free   int64  // unused IPv4 addresses
+	IPv6   bool   // it has an IPv6 block
 }
 
-// VSwitches returns the vSwitches of the VPC with this ID. The error is
-// ErrNotFound if the API says that there is no such VPC.
-//
-// It needs grant.DescribeVSwitches.
+// VSwitches returns the vSwitches of the VPC with this ID. The error is ErrNotFound if the API says that the VPC does not exist. It needs
+// grant.DescribeVSwitches.
 func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	if vpcID == "" {
 		return nil, absent("vpc", "DescribeVSwitches", "VPC ID")
@@ -77,10 +75,8 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	return out, nil
 }
 
-// EIPs returns the IDs of what the elastic IP addresses of the region with this IP address are
-// bound to: one or none.
-//
-// It needs grant.DescribeEipAddresses.
+// EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs
+// grant.DescribeEipAddresses.
 func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 	if ip == "" {
 		return nil, absent("vpc", "DescribeEipAddresses", "IP address")

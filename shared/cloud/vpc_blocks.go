@@ -10,11 +10,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 )
 
-// Blocks returns the IPv4 address blocks of the VPC with this ID, the first one
-// before the ones that were added later. The error is ErrNotFound if the API says
-// that there is no such VPC.
-//
-// It needs grant.DescribeVpcAttribute.
+// Blocks returns the IPv4 and IPv6 address blocks of the VPC with this ID, the first one before those added later. The error is ErrNotFound
+// if the API says that the VPC does not exist. It needs grant.DescribeVpcAttribute.
 func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 	const action = "DescribeVpcAttribute"
 	if vpcID == "" {
@@ -53,7 +50,7 @@ func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 				if err != nil {
 					return fmt.Errorf("an address block of VPC %s is none: %.40q", vpcID, s)
 				}
-				if !slices.Contains(blocks, block) { // the first of IPv6 is in its list, too
+				if !slices.Contains(blocks, block) { // the first IPv6 block is also in its list
 					blocks = append(blocks, block)
 				}
 			}

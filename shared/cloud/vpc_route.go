@@ -7,9 +7,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 )
 
-// RouteTables returns the IDs of the route tables of the VPC with this ID.
-//
-// It needs grant.DescribeRouteTableList.
+// RouteTables returns the IDs of the route tables of the VPC with this ID. It needs grant.DescribeRouteTableList.
 func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 	const action = "DescribeRouteTableList"
 	if vpcID == "" {
@@ -55,14 +53,12 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 type Route struct {
 	ID    string
 	Block string // of addresses, such as "172.20.1.0/24"
-	Next  string // ID of the next hop; empty for one of the VPC itself, and for one with several
-	To    string // what that is, such as "Instance"
-	Type  string // "Custom", or "System" for those that the VPC makes by itself
+	Next  string // ID of the next hop; empty for the VPC's own routes, and with several hops
+	To    string // type of the next hop, such as "Instance"
+	Type  string // "Custom", or "System" for the VPC's own
 }
 
-// Routes returns the entries of the route table with this ID.
-//
-// It needs grant.DescribeRouteEntryList.
+// Routes returns the entries of the route table with this ID. It needs grant.DescribeRouteEntryList.
 func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 	const action = "DescribeRouteEntryList"
 	if tableID == "" {

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The tags of many load balancers are asked for twenty at a time, and of one that is
-// gone nothing is said.
+// The tags of many load balancers are read twenty at a time, and a deleted one is missing.
 func TestTagsOf(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -62,7 +61,7 @@ func TestTagsOf(t *testing.T) {
 	}
 }
 
-// What is not about that which was asked for is no answer.
+// An answer about another object is an error.
 func TestOthersAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ method, body string }{
@@ -84,7 +83,7 @@ func TestOthersAnswers(t *testing.T) {
 	}
 }
 
-// Routes come in pages; when one of them fails there are none.
+// Routes come in pages; if one page fails, the result is an error.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	status := 200
@@ -117,7 +116,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A kubeconfig is asked for with its life, and for the way inside the VPC.
+// The request for a kubeconfig contains its life and asks for the address inside the VPC.
 func TestKubeconfigRequest(t *testing.T) {
 	t.Parallel()
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -132,8 +131,7 @@ func TestKubeconfigRequest(t *testing.T) {
 	}
 }
 
-// Where the doctor makes too many calls it makes fewer, and asks again for longer than a
-// reader of a few things does.
+// When the cloud throttles the doctor, it makes fewer calls, and retries for longer than a reader of a few things does.
 func TestLimited(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -163,8 +161,8 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// However many calls are refused at once, the rate is halved once; and again if that
-// does not help. What refuses all calls for long is given up.
+// However many calls are refused at once, the rate is halved once, and again if that does not help. The reader gives up on a product that
+// refuses everything for long.
 func TestEase(t *testing.T) {
 	t.Parallel()
 	e, limit := easing{at: map[string]time.Time{}, since: map[string]time.Time{}}, limiter(160)
@@ -173,7 +171,7 @@ func TestEase(t *testing.T) {
 		after  time.Duration
 		rate   rate.Limit
 		onward bool
-		answer bool // then one comes
+		answer bool // then one succeeds
 	}{
 		{0, 80, true, false}, {time.Second, 80, true, false}, {29 * time.Second, 80, true, false}, {30 * time.Second, 40, true, true},
 		{59 * time.Second, 40, true, false}, {60 * time.Second, 20, true, false}, {148 * time.Second, 10, true, false}, {149 * time.Second, 10, false, true},

@@ -24,13 +24,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A rig is what reads and what writes, together.
 type rig struct {
 	*Reader
 	w *Writer
 }
 
-// wire returns a rig whose calls are answered by h.
+// wire returns a rig whose calls h answers.
 func wire(t testing.TB, h http.HandlerFunc, change ...func(*Config)) rig {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -157,7 +156,6 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// everything calls each read by name.
 var everything = map[string]func(context.Context, rig) error{
 	"LoadBalancer":  func(ctx context.Context, c rig) error { _, err := c.SLB.LoadBalancer(ctx, "lb-1"); return err },
 	"LoadBalancers": func(ctx context.Context, c rig) error { _, err := c.SLB.LoadBalancers(ctx, LBFilter{}); return err },
@@ -242,16 +240,16 @@ var everything = map[string]func(context.Context, rig) error{
 	"ACLs":         func(ctx context.Context, c rig) error { _, err := c.SLB.ACLs(ctx); return err },
 }
 
-// TestAnswersThatSayNothing: nobody takes an answer with nothing in it for news.
+// TestAnswersThatSayNothing: an empty answer is an error.
 func TestAnswersThatSayNothing(t *testing.T) {
 	for name, call := range everything {
 		for _, body := range []string{``, ` `, `null`, `{}`, `[]`, `""`, `{"RequestId":"R-1"}`, `{"RequestId":"R-1","TotalCount":null}`, `<html></html>`,
 			`{"RequestId":"R-1","Tot`} {
 			if name == "Tag" && strings.HasPrefix(body, `{"RequestId":"R-1"`) && strings.HasSuffix(body, "}") {
-				continue // all that there is to say
+				continue // the whole content of the answer
 			}
 			if name == "MasterRole" && body == `[]` {
-				continue // a cluster of nothing has no role either
+				continue // a cluster without resources has no role either
 			}
 			c := wire(t, says(200, body))
 			err := call(t.Context(), c)
@@ -262,7 +260,7 @@ func TestAnswersThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestMissingFields: each answer would do, but for one field.
+// TestMissingFields: an answer that lacks one field is an error.
 func TestMissingFields(t *testing.T) {
 	const (
 		lb      = `"LoadBalancerId":"lb-1","Address":"10.0.0.1","AddressType":"intranet","LoadBalancerStatus":"active"`
@@ -378,7 +376,7 @@ func without(template string, i int) string {
 	return out
 }
 
-// TestLooseTypes: the API writes numbers and truths as it likes.
+// TestLooseTypes: the API varies the types of numbers and booleans.
 func TestLooseTypes(t *testing.T) {
 	body := `{"RequestId":"R","TotalCount":"1","VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-1","ZoneId":"z","Status":"Available",` +
 		`"AvailableIpAddressCount":%s}]}}`
@@ -436,11 +434,10 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 	}
 }
 
-// A register is a list of vSwitches on a server that serves it by page, and a
-// hook to change it after each page.
+// A register is a list of vSwitches on a server that serves it by page, and a hook to change it after each page.
 type register struct {
 	ids   []string
-	total func(n int) int // what the answer says of a list of n
+	total func(n int) int // the total in the answer for a list of n
 	after func(page int, ids []string) []string
 	calls atomic.Int64
 }
@@ -597,7 +594,7 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestCancelledPause: a context that is cancelled ends the pause between tries.
+// TestCancelledPause: a cancelled context ends the pause between tries.
 func TestCancelledPause(t *testing.T) {
 	c := wire(t, says(503, `{"RequestId":"R","Code":"ServiceUnavailable","Message":"later"}`))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -611,8 +608,7 @@ func TestCancelledPause(t *testing.T) {
 	}
 }
 
-// TestCutAnswer: an answer that ends before its length is none, and a read is
-// tried again.
+// TestCutAnswer: a truncated answer is an error, and a read is tried again.
 func TestCutAnswer(t *testing.T) {
 	var n atomic.Int64
 	c := wire(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -678,7 +674,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHTTPS: without a scheme that says otherwise nothing is sent in the clear.
+// TestHTTPS: without another scheme nothing is sent unencrypted.
 func TestHTTPS(t *testing.T) {
 	var seen atomic.Int64
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -738,7 +734,7 @@ func TestValidate(t *testing.T) {
 	good := Config{Region: "cn-hangzhou", ClusterID: "c1"}
 	for name, tt := range map[string]struct {
 		change func(*Config)
-		want   string // in the error; empty: none
+		want   string // in the error; empty: no error
 	}{
 		"good":                  {func(*Config) {}, ""},
 		"no region":             {func(c *Config) { c.Region = "" }, "no region is set"},
@@ -799,7 +795,7 @@ func TestCredentialsOfACall(t *testing.T) {
 		}
 	}
 
-	// The key of a request may come with its context.
+	// The key of a request may depend on its context.
 	type whose struct{}
 	var ids []string
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -831,7 +827,7 @@ func TestCredentialsOfACall(t *testing.T) {
 	}
 }
 
-// TestDefaultChain: what the environment says is found, also after nothing was.
+// TestDefaultChain: the chain finds the key in the environment, also after it found none.
 func TestDefaultChain(t *testing.T) {
 	home := t.TempDir()
 	for k, v := range map[string]string{
@@ -883,8 +879,7 @@ func TestDebuggingOfTheSDK(t *testing.T) {
 	}
 }
 
-// TestEnvironmentOfTheSDK: what the SDK would read from the environment and
-// stumble over does not reach it.
+// TestEnvironmentOfTheSDK: settings in the environment that would break the SDK do not reach it.
 func TestEnvironmentOfTheSDK(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://user:the password@%%")
 	t.Setenv("NO_PROXY", "+not a regular expression")
@@ -894,7 +889,7 @@ func TestEnvironmentOfTheSDK(t *testing.T) {
 	}
 }
 
-// A mine is a request that the SDK breaks down over.
+// A mine is a request on which the SDK panics.
 type mine struct{ *requests.RpcRequest }
 
 func (mine) GetHeaders() map[string]string { panic("the secret of the test") }
@@ -911,7 +906,7 @@ func TestTheSDKBreaksDown(t *testing.T) {
 	}
 }
 
-// TestRequestThatCannotBeBuilt: an error of the SDK's before anything is sent.
+// TestRequestThatCannotBeBuilt covers an error of the SDK before anything is sent.
 func TestRequestThatCannotBeBuilt(t *testing.T) {
 	c := wire(t, says(200, "{}"))
 	c.client.Region = "no such region!"
@@ -1035,7 +1030,7 @@ func TestMasterRoles(t *testing.T) {
 	}
 }
 
-// TestSupportRefuses: support says no with a status of 200.
+// TestSupportRefuses: support refuses with a status of 200.
 func TestSupportRefuses(t *testing.T) {
 	for _, method := range []string{"Find", "Create"} {
 		for code, want := range map[string]error{`"illegal.auth"`: ErrDenied, `401`: ErrDenied, `500`: ErrUnavailable, `"param.illegal"`: nil} {

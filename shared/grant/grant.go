@@ -1,9 +1,7 @@
-// Package grant names the permissions that lbremedy can hold: RAM actions on
-// Alibaba Cloud and verbs on Kubernetes resources.
+// Package grant names the permissions that lbremedy can hold: RAM actions on Alibaba Cloud and verbs on Kubernetes resources.
 //
-// A grant is named where it is needed, by a class or a step, and nowhere else:
-// RAM policies and RBAC roles are generated from those declarations, and the
-// simulators refuse what they don't name. This package imports nothing of ours.
+// A grant is named only by the class or step that needs it. RAM policies and RBAC roles are generated from those declarations, and the
+// simulators refuse everything else. The package imports no other package of lbremedy. Begin with Grant; the list is in names.go.
 package grant
 
 import (
@@ -24,7 +22,7 @@ type Grant struct {
 // RAM reports whether the grant is a RAM action.
 func (g Grant) RAM() bool { return g.Action != "" }
 
-// String returns the grant as a person would write it: "vpc:DescribeVSwitches", "get services".
+// String returns the grant as a person writes it: "vpc:DescribeVSwitches", "get services".
 func (g Grant) String() string {
 	switch {
 	case g.RAM():
@@ -35,7 +33,7 @@ func (g Grant) String() string {
 	return g.Verb + " " + g.Resource + "." + g.Group
 }
 
-// Parse reads a grant as String writes it.
+// Parse reads a grant in the form of String.
 func Parse(text string) (Grant, error) {
 	if product, action, ok := strings.Cut(text, ":"); ok && product != "" && action != "" {
 		return Grant{Action: text}, nil

@@ -45,8 +45,7 @@ var (
 	GetClusterAddon          = Grant{Action: "cs:GetClusterAddonInstance"}
 	DescribeDeleteProtection = Grant{Action: "cs:DescribeResourcesDeleteProtection"}
 
-	// DescribeClusterUserKubeconfig is no class's: a program that fetches its way into
-	// the cluster from the container service needs it.
+	// DescribeClusterUserKubeconfig belongs to no class: programs that get their kubeconfig from the container service need it.
 	DescribeClusterUserKubeconfig = Grant{Action: "cs:DescribeClusterUserKubeconfig"}
 
 	ListPoliciesForRole     = Grant{Action: "ram:ListPoliciesForRole"}
@@ -75,7 +74,7 @@ var (
 	ListQuotaApplications  = Grant{Action: "quotas:ListQuotaApplications"}
 	CreateQuotaApplication = Grant{Action: "quotas:CreateQuotaApplication"}
 
-	// QueryAccountBalance is the one action whose name in RAM is another
+	// QueryAccountBalance is the only action with another name in RAM
 	// (https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance).
 	QueryAccountBalance = Grant{Action: "bss:DescribeAcccount"}
 
@@ -110,13 +109,13 @@ var (
 	ListApprovals        = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "list"}
 	WatchApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "watch"}
 	CreateApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "create"}
-	// RelayApprovals is to create Approvals in the name of others. The admission policy of Approvals asks for it.
+	// RelayApprovals is the right to create Approvals in the name of others. The admission policy of Approvals checks it.
 	RelayApprovals = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
 	ListMutating   = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}
 	ListValidating = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Verb: "list"}
 	GetDeployments = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
 	ListDaemonSets = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
 
-	// ReviewAccess is to ask what another user may do: the API server answers, and keeps nothing.
+	// ReviewAccess is the right to ask what another user may do; the API server answers, and stores nothing.
 	ReviewAccess = Grant{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}
 )

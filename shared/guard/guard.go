@@ -1,19 +1,19 @@
-// Package guard says which edits of a Service the guard stops: a ValidatingAdmissionPolicy that infra/gen makes of these rules.
+// Package guard defines which edits of a Service the guard stops. infra/gen makes a ValidatingAdmissionPolicy of these rules. Begin with
+// Rules and Conditions.
 //
-// A rule sees the Service before and after the edit, and nothing else: neither the load balancer nor the version of the controller. So
-// what is its own is told by what the controller leaves on a Service: a finalizer, the label of the load balancer, and the address.
+// A rule sees the Service before and after the edit, and neither the load balancer nor the version of the controller. It recognizes the
+// controller's Services by what the controller leaves on them: a finalizer, the label of the load balancer, and the address.
 //
-// The guard must never hold up the controller, whose user differs: kube-system/cloud-controller-manager where it runs in the cluster,
-// another one where ACK runs it. So no rule asks who it is. The controller writes its labels and the address through services/status,
-// which the policy does not judge, and it takes the labels and the address away before the finalizer
-// (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and pkg/controller/helper/finalizer.go, v2.1.0 to
-// v2.14.0).
+// The guard must never block the controller, whose user is kube-system/cloud-controller-manager in the cluster and another one where ACK
+// runs it. So no rule asks whether the user is the controller. It writes labels and address through services/status, which the policy does
+// not check, and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and
+// pkg/controller/helper/finalizer.go, v2.1.0 to v2.14.0).
 //
-// ACK's own deletion protection of Services is nothing that a rule can see: UpdateResourcesDeleteProtection needs the component for
-// security policies, whose constraint ACKServicesDeleteProtection lists names of Services in an object of its own
+// A rule cannot see ACK's own deletion protection of Services: UpdateResourcesDeleteProtection needs the component for security policies,
+// whose constraint ACKServicesDeleteProtection lists names of Services in a separate object
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection,
 // https://www.alibabacloud.com/help/doc-detail/359819.html). That component refuses the deletion itself. The constraint
-// ACKResourceDeletionProtection protects by a label, which a rule does see.
+// ACKResourceDeletionProtection uses a label, which a rule can see.
 package guard
 
 import (
@@ -29,9 +29,9 @@ const (
 	Policy = "lbremedy-guard"
 	// Allow is the annotation of a Service that lifts the guard from it. Its value says why.
 	Allow = "lbremedy.io/allow-edit"
-	// Protect is the label that the policy library of ACK gives as an example of one that protects from deletion.
+	// Protect is the label in the example of ACK's policy library for protection from deletion.
 	Protect = "policy.alibabacloud.com/delete-protection"
-	// Patterns stands in the generated policy for the namespaces of doctor.protect. The chart puts them in, as regular expressions.
+	// Patterns stands for the namespaces of doctor.protect in the generated policy. The chart inserts them as regular expressions.
 	Patterns = "lbremedy_protect"
 	longest  = 256 // characters of the reason
 )
@@ -44,23 +44,23 @@ func Reason(value string) bool {
 
 // A Rule is one kind of edit that the guard stops.
 type Rule struct {
-	Edit    say.Text // what it is
-	Stops   string   // CEL; true of such an edit
-	Effect  say.Text // what would become of it
-	Instead say.Text // what to do in place of it
+	Edit    say.Text // description of the edit
+	Stops   string   // CEL expression, true for such an edit
+	Effect  say.Text // what the edit would cause
+	Instead say.Text // what to do instead
 }
 
 // allowed ends each message.
 var allowed = say.F("To do this all the same, say why in the annotation %s.", Allow)
 
-// Message is what whoever makes the edit is shown.
+// Message returns the text that is shown to whoever makes the edit.
 func (r Rule) Message() say.Text { return r.Effect.Then(r.Instead).Then(allowed) }
 
 // A Variable is a named part of the rules.
 type Variable struct{ Name, Expression string }
 
-// Conditions returns what must hold for an edit to be judged at all: the controller has a hand on the Service, lbremedy does not make
-// the edit itself, whose admission policy limits it to what its classes declare, and no annotation lifts the guard.
+// Conditions returns what must hold for the guard to check an edit: the controller manages the Service, no annotation lifts the guard, and
+// lbremedy does not make the edit itself, which its own admission policy limits to what its classes declare.
 func Conditions() []Variable {
 	return []Variable{
 		{"served", `oldObject.metadata.?finalizers.orValue([]).exists(f, f.startsWith('service.k8s.alibaba/'))`},
@@ -70,7 +70,7 @@ func Conditions() []Variable {
 	}
 }
 
-// Variables returns what the rules have in common.
+// Variables returns the common parts of the rules.
 func Variables() []Variable {
 	return []Variable{
 		{"update", `request.operation == 'UPDATE'`},
@@ -79,7 +79,7 @@ func Variables() []Variable {
 		{"finalizers", `oldObject.metadata.?finalizers.orValue([]).filter(f, f.startsWith('service.k8s.alibaba/'))`},
 		{"kept", `variables.update ? object.metadata.?finalizers.orValue([]) : []`},
 		{"balancer", fmt.Sprintf(`oldObject.metadata.?labels[?'%s'].orValue('')`, ccm.BalancerLabel)},
-		// The controller has a load balancer for the Service, as far as it has said so.
+		// The controller has a load balancer for the Service, according to its label or address.
 		{"balanced", `variables.balancer != '' || oldObject.?status.?loadBalancer.?ingress.orValue([]).size() > 0`},
 		{"deleting", `has(oldObject.metadata.deletionTimestamp)`},
 		{"live", `variables.update && variables.balanced && !variables.deleting && oldObject.spec.type == 'LoadBalancer'`},
@@ -87,7 +87,7 @@ func Variables() []Variable {
 		{"id", value("was", ccm.BalancerID, "")},
 		{"next", value("now", ccm.BalancerID, "")},
 		{"patterns", Patterns},
-		// A namespace that is deleted must not be held up halfway, nor must the garbage collector.
+		// The deletion of a namespace and the garbage collector must not be blocked halfway.
 		{"swept", `has(namespaceObject.metadata.deletionTimestamp) || request.userInfo.username in ['system:kube-controller-manager',` +
 			` 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller']`},
 	}
@@ -98,7 +98,7 @@ func value(in, short, missing string) string {
 	return fmt.Sprintf(`variables.%s[?'%s'].or(variables.%s[?'%s']).orValue('%s')`, in, ccm.Prefix+short, in, ccm.LegacyPrefix+short, missing)
 }
 
-// TypeChange and Move are rules that the doctor holds manifests to, too.
+// TypeChange and Move are rules that the doctor also applies to manifests.
 var (
 	TypeChange = Rule{
 		Edit:   say.F("The type changes from LoadBalancer, and the controller created the load balancer."),
@@ -109,7 +109,7 @@ var (
 	}
 	Move = Rule{
 		Edit: say.F("The annotation %s changes to another load balancer than the one in the label %s.", ccm.BalancerID, ccm.BalancerLabel),
-		// What was annotated in vain may be taken back.
+		// An annotation that had no effect may be removed.
 		Stops: `variables.live && variables.next != variables.id && variables.next != variables.balancer` +
 			` && !(variables.next == '' && variables.id != variables.balancer)`,
 		Effect: say.F("The controller lets go of the load balancer that the Service has, and neither updates nor deletes it any more.").
@@ -147,7 +147,7 @@ func Rules() []Rule {
 	})
 }
 
-// fixed returns the rule of an annotation that decides what a load balancer keeps. The controller compares those of NLBs in any letters.
+// fixed returns the rule of an annotation whose value is fixed at creation. The controller ignores case for NLBs.
 func fixed(f ccm.Fixed, network bool) Rule {
 	was, now, kind, which := value("was", f.Name, f.Made), value("now", f.Name, f.Unset), "CLB", "!variables.network"
 	if network {

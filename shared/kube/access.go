@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A Review asks whether somebody may do something. The fields are those of a
-// SubjectAccessReview.
+// A Review asks whether a user may do something. The fields are those of a SubjectAccessReview.
 type Review struct {
 	User        string   `json:"-"`
 	Groups      []string `json:"-"`
@@ -19,17 +18,16 @@ type Review struct {
 	Resource    string   `json:"resource"`
 	Subresource string   `json:"subresource,omitempty"`
 	Verb        string   `json:"verb"`
-	Name        string   `json:"name,omitempty"` // of the one object; empty: of all
+	Name        string   `json:"name,omitempty"` // of one object; empty: of all
 }
 
-// Allowed asks the API server whether the user may do it: its own authorizers decide, and
-// it keeps nothing of the question. It needs grant.ReviewAccess.
+// Allowed asks the API server whether the user may do it. Its own authorizers decide, and it stores nothing. It needs grant.ReviewAccess.
 func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
 	return c.review(ctx, fmt.Sprintf("ask whether %.100q may %s %s", r.User, r.Verb, r.Resource), "SubjectAccessReview", r)
 }
 
-// MayI asks the API server whether the caller itself may do it: User and Groups don't
-// count. Everybody may ask that, and the API server keeps nothing of the question.
+// MayI asks the API server whether the caller may do it; User and Groups are ignored. Every user may ask, and the API server stores
+// nothing.
 func (c *Cluster) MayI(ctx context.Context, r Review) (bool, error) {
 	r.User, r.Groups = "", nil
 	return c.review(ctx, fmt.Sprintf("ask whether we may %s %s", r.Verb, r.Resource), "SelfSubjectAccessReview", r)
@@ -54,7 +52,7 @@ func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (boo
 	return answer.Status.Allowed && err == nil, err
 }
 
-// Clock returns the time of the API server, to the second.
+// Clock returns the time of the API server, in seconds.
 func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
 	const doing = "read the clock of the API server"
 	inner, cancel := context.WithTimeout(ctx, patience)
@@ -79,7 +77,7 @@ func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
-// Version returns the version of the API server, such as v1.36.1. Everybody whom it knows may read it.
+// Version returns the version of the API server, such as v1.36.1. Every user that it knows may read it.
 func (c *Cluster) Version(ctx context.Context) (string, error) {
 	var answer struct {
 		GitVersion string `json:"gitVersion"`

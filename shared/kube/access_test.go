@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// Who looks before the first write learns what it may do, what the clock of the API server
-// shows, and whether a write would be accepted; nothing has changed then.
+// Before the first write, a caller can learn what it may do, the API server's time, and whether a write would be accepted, without any
+// change.
 func TestLookingBefore(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

@@ -10,14 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Binding says how far a ValidatingAdmissionPolicy is in force.
+// A Binding says where a ValidatingAdmissionPolicy applies.
 type Binding struct {
-	Actions []string // what becomes of a request that breaks it: Deny, Warn, Audit; none: it is not in force
+	Actions []string // the effect of a violation: Deny, Warn, Audit; empty: not in force
 	Limited bool     // to some objects or namespaces
 }
 
-// BoundPolicy returns how the binding of this name puts the ValidatingAdmissionPolicy of
-// the same name in force, and errs as Guard does.
+// BoundPolicy returns the binding of the ValidatingAdmissionPolicy of the same name, with the errors of Guard.
 func (c *Cluster) BoundPolicy(ctx context.Context, name string) (Binding, error) {
 	g, err := c.Guard(ctx, name)
 	return g.Binding, err
@@ -26,12 +25,11 @@ func (c *Cluster) BoundPolicy(ctx context.Context, name string) (Binding, error)
 // A Webhook is an admission webhook that a configuration registers.
 type Webhook struct {
 	Resource      string // of its configuration: validatingwebhookconfigurations or mutatingwebhookconfigurations
-	Configuration string // the name of that
-	Service       string // namespace/name of the Service that answers for it; empty: it has an address outside
+	Configuration string // name of the configuration
+	Service       string // namespace/name of the Service that answers; empty for an address outside
 }
 
-// Webhooks returns the admission webhooks of this name. It needs grant.ListValidating and
-// grant.ListMutating.
+// Webhooks returns the admission webhooks of this name. It needs grant.ListValidating and grant.ListMutating.
 func (c *Cluster) Webhooks(ctx context.Context, name string) ([]Webhook, error) {
 	type configuration struct {
 		Metadata struct {
@@ -69,16 +67,16 @@ func (c *Cluster) Webhooks(ctx context.Context, name string) ([]Webhook, error) 
 	return found, nil
 }
 
-// A Guard is what a ValidatingAdmissionPolicy holds for who relies on it.
+// A Guard is what a ValidatingAdmissionPolicy guarantees.
 type Guard struct {
 	Binding
 	Changed time.Time // when the policy or its binding was last written, by the API server's clock
-	Strict  bool      // what it can't evaluate it refuses, and it exempts no request
-	Rules   []string  // expressions that each request has to fulfill
+	Strict  bool      // it refuses what it cannot evaluate, and exempts no request
+	Rules   []string  // expressions that each request must satisfy
 	Judges  []Judged
 }
 
-// A Judged is a kind of object that an admission policy judges, and when.
+// A Judged is a kind of object that an admission policy checks, and when.
 type Judged struct {
 	Groups     []string `json:"apiGroups"`
 	Versions   []string `json:"apiVersions"`
@@ -95,11 +93,9 @@ type selector struct {
 
 func (s *selector) all() bool { return s == nil || len(s.Labels) == 0 && len(s.Expressions) == 0 }
 
-// Guard returns what the ValidatingAdmissionPolicy of this name and the binding of the same
-// name hold; ErrNotFound if either is not there, as on an API server that knows none. It needs
-// grant.GetAdmissionPolicies and grant.GetAdmissionBindings.
-//
-// The types of the API's package would make each function program larger.
+// Guard returns the ValidatingAdmissionPolicy of this name with the binding of the same name. The error is ErrNotFound if either does not
+// exist, or the API server does not know the kind. It needs grant.GetAdmissionPolicies and grant.GetAdmissionBindings. The API package's
+// types would make each function program larger, so it uses its own.
 func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 	const path = "/apis/admissionregistration.k8s.io/v1/"
 	if !ValidName(name) {
@@ -155,8 +151,7 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 	return g, nil
 }
 
-// changed returns when an object was last written, but for its status. The API server keeps
-// these times, whoever writes.
+// changed returns when an object was last written, except for its status. The API server keeps these times for every writer.
 func changed(m metav1.ObjectMeta) time.Time {
 	at := m.CreationTimestamp.Time
 	for _, f := range m.ManagedFields {

@@ -10,38 +10,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An Approval is a person's answer to one plan, as an object of the cluster. The admission
-// policy of package approval holds what it says of the person to the one who created it.
+// An Approval is a person's answer to one plan, as an object of the cluster. The admission policy of package approval ensures that it names
+// the user who created it.
 type Approval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              ApprovalSpec `json:"spec"`
 }
 
-// An ApprovalSpec says who answers which plan, and how. It can't be changed.
+// An ApprovalSpec says who answers which plan, and how. It is immutable.
 type ApprovalSpec struct {
-	Cluster           string   `json:"cluster,omitempty"` // ID of the cluster; empty: the one that the object is in
-	Service           string   `json:"service"`           // name of the Service, of the same namespace, of which the person was told
+	Cluster           string   `json:"cluster,omitempty"` // ID of the cluster; empty: the cluster of the object
+	Service           string   `json:"service"`           // name of the Service, in the same namespace, that the person was shown
 	Case              string   `json:"case"`              // ID of the case
 	Plan              string   `json:"plan"`              // digest of its plan
-	Attempt           int      `json:"attempt"`           // the number of the attempt to write that it is for, from 1
+	Attempt           int      `json:"attempt"`           // the number, from 1, of the attempt to write that it approves
 	Verdict           Verdict  `json:"verdict"`
-	User              string   `json:"user"`             // who answers, as the API server knows them
-	Groups            []string `json:"groups,omitempty"` // theirs, as far as the answer is to count for them
+	User              string   `json:"user"`             // the answering user, as the API server knows them
+	Groups            []string `json:"groups,omitempty"` // the user's groups, as far as the answer should count for them
 	Comment           string   `json:"comment,omitempty"`
-	ExpirationSeconds int64    `json:"expirationSeconds,omitempty"` // how long it lasts from its creation; default a day
-	Chat              *Chat    `json:"chat,omitempty"`              // where the user said so, if the notifier answers in their name
+	ExpirationSeconds int64    `json:"expirationSeconds,omitempty"` // lifetime from its creation; default a day
+	Chat              *Chat    `json:"chat,omitempty"`              // where the user answered, if the notifier answers for them
 }
 
-// A Chat is from where the notifier has a person's answer.
+// A Chat is where the notifier got a person's answer.
 type Chat struct {
 	Sink  string `json:"sink"`  // name of the sink in the policy
 	Kind  string `json:"kind"`  // of the sink, which names the platform
-	User  string `json:"user"`  // who clicked, as the platform knows them
+	User  string `json:"user"`  // the person who clicked, as the platform knows them
 	Click string `json:"click"` // the platform's ID of the click
 }
 
-// String names the platform, the person there, the sink and the click.
+// String names the platform, its user, the sink and the click.
 func (c Chat) String() string {
 	return fmt.Sprintf("%s user %s, at the sink %s, by the click %s", c.Kind, c.User, c.Sink, c.Click)
 }
@@ -66,9 +66,8 @@ func (a Approval) Manifest() Approval {
 	return a
 }
 
-// CreateApproval creates an Approval in its namespace and returns it as the API server keeps
-// it. It returns ErrNotFound where the cluster has no such kind or no such namespace, ErrDenied
-// where the caller may not, and ErrConflict if there is one of that name.
+// CreateApproval creates an Approval in its namespace and returns it as stored. It returns ErrNotFound if the cluster lacks the kind or the
+// namespace, ErrDenied if the caller may not create it, and ErrConflict if the name exists.
 func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, error) {
 	if !ValidName(a.Namespace) {
 		return nil, noName("create Approval", "namespace", a.Namespace)
@@ -87,8 +86,7 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 	return made, nil
 }
 
-// Approvals returns the Approvals of a namespace; of all with an empty one. It needs
-// grant.ListApprovals.
+// Approvals returns the Approvals of a namespace, or of all for an empty one. It needs grant.ListApprovals.
 func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, error) {
 	path, err := approvalsPath(namespace)
 	if err != nil {
@@ -97,9 +95,8 @@ func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, 
 	return all[Approval](ctx, c, "list Approvals", path, nil)
 }
 
-// EachApproval calls see with each Approval of all namespaces, and then with each that is
-// created or changed, until ctx ends or the API server ends the watch, which is no error. An
-// error of see is returned as it is once those that were there are seen. It needs
+// EachApproval calls see with each Approval of all namespaces, and then with each that is created or changed, until ctx ends or the API
+// server ends the watch, which returns nil. It returns an error of see as it is, but only after the existing ones are seen. It needs
 // grant.ListApprovals and grant.WatchApprovals.
 func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) error {
 	path, err := approvalsPath("")
@@ -136,14 +133,14 @@ func approvalsPath(namespace string) (string, error) {
 	return approvalGroup + "/namespaces/" + namespace + "/approvals", nil
 }
 
-// A User is somebody as the API server knows them.
+// A User is a user as the API server knows them.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// Me returns whoever asks, as the API server knows them. Every user that it knows may ask
-// (the role system:basic-user), from Kubernetes 1.28 on, so that it needs no grant.
+// Me returns the calling user, as the API server knows them. From Kubernetes 1.28 on, every known user may ask (role system:basic-user),
+// without a grant.
 func (c *Cluster) Me(ctx context.Context) (User, error) {
 	var answer struct {
 		Status struct {

@@ -27,10 +27,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// largest is the most that etcd takes of one object (--max-request-bytes).
+// largest is the limit of etcd for one object (--max-request-bytes).
 const largest = 1536 << 10
 
-// fat serves lists of so many objects of the largest size, all of them as item says, as an API server does.
+// fat serves lists of count objects of the largest size, all equal to item, as an API server does.
 func fat(t testing.TB, count int, item []byte) *kube.Cluster {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +107,6 @@ func thick(kind string) []byte {
 	return out.Bytes()
 }
 
-// lists are all methods of a Cluster that list.
 var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	"Services":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Services(ctx) },
 	"ServicesNamed": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.ServicesNamed(ctx, "web") },
@@ -150,7 +149,7 @@ var others = []string{
 	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
-// memoryOfAFunction returns the least memory that the chart gives to what lists.
+// memoryOfAFunction returns the least memory that the chart gives to a program that lists.
 func memoryOfAFunction(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/cluster/values.yaml")
@@ -172,7 +171,7 @@ func memoryOfAFunction(t *testing.T) uint64 {
 	return uint64(values.Knative.Resources.Limits.Memory.Value())
 }
 
-// peak returns the most memory that was live while f ran, beyond what was before.
+// peak returns the most live memory while f ran, above the level before.
 func peak(f func()) uint64 {
 	live := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -202,7 +201,7 @@ func peak(f func()) uint64 {
 	return max(most, live(), before) - before
 }
 
-// Every list stays within the memory of the smallest program that lists, whatever is in the objects and however many there are. What is
+// Every list fits the memory of the smallest program that lists, whatever the objects contain and however many there are. A list that is
 // not read to its end is an error.
 func TestLists(t *testing.T) {
 	typ := reflect.TypeFor[*kube.Cluster]()
@@ -217,7 +216,7 @@ func TestLists(t *testing.T) {
 	}
 	limit := memoryOfAFunction(t)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 10 * 9)))
-	const base = 24 << 20 // a function that idles
+	const base = 24 << 20 // an idle function
 	for kind, count := range map[string]int{"message": 300, "fields": 24, "labels": 8, "tolerations": 12, "endpoints": 12} {
 		item := thick(kind)
 		if len(item) < largest/10*9 {
@@ -229,7 +228,7 @@ func TestLists(t *testing.T) {
 		c := fat(t, count, item)
 		for name, list := range lists {
 			if kind == "message" && name != "ListEvents" && name != "Pods" {
-				continue // it is half a gigabyte
+				continue // half a gigabyte
 			}
 			var got any
 			var err error
@@ -256,7 +255,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Beyond its bounds a list is an error, and none that says that there are no more objects.
+// A list that exceeds its bounds is an error, and never a shorter list.
 func TestIncompleteList(t *testing.T) {
 	item := []byte(`{"metadata":{"name":"a"},"involvedObject":{"uid":"u"},"message":"` + strings.Repeat("x", largest) + `"}`)
 	for name, c := range map[string]*kube.Cluster{

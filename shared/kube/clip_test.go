@@ -44,7 +44,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// An object that is longer than any that is stored ends what is read of it.
+// An object longer than any that is stored ends the reading.
 func TestLongObject(t *testing.T) {
 	long := `{"message":"` + strings.Repeat("x", largest) + `"}`
 	for name, read := range map[string]func() error{
@@ -62,7 +62,7 @@ func TestLongObject(t *testing.T) {
 	}
 }
 
-// FuzzClip holds that what is stored, and what is classified, of a clipped message is what it is of the whole one.
+// FuzzClip: a clipped message is stored and classified as the whole message is.
 func FuzzClip(f *testing.F) {
 	f.Add("a ", "password=x ", 40_000, "b")
 	f.Add("世", "\\\"\u2028", 9_000, "token='")

@@ -13,26 +13,26 @@ import (
 
 // The kinds of errors, for errors.Is.
 var (
-	ErrNotFound    = errors.New("not found")                        // there is no such object
-	ErrConflict    = errors.New("changed by someone else")          // the object is no longer as it was read
+	ErrNotFound    = errors.New("not found")                        // the object does not exist
+	ErrConflict    = errors.New("changed by someone else")          // the object has changed since it was read
 	ErrDenied      = errors.New("not allowed")                      // unknown or insufficient credentials
 	ErrInvalid     = errors.New("refused as invalid")               // the API server will never accept this request
 	ErrUnavailable = errors.New("the API server can't answer")      // no connection, a timeout, overload
 	ErrGone        = errors.New("the resource version is too old")  // list again
-	ErrIncomplete  = errors.New("the list was not read to its end") // there is more than may be read of one list
+	ErrIncomplete  = errors.New("the list was not read to its end") // the list exceeds its bounds
 )
 
-// An Error says what the API server, or the way to it, refused. It unwraps to its
-// kind. Its text holds names of objects, and no URL, credential or body.
+// An Error is a call that the API server, or the connection to it, failed. It unwraps to its kind. Its text contains names of objects, and
+// no URL, credential or body.
 type Error struct {
-	Doing   string // what was being done: "get Service shop/web"
+	Doing   string // the operation: "get Service shop/web"
 	Kind    error  // ErrNotFound, …; nil: none of them
-	Status  int    // HTTP status; 0 if there was no answer
+	Status  int    // HTTP status; 0 without an answer
 	Reason  string // Kubernetes' own word for the cause; may be empty
 	Message string // a sentence of the API server, or of the network
 }
 
-// Error returns what was being done and why it didn't work.
+// Error returns the operation and why it failed.
 func (e *Error) Error() string {
 	if e.Kind == nil {
 		return e.Doing + ": " + e.Message
@@ -48,8 +48,7 @@ func noName(doing, what, name string) error {
 	return &Error{Doing: doing, Kind: ErrNotFound, Message: fmt.Sprintf("no object can have the %s %.100q", what, name)}
 }
 
-// explain returns an error of the client by its kind. A call whose own context has
-// ended returns that context's error.
+// explain returns an error of the client by its kind. If the caller's context has ended, it returns that context's error.
 func explain(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
@@ -67,7 +66,6 @@ func explain(ctx context.Context, doing string, err error) error {
 	return &Error{Doing: doing, Kind: ErrUnavailable, Message: hide(err).Error()}
 }
 
-// explainStatus returns the error that a Status describes.
 func explainStatus(doing string, s metav1.Status) *Error {
 	e := &Error{Doing: doing, Status: int(s.Code), Reason: string(s.Reason), Message: s.Message}
 	if e.Message == "" {
@@ -91,8 +89,7 @@ func explainStatus(doing string, s metav1.Status) *Error {
 	return e
 }
 
-// hide returns the error without the URL that Go's HTTP client puts before it: a
-// kubeconfig's server or proxy may have credentials in it.
+// hide returns the error without the URL that Go's HTTP client puts before it: the server or proxy of a kubeconfig may contain credentials.
 func hide(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

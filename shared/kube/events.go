@@ -14,10 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// An Event is what lbremedy reads of a Kubernetes Event. All texts come from
-// outside: whoever may create Events chooses them, and any of them may be empty. Of a message that is longer
-// than any of the controller's it has the beginning and the end (event.Abridge and event.Cut read no more of it), of
-// other texts the beginning.
+// An Event contains what lbremedy reads of a Kubernetes Event. All texts come from outside: whoever may create Events chooses them, and any
+// may be empty. A message that is longer than any of the controller's is cut to its beginning and end (event.Abridge and event.Cut read no
+// more of it), other texts to their beginning.
 type Event struct {
 	Namespace, Name, UID string
 	ResourceVersion      string
@@ -28,9 +27,8 @@ type Event struct {
 	Object               Object // what the Event is about
 	Count                int    // occurrences so far, at least 1
 	First, Last          time.Time
-	Created              time.Time // when the API server took it
-	// Writers are those who have written it, as they call themselves, and Host is the
-	// machine that they name.
+	Created              time.Time // when the API server stored it
+	// Writers are the names that its writers gave themselves, and Host is the machine that they name.
 	Writers []string
 	Host    string
 }
@@ -43,10 +41,10 @@ type Object struct {
 // A Change is one message of a watch of Events.
 type Change struct {
 	Kind  string // Added, Modified, Deleted or Bookmark
-	Event Event  // a bookmark has its ResourceVersion alone
+	Event Event  // a bookmark has only its ResourceVersion
 }
 
-// The kinds of a Change, as they stand on the wire.
+// The kinds of a Change, as on the wire.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"
@@ -54,8 +52,7 @@ const (
 	Bookmark = "BOOKMARK"
 )
 
-// A Selection says which Events are meant. The API server applies it, so that the
-// others cost the reader nothing.
+// A Selection selects Events. The API server applies it; the reader never receives the others.
 type Selection struct {
 	Namespace string // empty: all
 	Fields    string // field selector: "involvedObject.kind=Service"; empty: all
@@ -71,18 +68,17 @@ func (s Selection) path() (string, error) {
 	return "/api/v1/namespaces/" + s.Namespace + "/events", nil
 }
 
-// EventsVersion returns the resource version of the cluster's Events as of now.
+// EventsVersion returns the present resource version of the cluster's Events.
 func (c *Cluster) EventsVersion(ctx context.Context) (string, error) {
 	return list(ctx, c, "read the version of Events", "/api/v1/events", map[string]string{"limit": "1"},
 		func(*struct{}) error { return nil })
 }
 
-// ListEvents calls see with each selected Event, page by page and in no order, and
-// returns the resource version to watch from. An error of see ends the list and is
-// returned as it is. ErrGone means that the list took too long: what was seen is
-// incomplete, and the caller starts anew. With ErrIncomplete comes the resource version as well.
+// ListEvents calls see with each selected Event, page by page and in no order, and returns the resource version to watch from. It stops at
+// an error of see and returns it as it is. ErrGone means that the list took too long: it is incomplete, and the caller starts again.
+// ErrIncomplete also comes with a resource version.
 //
-// Such an Event is a hint from anybody. Whoever needs evidence reads it by Evidence.
+// Anybody may have written such an Event. Use Evidence where evidence is needed.
 func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Event) error) (string, error) {
 	path, err := which.path()
 	if err != nil {
@@ -91,10 +87,9 @@ func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Even
 	return list(ctx, c, "list Events", path, which.query(), func(e *wireEvent) error { return see(e.event()) })
 }
 
-// Evidence calls see with each selected Event that bears the name of the controller of load balancers. It is the one
-// reader of Events as evidence, of failures and of successes: an Event of another component, or of none, proves nothing. Who
-// may bear that name is for the admission policy to say (rbac.eventWriters of the chart), which judges the same
-// components. It needs grant.ListEvents.
+// Evidence calls see with each selected Event with the name of the controller of load balancers. It is the only reader of Events as
+// evidence, of failures and of successes: an Event of another component, or of none, proves nothing. The admission policy
+// (rbac.eventWriters of the chart), which checks the same components, decides who may use that name. It needs grant.ListEvents.
 func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		if !event.Controller(e.Component) {
@@ -105,8 +100,8 @@ func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event)
 	return err
 }
 
-// EvidenceOf is Evidence about a Node or the cluster: of its Events those that the controller's components for these wrote, and the result
-// of its check before an upgrade, which names none.
+// EvidenceOf is Evidence about a Node or the cluster: Events of the controller's components for these, and the result of its check before
+// an upgrade, which names no component.
 func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		precheck := kind == event.KindCluster && e.Namespace == "kube-system" && e.Name == event.Precheck
@@ -118,13 +113,12 @@ func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, 
 	return err
 }
 
-// Successes returns when, by its Events, the controller has synced a Service with this UID, in no order. It needs
-// grant.ListEvents.
+// Successes returns when, according to its Events, the controller synced a Service with this UID, in no order. It needs grant.ListEvents.
 func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) ([]time.Time, error) {
 	if !ValidName(namespace) {
 		return nil, noName("list Events", "namespace", namespace)
 	}
-	// The API server leaves out all others, so that nobody makes this long by Events of failures.
+	// The API server filters these, so Events of failures cannot make the list long.
 	which := Selection{Namespace: namespace, Fields: fields.AndSelectors(
 		fields.OneTermEqualSelector("involvedObject.uid", serviceUID), fields.OneTermEqualSelector("reason", event.Ensured)).String()}
 	began := time.Now()
@@ -140,12 +134,9 @@ func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) (
 	return at, nil
 }
 
-// WatchEvents calls see with each change of the selected Events after the resource
-// version, in the order in which they happened. It returns nil when the API server
-// ends the watch, as it does after the given time, and an error by kind when the
-// watch breaks. An error of see ends the watch and is returned as it is.
-//
-// The resource version must be one of this server: a future one waits in silence.
+// WatchEvents calls see with each change of the selected Events after the resource version, in order. It returns nil when the API server
+// ends the watch, as it does after the given time, and an error by kind when the watch breaks. It stops at an error of see and returns it
+// as it is. The resource version must be one of this server: a future one waits in silence.
 func (c *Cluster) WatchEvents(ctx context.Context, which Selection, version string, limit time.Duration, see func(Change) error) error {
 	path, err := which.path()
 	if err != nil {
@@ -163,9 +154,8 @@ func (s Selection) query() map[string]string {
 	return map[string]string{"fieldSelector": s.Fields}
 }
 
-// wireEvent is an Event as the API server writes it, without what nobody reads:
-// decoding less keeps the exporter small. A text that is clipped is longer than any name or UID can be, and is
-// none as before.
+// wireEvent is an Event as the API server writes it, without unused fields, which keeps the exporter small. A clipped text is longer than
+// any name or UID can be, so it stays invalid.
 type wireEvent struct {
 	Metadata struct {
 		Namespace         string `json:"namespace"`
@@ -202,8 +192,8 @@ type wireEvent struct {
 	} `json:"series"`
 }
 
-// event returns what the Event says. Events written through events.k8s.io have no
-// count, no source and no first and last time; they have a series and one time.
+// event returns the Event. Events written through events.k8s.io have no count, no source and no first and last time; they have a series and
+// one time.
 func (w *wireEvent) event() Event {
 	e := Event{
 		Namespace:       w.Metadata.Namespace,
@@ -243,10 +233,10 @@ func (w *wireEvent) event() Event {
 	return e
 }
 
-// A stamp is a time that is absent, null or unreadable without harm.
+// A stamp is a time that may be absent, null or unreadable.
 type stamp struct{ time.Time }
 
-// UnmarshalJSON reads a time. What it can't read is the zero time.
+// UnmarshalJSON reads a time; zero if it is unreadable.
 func (s *stamp) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
@@ -259,11 +249,9 @@ func (s *stamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Later reports whether resource version a is later than b. Both must come from one
-// cluster. What is no resource version is earlier than any.
-//
-// Kubernetes promises since 1.35 that resource versions of one resource are numbers
-// that grow; etcd's always were. They are compared as text, without a limit on their size.
+// Later reports whether resource version a is later than b, both from one cluster. Any other text is earlier than a resource version.
+// Kubernetes promises since 1.35 that resource versions of one resource are growing numbers; etcd's always were. They are compared as text,
+// without a limit on their size.
 func Later(a, b string) bool {
 	if !number(a) {
 		return false

@@ -12,8 +12,7 @@ import (
 const listed = `{"kind":"EventList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"web.1","uid":"u",` +
 	`"resourceVersion":"6"},"involvedObject":{"kind":"Service"},"firstTimestamp":"2026-01-02T15:04:05Z","lastTimestamp":null,"count":3}]}`
 
-// FuzzList reads anything as a list of the API server. A list that breaks off is an
-// error: what was left out must not look as if it did not exist.
+// FuzzList reads any text as a list of the API server. A truncated list is an error: what it lacks must not appear to be absent.
 func FuzzList(f *testing.F) {
 	f.Add(listed)
 	for i := 0; i < len(listed); i += 7 {
@@ -43,7 +42,6 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// firstValue returns the JSON value that a text begins with; empty if it begins with none.
 func firstValue(s string) []byte {
 	var v json.RawMessage
 	if json.NewDecoder(strings.NewReader(s)).Decode(&v) != nil {
@@ -52,7 +50,7 @@ func firstValue(s string) []byte {
 	return v
 }
 
-// FuzzWatch reads anything as the changes of a watch.
+// FuzzWatch reads any text as the changes of a watch.
 func FuzzWatch(f *testing.F) {
 	frame := `{"type":"ADDED","object":{"metadata":{"name":"web","resourceVersion":"6"}}}`
 	for _, s := range []string{frame, frame + "\n" + frame, frame[:20], `{"type":"ERROR","object":{"code":410,"reason":"Expired"}}`,

@@ -1,17 +1,13 @@
-// Package kube is a Kubernetes cluster as lbremedy sees it, and the only
-// importer of client-go.
+// Package kube reads and writes a Kubernetes cluster, and is the only importer of client-go. Begin with New, Cluster and Writer.
 //
-// It speaks JSON over one REST client and decodes into the types of k8s.io/api.
-// The typed clientset would cost each function program 13 MB and 8 ms at start;
-// this costs neither. All lists are read page by page and item by item from the
-// wire, of each item the fields that are needed, with long texts clipped (clip.go), so
-// that memory grows neither with the cluster nor with what somebody writes into an object.
-// A list has bounds, and beyond them it is ErrIncomplete: never an answer of "none".
+// It speaks JSON over one REST client and decodes into the types of k8s.io/api; the typed clientset would cost each function program 13 MB
+// and 8 ms at start. All lists are read page by page and item by item, with only the needed fields and with long texts clipped (clip.go),
+// so memory grows neither with the cluster nor with the contents of objects. A list that exceeds its bounds is ErrIncomplete, and never
+// looks empty.
 //
-// Nothing is retried here, but for a request that the API server did not look at
-// because a leased kubeconfig had ended (see [Leased]): an error goes back to the
-// stream, which delivers the event again. Client-side throttling is off, since lbremedy's budgets limit its
-// writes and a hundred Services may fail in one second.
+// Nothing is retried, except a request that the API server rejected because a leased kubeconfig had ended (see [Leased]): errors go back to
+// the stream, which delivers the event again. Client-side throttling is off, because lbremedy's budgets limit its writes and a hundred
+// Services may fail in one second.
 package kube
 
 import (
@@ -29,7 +25,7 @@ import (
 	"strings"
 	"time"
 
-	_ "golang.org/x/crypto/x509roots/fallback" // an image has no root certificates: every program brings those that Mozilla trusts
+	_ "golang.org/x/crypto/x509roots/fallback" // images have no root certificates: every program contains those that Mozilla trusts
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,27 +36,23 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// patience is how long one answer may take, and how long a list may be silent. Watches have their own limit.
+// patience is the time limit of one answer, and the longest silence of a list. Watches have their own limit.
 const patience = 30 * time.Second
 
-// page is how many objects one page of a list holds.
 const page = "250"
 
-// Manager is the name under which the API server records what lbremedy writes.
+// Manager is the name under which the API server records lbremedy's writes.
 const Manager = "lbremedy"
 
-// A Cluster reads from one cluster. Its methods may be called from any goroutine.
+// A Cluster reads from one cluster. Its methods are safe for several goroutines.
 type Cluster struct {
 	client   *rest.RESTClient
 	services shared
 	most     bounds
 }
 
-// New returns the cluster that the configuration leads to. It doesn't connect.
-//
-// Rate limits, content types and the user agent of the configuration are
-// replaced; everything else is kept. The connection is pinged when it has been
-// silent for 30 s and dropped 15 s later, so that a dead one is noticed.
+// New returns the cluster of the configuration, without connecting. It replaces rate limits, content types and the user agent of the
+// configuration. A connection is pinged after 30 s of silence and dropped 15 s later, which detects a dead one.
 func New(config *rest.Config) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("no configuration of a cluster was given")
@@ -90,9 +82,8 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name, nil)
 }
 
-// ServiceUID returns the UID that a Service has, and reads nothing else of it. If that is the one that is expected,
-// the API server's cache has said so, which may be behind: a UID is given once, and its Service keeps its
-// name. Any other is the one that it has now.
+// ServiceUID returns the UID of a Service, and reads nothing else of it. The expected UID may come from the API server's cache, which may
+// be old: a UID is given once, and its Service keeps its name. Any other UID is the present one.
 func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected string) (string, error) {
 	cached := map[string]string{"resourceVersion": "0"}
 	if uid, err := c.serviceUID(ctx, namespace, name, cached); err == nil && uid == expected || err != nil && !errors.Is(err, ErrNotFound) {
@@ -109,7 +100,7 @@ func (c *Cluster) serviceUID(ctx context.Context, namespace, name string, query 
 	return string(svc.UID), nil
 }
 
-// ServicesNamed returns the Services of all namespaces that have a name. It needs grant.ListServices.
+// ServicesNamed returns the Services of all namespaces with this name. It needs grant.ListServices.
 func (c *Cluster) ServicesNamed(ctx context.Context, name string) ([]corev1.Service, error) {
 	if !ValidName(name) {
 		return nil, noName("list Services", "name", name)
@@ -129,18 +120,16 @@ func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace
 	return ns, nil
 }
 
-// Services returns the Services of all namespaces and types, as they were at most two
-// seconds before. Others who ask at the same time are given the same: it must not be
-// changed.
+// Services returns the Services of all namespaces and types, at most two seconds old. Concurrent callers share the result and must not
+// change it.
 func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 	return c.services.read(ctx, func(ctx context.Context) ([]corev1.Service, error) {
 		return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
 	})
 }
 
-// EachService calls see with each Service of all namespaces and types, page by page
-// and in no order. An error of see ends the list and is returned as it is. It needs
-// grant.ListServices.
+// EachService calls see with each Service of all namespaces and types, page by page and in no order. It stops at an error of see and
+// returns it as it is. It needs grant.ListServices.
 func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) error) error {
 	const doing = "list Services"
 	n, began := 0, time.Now()
@@ -152,11 +141,11 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 	return err
 }
 
-// loadBalancers selects the Services that a controller makes load balancers for.
+// loadBalancers selects the Services that get load balancers.
 var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
 
-// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the
-// resource version to watch them from. It needs grant.ListServices.
+// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the resource version to watch from. It needs
+// grant.ListServices.
 func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
 	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *nameOnly) error {
 		see(service(m))
@@ -164,8 +153,8 @@ func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (strin
 	})
 }
 
-// WatchLoadBalancers calls see with each LoadBalancer Service that is made or changed after the resource version,
-// for the given time, and returns the version to go on from. It ends as WatchEvents does. It needs grant.WatchServices.
+// WatchLoadBalancers calls see with each LoadBalancer Service that is created or changed after the resource version, for the given time,
+// and returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
 func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
 	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
 		func(kind string, m *nameOnly) error {
@@ -178,7 +167,7 @@ func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit 
 	return version, err
 }
 
-// nameOnly is what tells which object it is.
+// nameOnly is the identity of an object.
 type nameOnly struct {
 	Metadata struct {
 		Namespace       string `json:"namespace"`
@@ -211,8 +200,8 @@ func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, nil
 }
 
-// A DaemonSet is what is looked at of one. The types of package apps would make each
-// function program a third of a megabyte larger, because they register all their kin.
+// A DaemonSet contains the fields of one that are read. The types of package apps would make each function program a third of a megabyte
+// larger, because they register all others of the package.
 type DaemonSet struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -231,7 +220,7 @@ func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]DaemonSet
 	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
 }
 
-// A Deployment is what is looked at of one.
+// A Deployment contains the fields of one that are read.
 type Deployment struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Status            struct {
@@ -249,14 +238,13 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
 }
 
-// ConfigMap returns a ConfigMap as the API server has it now. It needs the right to get this one by name. What is read so is
-// the evidence of no case.
+// ConfigMap returns a ConfigMap as it is now. It needs the right to get this one by name. The read is not recorded as evidence of a case.
 func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	ctx = event.WithReads(ctx, func(event.Read) {})
 	return get[corev1.ConfigMap](ctx, c, "ConfigMap", "/api/v1", "configmaps", namespace, name, nil)
 }
 
-// found says what was found: which version of it.
+// found returns the version of the object that was found, for the record of the read.
 func found(object any, err error) []byte {
 	o, ok := object.(metav1.Object)
 	if !ok || err != nil {
@@ -265,8 +253,8 @@ func found(object any, err error) []byte {
 	return []byte("resourceVersion " + o.GetResourceVersion())
 }
 
-// get reads one object. A name that no object can have is not found: it came in
-// an event, and the API server would refuse it or, worse, read it as a path.
+// get reads one object. A name that no object can have is not found: it came from an Event, and the API server would refuse it or, worse,
+// read it as a path.
 func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string, query map[string]string) (*T, error) {
 	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
 	if !ValidName(namespace) {
@@ -284,34 +272,32 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 	return object, nil
 }
 
-// bounds are how much of one list is read. A list ends there with ErrIncomplete.
+// bounds limit how much of one list is read; beyond them it is ErrIncomplete.
 type bounds struct {
 	bytes int64 // from the wire
-	kept  int   // bytes that a list takes in memory that is returned as a whole
+	kept  int   // memory, in bytes, of a list that is returned as a whole
 	items int
 	time  time.Duration
 }
 
-// usual is more than the lists of a cluster with 5,000 Services. What is kept fits into the memory of a function
-// (functions.resources of the chart).
+// usual exceeds the lists of a cluster with 5,000 Services. kept fits into the memory of a function (functions.resources of the chart).
 var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
 
-// errLong ends what is read of a list.
+// errLong ends the reading of a list.
 var errLong = errors.New("longer than what is read")
 
-// largest is how many bytes of one object are read at most: etcd takes a megabyte and a half of one
-// (--max-request-bytes), which JSON may write with six bytes for each.
+// largest is the most bytes that are read of one object: etcd accepts 1.5 MB (--max-request-bytes), and JSON may take six bytes for each.
 const largest = 10 << 20
 
-// A bounded reader reads so many bytes in all and of one object, and puts off what ends it for silence.
+// A bounded reader limits the bytes in all and of one object, and restarts the timer for silence.
 type bounded struct {
 	from   io.Reader
 	left   *int64      // nil: any number
-	object int64       // what is left of the object in hand
-	idle   *time.Timer // nil: none
+	object int64       // bytes left for the present object
+	idle   *time.Timer // may be nil
 }
 
-// Read reads, and fails once more comes than may be read.
+// Read reads, and fails beyond the limits.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.idle != nil {
@@ -328,7 +314,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// all reads a whole list.
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
 	began := time.Now()
@@ -343,14 +328,14 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 	return items, nil
 }
 
-// list calls see with each item of a list, which keeps little of it, and returns the list's resource version.
-// An error of see ends the list and is returned as it is.
+// list calls see with each item of a list, whose callers keep little of it, and returns the list's resource version. It stops at an error
+// of see and returns it as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
 	return readAs(ctx, c, doing, path, query, math.MaxInt, see)
 }
 
-// readAs is how all lists are read: item by item, of each the fields that T has, and no more than the bounds. Beyond them
-// it returns ErrIncomplete, with the list's resource version.
+// readAs reads any list: item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with the list's
+// resource version.
 func readAs[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
 	return c.read(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
 }
@@ -368,7 +353,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 	for {
 		var meta metav1.ListMeta
 		var mine error
-		// A page may be long, as long as it goes on.
+		// A page may take long, as long as data keeps coming.
 		heard, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
 		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
@@ -410,7 +395,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 	}
 }
 
-// items reads a list from the wire, one item at a time, and calls see with each and with how many bytes it keeps, roughly.
+// items reads a list from the wire, one item at a time, and calls see with each and with roughly how many bytes it keeps.
 func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item any, keeps int) error) error {
 	dec := json.NewDecoder(from)
 	if t, err := dec.Token(); err != nil {
@@ -465,8 +450,8 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 	return err
 }
 
-// lenient forgives a field of a type that was not expected: the decoder has read
-// the rest of the object, and one odd object must not hide those behind it.
+// lenient ignores a field of an unexpected type: the decoder has read the rest of the object, and one odd object must not hide the ones
+// behind it.
 func lenient(err error) error {
 	if errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil
@@ -481,15 +466,13 @@ type request struct {
 	body       []byte // of a PATCH, a JSON merge patch; of a POST, an object
 }
 
-// call makes a request and decodes the answer.
 func (c *Cluster) call(ctx context.Context, doing string, r request, into any) error {
 	return c.stream(ctx, doing, patience, r, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(into)
 	})
 }
 
-// stream makes a request and hands the body of a good answer to read. Errors,
-// those of read included, come back by kind.
+// stream makes a request and passes the body of a good answer to read. It returns errors, including read's, by kind.
 func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration, r request, read func(io.Reader) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -515,9 +498,8 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 	return nil
 }
 
-// ValidName reports whether s can be the name of an object or a namespace: lower-case
-// letters, digits, hyphens and dots, and not dots alone. What can't never becomes
-// part of a path.
+// ValidName reports whether s can be the name of an object or a namespace: lower-case letters, digits, hyphens and dots, and not only dots.
+// Any other text never becomes part of a path.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {
 		return false

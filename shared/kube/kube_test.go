@@ -40,7 +40,7 @@ func open(t testing.TB, config *rest.Config) *kube.Cluster {
 	return c
 }
 
-// limited returns a context that ends a test which waits for what never comes.
+// limited returns a context that ends a test which would wait for ever.
 func limited(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -48,7 +48,6 @@ func limited(t testing.TB) context.Context {
 	return ctx
 }
 
-// makeService makes a Service of type LoadBalancer.
 func makeService(t testing.TB, j *cluster.Cluster, namespace, name string) *corev1.Service {
 	t.Helper()
 	s := &corev1.Service{
@@ -121,8 +120,8 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 	}
 }
 
-// A write is told of, whatever comes of it. A dry run is not, and leaves nothing behind: each
-// patch is answered as after those before it.
+// Every write is reported, whatever its result. A dry run is not reported, and leaves nothing behind: each patch is answered as after the
+// ones before it.
 func TestWritesAreToldAndTried(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)
@@ -172,7 +171,7 @@ func TestWritesAreToldAndTried(t *testing.T) {
 	}
 }
 
-// A webhook that takes part in no dry run is told apart from one that refuses.
+// A webhook without dry run is distinguished from one that refuses.
 func TestDryRunOfAWebhook(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -190,7 +189,7 @@ func TestDryRunOfAWebhook(t *testing.T) {
 	}
 }
 
-// The API server's cache is enough for the UID that is expected. It may be behind, and says nothing of any other.
+// The API server's cache is sufficient for the expected UID. It may be old, and proves nothing for any other.
 func TestServiceUID(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +212,7 @@ func TestServiceUID(t *testing.T) {
 			t.Errorf("where %q is expected: got %q and %v after %d requests, want %q after %d", tt.expected, uid, err, asked, tt.want, tt.requests)
 		}
 	}
-	// Who gives no answer is not asked twice: each time takes as long as one may wait.
+	// A server that does not answer is not asked twice, because each call takes the whole patience.
 	server.Close()
 	if _, err := c.ServiceUID(t.Context(), "shop", "web", "now"); !errors.Is(err, kube.ErrUnavailable) {
 		t.Errorf("got %v", err)
@@ -336,7 +335,7 @@ func makeEvent(t testing.TB, j *cluster.Cluster, namespace, name string, uid typ
 	return e
 }
 
-// Only what bears the controller's name is evidence, in either of the places where a component stands.
+// Only Events with the controller's name, in either of the component fields, are evidence.
 func TestEvidence(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)
@@ -389,7 +388,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// An Event is written in place of itself, and anew when the API server has forgotten it.
+// An Event is updated in place, and created again after the API server has forgotten it.
 func TestPutEvent(t *testing.T) {
 	ctx := limited(t)
 	join := cluster.Join(t)
@@ -549,13 +548,13 @@ func TestListAndWatchEvents(t *testing.T) {
 	}
 }
 
-// A proxy stands between a client and the API server, and can cut.
+// A proxy is between a client and the API server, and can cut connections.
 type proxy struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// through returns the configuration that leads through a new proxy.
+// through returns the configuration for a new proxy.
 func through(t testing.TB, config *rest.Config) (*rest.Config, *proxy) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -588,7 +587,6 @@ func through(t testing.TB, config *rest.Config) (*rest.Config, *proxy) {
 	return c, p
 }
 
-// cut ends all connections.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -632,7 +630,7 @@ func TestWatchServiceThroughCuts(t *testing.T) {
 	if err := j.Client().CoreV1().Services(ns).Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// From an old version the deletion is in the watch; from the present the Service is just not there.
+	// From an old version the watch contains the deletion; from the present the Service does not exist.
 	for _, version := range []string{s.ResourceVersion, ""} {
 		err := c.WatchService(ctx, ns, "web", version, func(*corev1.Service) bool { return false })
 		if !errors.Is(err, kube.ErrNotFound) {
@@ -656,8 +654,7 @@ func TestWatchServiceEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestWatchServiceFromAForgottenVersion proves that a version which the server no
-// longer knows leads to the present state.
+// TestWatchServiceFromAForgottenVersion: a version that the server no longer knows leads to the present state.
 func TestWatchServiceFromAForgottenVersion(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

@@ -12,44 +12,40 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Lease is a way into a cluster for a while.
+// A Lease gives access to a cluster for a while.
 type Lease struct {
 	Kubeconfig []byte
-	Ends       time.Time // when the API server stops taking it
-	As         string    // user in whose name requests are made; empty: the kubeconfig's own
+	Ends       time.Time // when the API server stops accepting it
+	As         string    // user to impersonate; empty: the kubeconfig's own
 }
 
-// early is how long before its end a lease is renewed: no request under way
-// outlives it, since a run takes two minutes at most.
+// early is how long before its end a lease is renewed. No running request outlives it, since a run takes two minutes at most.
 const early = 5 * time.Minute
 
-// Leased returns the cluster that the leases of lend lead to. It asks for one with
-// the first request and keeps it, for all requests and goroutines, until five minutes
-// before its end, or until the API server does not take it any more: then it asks
-// anew, and makes that one request again, which the API server has turned away before
-// looking at it. A lease that can't be renewed is used until its end. lend is called
-// with the context of the request, by one goroutine at a time.
+// Leased returns the cluster of the leases from lend. It gets one with the first request and uses it, for all requests and goroutines,
+// until five minutes before its end, or until the API server rejects it: then it gets another and repeats the rejected request, which the
+// API server has not processed. A lease that cannot be renewed is used until its end. lend is called with the context of the request, by
+// one goroutine at a time.
 func Leased(lend func(context.Context) (Lease, error)) (*Cluster, error) {
 	l := &lessor{lend: lend, turn: make(chan struct{}, 1)}
-	// The address is never looked up: each request goes where its lease leads.
+	// This address is never used: each request goes where its lease leads.
 	return New(&rest.Config{Host: "https://cluster.invalid", Transport: l})
 }
 
-// A lessor sends requests on the lease of the hour.
+// A lessor sends requests with the current lease.
 type lessor struct {
 	lend func(context.Context) (Lease, error)
-	turn chan struct{} // who holds it may look at and change what follows
+	turn chan struct{} // its holder may read and change what follows
 	held *held
 }
 
-// held is a lease that is ready for use.
 type held struct {
 	send http.RoundTripper
 	base *url.URL
 	ends time.Time
 }
 
-// RoundTrip sends a request on the lease.
+// RoundTrip sends a request with the lease.
 func (l *lessor) RoundTrip(r *http.Request) (*http.Response, error) {
 	h, err := l.get(r.Context(), nil)
 	if err != nil {
@@ -61,7 +57,7 @@ func (l *lessor) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	next, err := l.get(r.Context(), h)
 	if err != nil || next == h {
-		return answer, nil // what the API server said is the better answer
+		return answer, nil // the API server's own answer is the better one
 	}
 	again := r.Clone(r.Context())
 	if r.GetBody != nil {
@@ -73,7 +69,7 @@ func (l *lessor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return next.do(again)
 }
 
-// get returns a lease that is still good, and another one than refused.
+// get returns a lease that is still valid, and not the refused one.
 func (l *lessor) get(ctx context.Context, refused *held) (*held, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -103,7 +99,6 @@ func (l *lessor) get(ctx context.Context, refused *held) (*held, error) {
 	return nil, fmt.Errorf("get a kubeconfig: %w", err)
 }
 
-// hold makes a lease ready for use.
 func hold(lease Lease) (*held, error) {
 	config, err := Read(lease.Kubeconfig)
 	if err != nil {
@@ -121,7 +116,6 @@ func hold(lease Lease) (*held, error) {
 	return &held{send: send, base: base, ends: lease.Ends}, nil
 }
 
-// do sends a request to where the lease leads.
 func (h *held) do(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.Host = ""

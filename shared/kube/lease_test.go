@@ -18,11 +18,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// An apiServer is one that knows one namespace and takes one token.
+// An apiServer knows one namespace and accepts one token.
 type apiServer struct {
 	*httptest.Server
 	token  atomic.Value // string
-	turned atomic.Int32 // requests that were turned away
+	turned atomic.Int32 // requests that were rejected
 	bodies atomic.Value // string: the last body
 }
 
@@ -48,7 +48,7 @@ func newAPIServer(t *testing.T, token string) *apiServer {
 	return d
 }
 
-// kubeconfig returns one that leads here, with a token.
+// kubeconfig returns one for this server, with a token.
 func (d *apiServer) kubeconfig(token string) []byte {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: d.Certificate().Raw})
 	return fmt.Appendf(nil, `{"clusters":[{"name":"a","cluster":{"server":"%s/prefix","certificate-authority-data":%q}}],
@@ -115,14 +115,14 @@ func TestLeaseIsRenewedEarly(t *testing.T) {
 			t.Fatalf("%d leases after %d requests that are near the end", lent.Load(), want)
 		}
 	}
-	// It is still good, and better than nothing.
+	// It is still valid, and better than nothing.
 	fails = true
 	if err := look(t, c); err != nil {
 		t.Errorf("a lease that can't be renewed is not used until its end: %v", err)
 	}
 }
 
-// The API server turns a request away; it is made again with a new lease, whole.
+// The API server rejects a request; it is repeated with a new lease, with its body.
 func TestLeaseEndsAtOnce(t *testing.T) {
 	d := newAPIServer(t, "one")
 	c, lent := leased(t, func(n int) (kube.Lease, error) {
@@ -142,7 +142,7 @@ func TestLeaseEndsAtOnce(t *testing.T) {
 	if lent.Load() != 2 || d.turned.Load() != 1 {
 		t.Errorf("%d leases and %d requests turned away, want 2 and 1", lent.Load(), d.turned.Load())
 	}
-	// Nobody takes any lease: that is the answer, and not for the API server to hear for ever.
+	// Every lease is rejected: that is the answer, and the API server is not asked for ever.
 	d.token.Store("three")
 	if err := look(t, c); !errors.Is(err, kube.ErrDenied) {
 		t.Errorf("got %v, want what the API server says", err)
@@ -173,7 +173,7 @@ func TestNoLease(t *testing.T) {
 	}
 }
 
-// Who waits for another's lease does not wait longer than its own time.
+// A caller that waits for another's lease does not wait longer than its own time.
 func TestLeaseWait(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	c, _ := leased(t, func(int) (kube.Lease, error) {

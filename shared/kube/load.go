@@ -13,10 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the configuration of the cluster to talk to: that of the kubeconfig
-// file and the context in it, where they are given. Without a file it is the
-// cluster that this pod runs in, else $KUBECONFIG, else the kubeconfig in the home
-// directory. Without a context it is the file's current one.
+// Load returns the configuration of the kubeconfig file and context, if given. Without a file it uses the cluster of this pod, else
+// $KUBECONFIG, else the kubeconfig in the home directory; without a context the file's current one.
 func Load(kubeconfig, context string) (*rest.Config, error) {
 	if kubeconfig == "" && context == "" {
 		config, err := rest.InClusterConfig()
@@ -55,8 +53,7 @@ func Load(kubeconfig, context string) (*rest.Config, error) {
 	return config, nil
 }
 
-// ContextNamespace returns the namespace of the context that Load would take; default where
-// it names none.
+// ContextNamespace returns the namespace of the context that Load would use, or default.
 func ContextNamespace(kubeconfig, context string) (string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.Warner = func(error) {}
@@ -68,9 +65,8 @@ func ContextNamespace(kubeconfig, context string) (string, error) {
 	return namespace, nil
 }
 
-// Read returns the configuration of the cluster that the text of a kubeconfig leads
-// to, by its current context. Files and programs that it names are not for a text
-// from somewhere else: they are errors.
+// Read returns the configuration of the current context in the text of a kubeconfig. Files and programs that it names are errors, because
+// the text comes from elsewhere.
 func Read(text []byte) (*rest.Config, error) {
 	file, err := clientcmd.Load(text)
 	if err != nil {
@@ -93,7 +89,7 @@ func Read(text []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// names returns the keys in order, as a list for people.
+// names returns the sorted keys as a list for people.
 func names[T any](m map[string]T) string {
 	if len(m) == 0 {
 		return "none"
@@ -101,8 +97,7 @@ func names[T any](m map[string]T) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// As returns the configuration of who holds a bearer token: nothing of the credentials that were
-// in it is left.
+// As returns the configuration for the holder of a bearer token, without any credentials of config.
 func As(config *rest.Config, token string) *rest.Config {
 	c := rest.AnonymousClientConfig(config)
 	c.BearerToken = token

@@ -14,9 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// Who asks for the Services while others read them is given what those read: one list
-// for a hundred who ask at once, and another one for who asks after it. The end of one of
-// them is not the end of the others.
+// Concurrent callers share one list of the Services, and a later caller gets another one. The end of one caller does not end the list for
+// the others.
 func TestServicesAreReadOnceForAll(t *testing.T) {
 	var lists atomic.Int32
 	goOn := make(chan struct{})

@@ -20,17 +20,13 @@ import (
 // spell is how long a watch of one Service lasts before it is opened again.
 const spell = 5 * time.Minute
 
-// grace is how long after a watch's time the server may take to end it. A watch
-// that goes on is dead: its connection fell silent in a way that no ping noticed.
+// grace is how long after its time the server may take to end a watch. A watch that goes on is dead: its connection fell silent without a
+// failed ping.
 const grace = 15 * time.Second
 
-// WatchService calls see with each state of a Service after the resource version,
-// until see reports that it has seen enough. An empty version begins with the
-// state as it is now.
-//
-// It opens the watch again by itself, from the present state where versions were
-// missed, and returns ErrNotFound when the Service is deleted, ErrDenied when it
-// may not be watched, and the context's error when that ends first.
+// WatchService calls see with each state of a Service after the resource version, until see returns true. An empty version begins with the
+// present state. It reopens the watch as needed, from the present state if versions were missed. It returns ErrNotFound when the Service is
+// deleted, ErrDenied when it may not be watched, and the context's error when that ends first.
 func (c *Cluster) WatchService(ctx context.Context, namespace, name, version string, see func(*corev1.Service) (done bool)) error {
 	if !ValidName(namespace) || !ValidName(name) {
 		return noName("watch Service", "name", namespace+"/"+name)
@@ -79,8 +75,8 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 	}
 }
 
-// The pauses before a watch is opened again: long enough to spare a server that
-// ends it at once, short enough for a run that waits for the outcome.
+// The pauses before a watch is reopened: long enough to spare a server that ends it immediately, short enough for a run that waits for the
+// outcome.
 const (
 	firstWait = 20 * time.Millisecond
 	lastWait  = 2 * time.Second
@@ -89,8 +85,7 @@ const (
 // errEnough ends a watch whose reader has seen enough.
 var errEnough = errors.New("enough")
 
-// watch calls see with each change after the version. It returns nil when the
-// server ends the watch, and see's error as it is.
+// watch calls see with each change after the version. It returns nil when the server ends the watch, and see's error as it is.
 func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, version string, limit time.Duration,
 	see func(kind string, object *T) error) error {
 	q := map[string]string{

@@ -19,16 +19,14 @@ import (
 // A Writer writes to a cluster. Every write is conditional on the version that was read.
 type Writer struct {
 	cluster *Cluster
-	told    func(event.Call)          // is told of each write; nil: nobody is
-	tried   map[string]map[string]any // by path, all that was patched of an object in a dry run; nil: it is none
+	told    func(event.Call)          // called for each write; may be nil
+	tried   map[string]map[string]any // all patches of a dry run, by path; nil outside of one
 }
 
-// NewWriter returns what writes to the cluster that c reads. A class, which has
-// the reads and may not import this package, has no way to it.
+// NewWriter returns a Writer for the cluster of c. Classes, which have the reads and may not import this package, cannot reach it.
 func NewWriter(c *Cluster) *Writer { return &Writer{cluster: c} }
 
-// Told returns a Writer that tells of each write to a Service or Pod as soon as it is
-// answered, or is given up.
+// Told returns a Writer that calls tell for each write to a Service or Pod when it is answered or given up.
 func (w *Writer) Told(tell func(event.Call)) *Writer {
 	if w == nil {
 		return nil
@@ -36,12 +34,11 @@ func (w *Writer) Told(tell func(event.Call)) *Writer {
 	return &Writer{cluster: w.cluster, told: tell, tried: w.tried}
 }
 
-// ErrNoDryRun says that a webhook of the cluster takes part in no dry run.
+// ErrNoDryRun says that a webhook of the cluster does not support dry runs.
 var ErrNoDryRun = errors.New("it can't be tried")
 
-// Dry returns a Writer whose writes the API server checks and does not keep. A Service that
-// it returns is as it would be after all patches of it. It may be used by one goroutine at a
-// time.
+// Dry returns a Writer whose writes the API server checks and does not store. A Service that it returns includes all earlier patches. It
+// may be used by one goroutine at a time.
 func (w *Writer) Dry() *Writer {
 	if w == nil {
 		return nil
@@ -49,13 +46,13 @@ func (w *Writer) Dry() *Writer {
 	return &Writer{cluster: w.cluster, tried: map[string]map[string]any{}}
 }
 
-// A ServicePatch says what to change of a Service; what it doesn't name stays.
+// A ServicePatch is a change of a Service; everything else stays.
 type ServicePatch struct {
 	Annotations map[string]*string // by key; a nil value removes the annotation
-	Spec        json.RawMessage    // JSON merge patch of the spec; nil: none
+	Spec        json.RawMessage    // JSON merge patch of the spec, or nil
 }
 
-// body returns all but the annotations.
+// body returns the patch without annotations.
 func (p ServicePatch) body() map[string]any {
 	if p.Spec == nil {
 		return map[string]any{}
@@ -63,23 +60,21 @@ func (p ServicePatch) body() map[string]any {
 	return map[string]any{"spec": p.Spec}
 }
 
-// PatchService changes a Service that still has the resource version, and returns
-// it as it is then. It returns ErrConflict when the Service has changed since, and
-// ErrInvalid for a patch that the API server refuses.
+// PatchService changes a Service that still has the resource version, and returns the result. It returns ErrConflict if the Service has
+// changed since, and ErrInvalid for a patch that the API server refuses.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
 	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
 }
 
-// TryService has the API server do all that it does before it changes a Service, such as
-// asking admission webhooks, and change nothing. The error is the one of PatchService.
+// TryService makes the API server check the change of a Service, including admission webhooks, without making it. The error is that of
+// PatchService.
 func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
 	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, p.body(), map[string]string{"dryRun": "All"})
 	return err
 }
 
-// PatchStatus replaces the load-balancer status of a Service that still has the
-// resource version, and returns the Service as it is then. An empty status clears
-// it. It returns ErrConflict when the Service has changed since.
+// PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the result. An empty status
+// clears it. It returns ErrConflict if the Service has changed since.
 func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version string, status corev1.LoadBalancerStatus) (*corev1.Service, error) {
 	// A list is replaced as a whole, and null removes it.
 	lb := map[string]any{"ingress": nil}
@@ -128,7 +123,6 @@ func (w *Writer) send(ctx context.Context, namespace, name, subresource, version
 	return s, nil
 }
 
-// query returns the parameters of each write.
 func (w *Writer) query() map[string]string {
 	q := map[string]string{"fieldManager": Manager}
 	if w.tried != nil {
@@ -137,8 +131,7 @@ func (w *Writer) query() map[string]string {
 	return q
 }
 
-// after returns the patch of an object with those of the dry run before it: the API server
-// keeps none of them.
+// after returns the patch of an object combined with earlier ones of the dry run, which the API server does not store.
 func (w *Writer) after(path string, body []byte) ([]byte, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(body, &patch); err != nil {
@@ -165,7 +158,7 @@ func together(first, next map[string]any) map[string]any {
 	return all
 }
 
-// untried returns the error of a write, as one of ErrNoDryRun where that is all it says
+// untried returns the error of a write as ErrNoDryRun, if a webhook does not support dry runs
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go).
 func (w *Writer) untried(err error) error {
 	var own *Error
@@ -175,7 +168,7 @@ func (w *Writer) untried(err error) error {
 	return err
 }
 
-// tell tells of a write, in the words of the API server's audit log.
+// tell reports a write, in the words of the API server's audit log.
 func (w *Writer) tell(action, resource, version string, err error) {
 	if w.told == nil {
 		return
@@ -185,14 +178,14 @@ func (w *Writer) tell(action, resource, version string, err error) {
 	switch {
 	case errors.As(err, &own):
 		c.Error = cmp.Or(own.Reason, "NoAnswer")
-		c.Unsure = own.Status < http.StatusBadRequest || own.Status >= http.StatusInternalServerError // such as a timeout: etcd may have it
+		c.Unsure = own.Status < http.StatusBadRequest || own.Status >= http.StatusInternalServerError // such as a timeout: etcd may have stored it
 	case err != nil:
 		c.Error, c.Unsure = "NoAnswer", true
 	}
 	w.told(c)
 }
 
-// CreateEvent creates an Event about an object and returns it as the API server has it. It needs grant.CreateEvents.
+// CreateEvent creates an Event about an object and returns it as stored. It needs grant.CreateEvents.
 func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error) {
 	doing := fmt.Sprintf("create Event %s/%s", e.Namespace, e.Name)
 	if !ValidName(e.Namespace) || !ValidName(e.Name) {
@@ -211,12 +204,9 @@ func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error)
 	return made.event(), nil
 }
 
-// PutEvent writes an Event about an object under the name that it has: a new one, or
-// in the place of the one that is there, of which the time when it began stays. The
-// API server forgets an Event an hour after its last change, so that a write may find
-// it or not at any time. It returns ErrNotFound if there is no such namespace.
-//
-// It needs grant.PatchEvents and grant.CreateEvents.
+// PutEvent writes an Event about an object under its name: it creates it, or updates the existing one and keeps its first time. The API
+// server forgets an Event an hour after its last change, so either may happen at any time. It returns ErrNotFound if the namespace does not
+// exist. It needs grant.PatchEvents and grant.CreateEvents.
 func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
 	doing := fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name)
 	if !ValidName(e.Namespace) || !ValidName(e.Name) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// One returns the name that begins with what was typed, or that differs in a letter or two; empty if none exists.
+// One returns the name that begins with typed, or differs from it in a letter or two, or "".
 func One(typed string, names []string) string {
 	if typed == "" {
 		return ""
@@ -28,8 +28,8 @@ func One(typed string, names []string) string {
 	return best
 }
 
-// Three returns the three nearest names, the nearest first, however far they are: those that contain what was typed come before
-// those that differ from it in the fewest letters.
+// Three returns the three nearest names, the nearest first, however far they are: names that contain typed, then those that differ from it
+// in the fewest letters.
 func Three(typed string, names []string) []string {
 	typed = strings.ToLower(typed)
 	far := map[string]int{}

@@ -1,6 +1,5 @@
-// Package regex has regular expressions that are compiled when they are first used. What one
-// run in a thousand needs costs the others neither time nor memory: a pattern with a count such
-// as {1,253} takes 100 kB.
+// Package regex compiles regular expressions on first use. A pattern that few runs need costs the others neither time nor memory; one with
+// a count such as {1,253} takes 100 kB. Begin with New.
 package regex
 
 import (
@@ -8,8 +7,7 @@ import (
 	"sync"
 )
 
-// New returns the regular expression of a text. It panics, when it is first called, if the text
-// is none; a rule of the tree compiles all that stand in it.
+// New returns a function that compiles text on its first call, and panics if it is invalid; a rule of the tree compiles all of them.
 func New(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

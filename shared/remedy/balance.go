@@ -10,17 +10,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// AccountBalanceReads is what AccountBalance reads. A class that calls it declares it.
+// AccountBalanceReads is what AccountBalance reads; a class that calls it declares it.
 var AccountBalanceReads = slices.Concat(PeerReads, []grant.Grant{grant.GetCallerIdentity, grant.QueryAccountBalance})
 
-// An AccountBalance is the money of the account, and who waits for it.
+// An AccountBalance is the account's balance, and the Services that fail because of it.
 type AccountBalance struct {
 	cloud.Balance
 	Account string // ID
 	Peers   Peers
 }
 
-// AccountBalance reads the account's balance and which Services fail for it.
+// AccountBalance reads the account's balance and the Services that fail because of it.
 func (c *Case) AccountBalance(ctx context.Context) (AccountBalance, error) {
 	who, err := c.Cloud.STS.Identity(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (c *Case) AccountBalance(ctx context.Context) (AccountBalance, error) {
 	return AccountBalance{Balance: balance, Account: who.Account, Peers: peers}, nil
 }
 
-// Complete returns a plan about the account's money with what all such plans have: the account as its cause,
-// what follows once a person has done what is asked, and the wait for the controller's retry where nothing is.
+// Complete adds to a plan about the account's balance what all such plans have: the account as cause, and what follows after the question,
+// or, without a question, the wait for the controller's retry.
 func (b AccountBalance) Complete(p Plan) Plan {
 	p.Cause = b.Account
 	if len(p.Ask) > 0 {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Budgets are how much is written at most, whatever the plans say.
+// Budgets limit writes, whatever the plans say.
 type Budgets struct {
-	Attempts int   `json:"attempts,omitzero"` // tries to write on one Service and class in 24 h; default 3
+	Attempts int   `json:"attempts,omitzero"` // attempts to write on one Service and class in 24 h; default 3
 	Class    int   `json:"class,omitzero"`    // Services written to for one class in 10 min; default 5
-	Share    Share `json:"share,omitzero"`    // of a cluster's LoadBalancer Services written to in an hour; default 20%
+	Share    Share `json:"share,omitzero"`    // share of a cluster's LoadBalancer Services written to in an hour; default 20%
 	Least    int   `json:"least,omitzero"`    // Services that may be written to in an hour, however few there are; default 3
 }
 
-// A Share is a number of percent, in a file 20%.
+// A Share is a percentage, in a file 20%.
 type Share int
 
 // ReadText reads the share from a text such as 20%.
@@ -28,10 +28,10 @@ func (s *Share) ReadText(text string) error {
 	return nil
 }
 
-// String returns the share as it stands in a file.
+// String returns the share as it is in a file.
 func (s Share) String() string { return strconv.Itoa(int(s)) + "%" }
 
-// Full returns the budgets with the defaults for what they leave out.
+// Full returns the budgets with defaults for missing values.
 func (b Budgets) Full() Budgets {
 	return Budgets{b.Tries(), b.OfClass(), cmp.Or(b.Share, defaultShare), cmp.Or(b.Least, defaultLeast)}
 }
@@ -43,14 +43,13 @@ const (
 	defaultLeast    = 3
 )
 
-// Tries returns how many tries to write on one Service and class there are in 24 h.
+// Tries returns how many attempts to write on one Service and class there are in 24 h.
 func (b Budgets) Tries() int { return cmp.Or(b.Attempts, defaultAttempts) }
 
-// OfClass returns to how many Services may be written for one class in 10 minutes.
+// OfClass returns how many Services may be written to for one class in 10 minutes.
 func (b Budgets) OfClass() int { return cmp.Or(b.Class, defaultClass) }
 
-// OfCluster returns to how many Services may be written in an hour where there are
-// so many of type LoadBalancer.
+// OfCluster returns how many Services may be written to in an hour in a cluster with this many LoadBalancer Services.
 func (b Budgets) OfCluster(services int) int {
 	share := (services*int(cmp.Or(b.Share, defaultShare)) + 99) / 100
 	return max(share, cmp.Or(b.Least, defaultLeast))

@@ -13,20 +13,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Case is one failed Service as a remedy sees it. What can be reached from it
-// only reads: what writes is a type of its own, Writers, that only steps get.
+// A Case is one failed Service as a remedy sees it. It only gives access to reads: only steps get Writers.
 type Case struct {
-	ccm.View               // of a case about the cluster the Service is an empty one
+	ccm.View               // the Service is empty in a case about the cluster
 	ID       string        // first 8 digits of the UID, "-", time of the first event
-	Attempt  int           // number that an attempt to write has, or would have; from 1
-	Event    event.Failure // what was reported: a hint, never a value to write
+	Attempt  int           // number of the present or next attempt to write, from 1
+	Event    event.Failure // the reported failure: a hint, never a value to write
 	Policy   Policy
 	Now      time.Time // when the run began; classes read no clock
 
-	Remedy *Remedy         // whose case it is
-	Crowd  *Crowd          // whose Peers it shares; nil: it reads them alone
-	Taken  map[string]bool // keys of claims that had no place left: see Full
-	Idle   time.Duration   // for how long the case has waited with nothing to write
+	Remedy *Remedy         // the remedy of the case
+	Crowd  *Crowd          // shares its Peers; nil: it reads them separately
+	Taken  map[string]bool // keys of claims without a place left; see Full
+	Idle   time.Duration   // how long the case has waited without a write
 }
 
 // Writers are what steps write with.
@@ -35,19 +34,16 @@ type Writers struct {
 	Kube  *kube.Writer
 }
 
-// Full reports whether a claim with this key had no place left in this run, so
-// that the class chooses something else.
+// Full reports whether a claim with this key had no place left in this run, and the class must choose another.
 func (c *Case) Full(key string) bool { return c.Taken[key] }
 
-// Mark returns the value of the resync annotation that this attempt writes: it
-// triggers a sync and tells our own writes from others'.
+// Mark returns the value of the resync annotation that this attempt writes. It triggers a sync and distinguishes our writes from others'.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 
-// Written reports whether the Service carries the mark of this attempt: what it
-// shows now came after our write.
+// Written reports whether the Service has the mark of this attempt, and so shows a state after our write.
 func (c *Case) Written() bool { return c.Service.Annotations[ccm.Resync] == c.Mark() }
 
-// Over returns why there is nothing to do for a Service; empty if there is.
+// Over returns why the case of a Service ends without any action; empty if it goes on.
 func (c *Case) Over(svc *corev1.Service) say.Text {
 	leaves := ccm.Leaving(svc)
 	switch {

@@ -8,15 +8,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Cause is a reason for a failure that the controller's message tells, with what a class says about it.
+// A Cause is a reason for a failure in the controller's message, with a class's texts about it.
 type Cause struct {
 	Name         string   // the Cause of the plan; may be empty
-	Texts        []string // parts of the message, in lower case: of its text or its code; none: every message fits
+	Texts        []string // parts of the message or its code, in lower case; empty: every message matches
 	Finding, Ask say.Text
 }
 
-// CauseOf returns the first of the causes of which the message has a text. The last one has no texts: it
-// is that of a message that tells no other.
+// CauseOf returns the first of the causes with a text in the message. The last one has no texts and matches every message.
 func CauseOf(causes []Cause, message string) Cause {
 	message = strings.ToLower(message)
 	in := func(text string) bool { return strings.Contains(message, text) }
@@ -27,6 +26,5 @@ func CauseOf(causes []Cause, message string) Cause {
 	return causes[i]
 }
 
-// Afterwards says what follows once a person has done what a class asks for, and which of the peers fail
-// like the case's own Service.
+// Afterwards says what follows after a person has done what a class asks, and which of the peers fail like the case's own Service.
 func Afterwards(peers Peers) say.Text { return ccm.ThenRetries().Then(Together(peers)) }

@@ -6,7 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// The first cause that the message tells counts, in whatever case it is written.
+// The first matching cause counts, in upper or lower case.
 func TestCauseOf(t *testing.T) {
 	causes := []remedy.Cause{
 		{Name: "card", Texts: []string{"credit card", "nocard"}},

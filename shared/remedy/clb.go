@@ -7,9 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PlanCLB is the plan of a class about what a CLB has: WrongController with the text wrong where an NLB
-// serves the Service, NoBalancer with the text what where Bound finds no CLB, else what decide says of the
-// CLB. A class that calls it declares ccm.BoundReads.
+// PlanCLB returns the plan of a class about a CLB's settings: WrongController with the text wrong if an NLB serves the Service, NoBalancer
+// with the text what if Bound finds no CLB, or else decide's plan for the CLB. A class that calls it declares ccm.BoundReads.
 func (c *Case) PlanCLB(ctx context.Context, wrong, what say.Text, decide func(context.Context, *Case, *ccm.Instance) (Plan, error)) (Plan, error) {
 	if ccm.NLB(c.Service) {
 		return WrongController(wrong), nil
@@ -24,9 +23,8 @@ func (c *Case) PlanCLB(ctx context.Context, wrong, what say.Text, decide func(co
 	return decide(ctx, c, lb)
 }
 
-// CLBFails answers whether the Service still fails for what its CLB has. Where an NLB serves it, or Bound
-// finds no CLB, there is nothing to compare, and the answer is Yes: a person checks. A class that calls it
-// declares ccm.BoundReads.
+// CLBFails reports whether the Service still fails because of its CLB's settings. With an NLB, or if Bound finds no CLB, it answers Yes: a
+// person must check. A class that calls it declares ccm.BoundReads.
 func (c *Case) CLBFails(ctx context.Context, fails func(lb *ccm.Instance) Verdict) (Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return Yes, nil

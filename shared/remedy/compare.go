@@ -16,19 +16,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A step that writes to the Service has the controller sync it in full, perhaps for the
-// first time in months. Compare finds out, for every plan with such a step, what that
-// sync changes beside what the plan writes: on the load balancer, its listeners, its
-// groups and their servers. It is made to list too much rather than too little.
-//
-// What a release older than v2.14.0 would leave alone is listed all the same.
+// A step that writes to the Service triggers a full sync, perhaps the first in months. For every plan with such a step, Compare determines
+// what else that sync changes: on the load balancer, its listeners, its groups and their servers. It lists too much rather than too little,
+// including what a release older than v2.14.0 would not change.
 
-// clusterReads is what Compare reads beside what a snapshot reads.
+// clusterReads is what Compare reads in addition to a snapshot's reads.
 var clusterReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}
 
-// Compares returns what the engine reads to tell what the sync after a plan will change;
-// nil for a class that has no plan with such a sync. A class that reads no load balancer
-// has plans only for Services without one, of which it is found out that there is none.
+// Compares returns what the engine reads to predict the changes of the sync after a plan; nil for a class without such plans. A class that
+// reads no load balancers has plans only for Services without one, which is verified.
 func (r *Remedy) Compares() []grant.Grant {
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
 	switch {
@@ -47,17 +43,15 @@ func (r *Remedy) Compares() []grant.Grant {
 	return grant.Set(out)
 }
 
-// mostChanges is how many changes a plan holds, mostTold how many of them its note tells.
+// mostChanges is the most changes of a plan, and mostTold the most that its note contains.
 const (
 	mostChanges = 100
 	mostTold    = 10
 )
 
-// Compare returns the plan with what the full sync that its steps bring about will change
-// beside what they write. What overwrites something that is there stands in its note, too,
-// and makes its risk high; so does what could not be compared because a permission lacks,
-// or because the API knows no such cluster. Any other read that fails is an error: it may
-// succeed later.
+// Compare returns the plan with the changes of the full sync after its steps, apart from what they write. Changes that overwrite something
+// are also in its note and make its risk high. So does a part that could not be compared because a permission is missing, or because the
+// API does not know the cluster. Any other failed read is an error: it may succeed later.
 func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	if !slices.ContainsFunc(p.Steps, Syncs) {
 		return p, nil
@@ -82,7 +76,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	var told []say.Text
 	for _, d := range list {
 		if d.Fails && d.What != "" {
-			continue // no sync changes it: that is a failure of its own
+			continue // the sync fails on it and changes nothing: a separate failure
 		}
 		if !d.Quiet {
 			p.Risk = High
@@ -126,15 +120,14 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	return p, nil
 }
 
-// Syncs reports whether a step leaves our mark on the Service, which has the controller
-// sync it in full.
+// Syncs reports whether a step writes our mark to the Service, which triggers a full sync.
 func Syncs(s Step) bool {
 	c, ok := s.(Changer)
 	return ok && slices.Contains(c.Fields(), MarkField)
 }
 
-// meant takes the charge type and the spec that a step has set off the Service: who sets those means the load balancer to change, and
-// says so.
+// meant removes the charge type and spec that a step sets from the Service: that step changes the load balancer on purpose, and its own
+// text says so.
 func (c *Case) meant(steps []Step) {
 	for _, s := range steps {
 		k, ok := s.(Keyed)
@@ -188,8 +181,8 @@ func (c *Case) after(steps []Step) (*Case, error) {
 	return &out, nil
 }
 
-// Bars says why the Service can't be as these steps of an undo would leave it: the load balancer that it has by now can never be
-// what they would have it ask for, or it is not found. It is empty if nothing keeps them. It needs DescribeLoadBalancers.
+// Bars says why the steps of an undo cannot restore the Service: its present load balancer can never become what they ask for, or is not
+// found. It is empty if nothing prevents it. It needs DescribeLoadBalancers.
 func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	after, err := c.after(steps)
 	if err != nil {
@@ -211,7 +204,7 @@ func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	return fmt.Sprintf("the load balancer %s exists by now and can never be what was asked for before: %s", lb.ID, strings.Join(never, "; ")), nil
 }
 
-// What a snapshot reads: of CLBs, and of NLBs.
+// The reads of a snapshot, of CLBs and of NLBs.
 var (
 	snapshotReads = []grant.Grant{
 		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,
@@ -220,10 +213,9 @@ var (
 	snapshotNetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners, grant.ListServerGroupServers}
 )
 
-// Snapshots returns what the engine reads to keep a snapshot before it applies a
-// plan of medium or high risk; nil for a class without steps. Every plan can have one: by
-// a step, by what the sync after it changes, or because the controller is newer than what is
-// known. A class that reads load balancers of one kind only answers for none of the other.
+// Snapshots returns what the engine reads for a snapshot before it applies a plan of medium or high risk; nil for a class without steps.
+// Every plan can have that risk: by a step, by the changes of the sync, or because the controller is newer than the known releases. A class
+// that reads only one kind of load balancer handles no other.
 func (r *Remedy) Snapshots() []grant.Grant {
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
 	switch {

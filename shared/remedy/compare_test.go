@@ -28,7 +28,7 @@ func account(t *testing.T, w sim.World, edit func(*corev1.Service)) (*remedy.Cas
 	return &remedy.Case{View: *v}, s
 }
 
-// A keyed step that does what its patch says.
+// A keyed step that applies its patch.
 type keyed struct {
 	remedy.Step
 	set map[string]*string
@@ -43,7 +43,7 @@ func (k keyed) Patch(*remedy.Case) []byte {
 	return data
 }
 
-// What the plan itself writes is not compared, and neither is what a sync fails on.
+// The plan's own writes are not compared, and neither is a difference on which the sync fails.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	clb := func(edit func(*sim.LoadBalancer)) sim.World {
@@ -277,7 +277,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Which addresses are the backends: what the event says, else the annotations.
+// The backends have the family of the event's address, or else of the annotations.
 func TestFamily(t *testing.T) {
 	t.Parallel()
 	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6

@@ -8,21 +8,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An ApprovalRule says whose approvals a plan needs that is not applied without one. Of those
-// that fit the risk of a plan the last one counts.
+// An ApprovalRule says whose approvals a plan needs that is not applied without one. The last rule for the plan's risk wins.
 type ApprovalRule struct {
 	Risk  *Risk    `json:"risk,omitzero"`  // low, medium or high: plans of this risk and above; default all
-	Needs int      `json:"needs,omitzero"` // how many different people have to approve; default 1
-	From  []string `json:"from,omitzero"`  // group:NAME or user:NAME, as Kubernetes knows them; default all who may create Approvals
+	Needs int      `json:"needs,omitzero"` // how many different people must approve; default 1
+	From  []string `json:"from,omitzero"`  // group:NAME or user:NAME, as Kubernetes knows them; default all users who may create Approvals
 }
 
-// Words of an entry of ApprovalRule.From.
+// Prefixes of an entry of ApprovalRule.From.
 const (
 	FromUser  = "user:"
 	FromGroup = "group:"
 )
 
-// Text returns what the rule says.
+// Text returns the rule as a clause.
 func (r ApprovalRule) Text() say.Text {
 	needs := Consent{Needs: max(1, r.Needs), from: r.From}.Text()
 	if r.Risk != nil && *r.Risk > Low {
@@ -31,17 +30,16 @@ func (r ApprovalRule) Text() say.Text {
 	return say.F("all plans: %s", needs)
 }
 
-// A Consent is what approvals a plan needs that is not applied without one. The zero Consent
-// needs none: Policy.Consent returns one that does.
+// A Consent is the approvals that a plan needs. The zero Consent needs none; Policy.Consent never returns it.
 type Consent struct {
 	Needs int // different people
 	from  []string
 }
 
-// Special reports whether it takes more than the approval of a person, whoever that is.
+// Special reports whether it takes more than the approval of any one person.
 func (c Consent) Special() bool { return c.Needs > 1 || len(c.from) > 0 }
 
-// Consent returns what approvals a plan of this risk needs.
+// Consent returns the approvals that a plan of this risk needs.
 func (p Policy) Consent(risk Risk) Consent {
 	c := Consent{Needs: 1}
 	for _, r := range p.Approvals {
@@ -63,13 +61,13 @@ func (c Consent) From(user string, groups []string) bool {
 	})
 }
 
-// Who returns those whose approvals count, as the policy names them; empty: anybody's.
+// Who returns the users and groups whose approvals count, as in the policy; empty: anybody's.
 func (c Consent) Who() string { return strings.Join(c.from, ", ") }
 
 // String returns Text in English.
 func (c Consent) String() string { return c.Text().String() }
 
-// Text returns what is needed, such as "approvals of 2 people from group:network".
+// Text returns the needed approvals, such as "approvals of 2 people from group:network".
 func (c Consent) Text() say.Text {
 	text := say.F("approval of a person")
 	if c.Needs > 1 {
@@ -81,7 +79,7 @@ func (c Consent) Text() say.Text {
 	return text
 }
 
-// Loosens reports whether this consent is easier to get than another one.
+// Loosens reports whether this consent is easier to get than was.
 func (c Consent) Loosens(was Consent) bool {
 	more := len(was.from) > 0 && (len(c.from) == 0 || slices.ContainsFunc(c.from, func(f string) bool { return !slices.Contains(was.from, f) }))
 	return c.Needs < was.Needs || more

@@ -7,22 +7,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A Field is a part of a Service that a step may change. Kubernetes itself can't
-// grant less than all of a Service: the admission policy of infra/cluster, which is
-// generated from what steps and classes declare, lets a class change these and
-// nothing else.
+// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service. The admission policy of
+// infra/cluster, generated from the declarations of steps and classes, limits a class to these fields.
 type Field string
 
 // The fields.
 const (
 	MarkField   Field = "mark"        // our resync annotation
-	SetField    Field = "set"         // the annotations that the class declares, to any value
-	RemoveField Field = "remove"      // the same, taken away
-	PortsField  Field = "targetPorts" // the target ports of the ports that there are
-	StatusField Field = "status"      // the load-balancer status, which is emptied
+	SetField    Field = "set"         // the annotations that the class declares, set to any value
+	RemoveField Field = "remove"      // the same annotations, removed
+	PortsField  Field = "targetPorts" // the target ports of existing ports
+	StatusField Field = "status"      // the load-balancer status, cleared
 )
 
-// A Changer is a step that writes to a Service. Every step that asks for the grant is one.
+// A Changer is a step that writes to a Service. Every step with that grant is one.
 type Changer interface {
 	Fields() []Field // the same for all values of a kind
 }
@@ -39,8 +37,8 @@ func (r *Remedy) Fields() []Field {
 	return slices.Compact(out)
 }
 
-// Keys returns the keys of the annotations that plans of the class may change beside
-// our own, sorted: the ones that it declares, under each prefix that the controller knows.
+// Keys returns the keys of the annotations that plans of the class may change besides our own, sorted: the declared ones, under each prefix
+// that the controller knows.
 func (r *Remedy) Keys() []string {
 	var out []string
 	for _, name := range r.Annotations {
@@ -62,6 +60,5 @@ func (r *Remedy) mayWrite(key string) bool {
 	return slices.Contains(r.Keys(), key)
 }
 
-// PortsKey stands for the ports of the Service among the keys of a step, beside
-// the keys of annotations.
+// PortsKey is the key of the Service's ports among a step's keys, besides keys of annotations.
 const PortsKey = "spec.ports"

@@ -7,11 +7,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Freeze is a time in which nothing is written: each week on some days, or once.
+// A Freeze is a time without writes: on some days each week, or once.
 type Freeze struct {
 	Name string `json:"name,omitzero"`
-	// Each week: from and until are counted from midnight of each day, in the zone.
-	// An end that is not after the beginning lies on the next day.
+	// Weekly: from and until count from midnight of each day, in the zone. An end that is not after the beginning is on the next day.
 	Days  []time.Weekday `json:"days,omitzero"`
 	From  time.Duration  `json:"from,omitzero"`
 	Until time.Duration  `json:"until,omitzero"`
@@ -21,14 +20,13 @@ type Freeze struct {
 	End   time.Time `json:"end,omitzero"`
 }
 
-// An Offset is how far a time zone is ahead of UTC until a moment. The zone's own
-// data are not at hand wherever a function runs.
+// An Offset is the difference of a time zone to UTC until a moment. Functions have no time zone data.
 type Offset struct {
 	Until   time.Time `json:"until,omitzero"` // zero: for ever
 	Seconds int       `json:"seconds,omitzero"`
 }
 
-// Offsets returns the offsets of a zone for some years from now.
+// Offsets returns the offsets of a zone for ten years from now.
 func Offsets(zone *time.Location, now time.Time) []Offset {
 	var all []Offset
 	for t := now; t.Before(now.AddDate(10, 0, 0)); {
@@ -44,7 +42,7 @@ func Offsets(zone *time.Location, now time.Time) []Offset {
 	return all
 }
 
-// over returns when the freeze ends that holds at a moment; false if none does.
+// over returns when the freeze in force at now ends, or false.
 func (f Freeze) over(now time.Time) (time.Time, bool) {
 	if !f.Start.IsZero() || !f.End.IsZero() {
 		return f.End, !now.Before(f.Start) && now.Before(f.End)
@@ -60,7 +58,7 @@ func (f Freeze) over(now time.Time) (time.Time, bool) {
 	if length <= 0 {
 		length += 24 * time.Hour
 	}
-	// What began yesterday may last until today.
+	// A freeze that began yesterday may last until today.
 	for _, day := range []time.Time{here.AddDate(0, 0, -1), here} {
 		midnight := time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, here.Location())
 		start := midnight.Add(f.From)
@@ -71,8 +69,7 @@ func (f Freeze) over(now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Frozen returns which freeze is in force at a moment, and when it ends; an empty text if
-// none is.
+// Frozen returns the freeze in force at now, and its end; an empty text without one.
 func (p Policy) Frozen(now time.Time) (say.Text, time.Time) {
 	var last time.Time
 	var name string

@@ -6,11 +6,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Heard returns the plan, unless only an Event reports the failure. Every user who may
-// create Events in the namespace can write one in the controller's name. So for a
-// Service that the controller has synced in its present form, see InForce, a class acts and
-// advises only on what it has read: Plan.Seen. Otherwise the plan becomes the question who
-// wrote the Event, and gives no other advice.
+// Heard returns the plan, unless only an Event reports the failure: every user who may create Events in the namespace can write one in the
+// controller's name. So for a Service that the controller has synced in its present form (see InForce), a class acts and advises only on
+// what it has read: Plan.Seen. Any other plan becomes the question who wrote the Event, without other advice.
 func (c *Case) Heard(p Plan) Plan {
 	svc := c.Service
 	switch {
@@ -32,8 +30,8 @@ func (c *Case) Heard(p Plan) Plan {
 	}
 }
 
-// hearsayCause keeps what an Event alone says apart from the incidents that were seen.
+// hearsayCause separates failures that only an Event reports from the incidents that were seen.
 const hearsayCause = "an Event alone"
 
-// FailedPrecheck reports whether the failure is the result of a check before an upgrade that has found something.
+// FailedPrecheck reports whether the failure is a finding of a check before an upgrade.
 func (c *Case) FailedPrecheck() bool { return event.FailedPrecheck(c.Event.Message) }

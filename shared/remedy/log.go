@@ -12,16 +12,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// LogQuery returns a command that shows what the controller has logged about a
-// Service, "namespace/name": the error code, the API and the request ID, which its
-// Events lack. On a managed cluster the log is in the log project of the control plane
-// instead.
+// LogQuery returns a command that shows the controller's log of a Service, "namespace/name", with the error code, API and request ID that
+// its Events lack. In a managed cluster the log is in the log project of the control plane instead.
 func LogQuery(service string) string {
 	return "kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep " + service
 }
 
-// LogQuery returns the command of the function LogQuery for the object of the case. Of the cluster, it shows what the part of the
-// controller that keeps routes has logged.
+// LogQuery returns the command for the object of the case. For the cluster, it shows the log of the controller's part that keeps routes.
 func (c *Case) LogQuery() string {
 	switch c.Event.Service.Kind {
 	case event.KindNode:
@@ -32,21 +29,20 @@ func (c *Case) LogQuery() string {
 	return LogQuery(c.Service.Namespace + "/" + c.Service.Name)
 }
 
-// saying is how much of a message a sentence shows.
+// saying is how much of a message a sentence shows, in bytes.
 const saying = 200
 
-// before is what the controller puts before what went wrong.
+// before matches the controller's text before the actual error.
 var before = regex.New(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: |` +
 	`^Error (?:adding|updating|removing) [a-z ]+(?: \[[^\]]*\])?: (?:\S+ failed to \w+ service hash:, error: )?`)
 
-// Said returns what went wrong in the words of the failure's message, in quotes: of
-// an API's error its text alone. It is cut where it is long.
+// Said returns the error in the words of the failure's message, in quotes and shortened if long. Of an API error it is only the text.
 func (c *Case) Said() string {
 	text := c.Event.Message
 	if _, said, ok := strings.Cut(text, "Message:"); ok {
 		text, _, _ = strings.Cut(strings.TrimSpace(said), "\n")
 		text, _, _ = strings.Cut(text, ".. ")
-		text, _, _ = strings.Cut(text, "., ") // what wrapped the error goes on
+		text, _, _ = strings.Cut(text, "., ") // the rest comes from wrappers of the error
 	}
 	text = strings.Trim(strings.Join(strings.Fields(before().ReplaceAllString(text, "")), " "), "., ")
 	for strings.HasSuffix(text, "]") && strings.Count(text, "]") > strings.Count(text, "[") {
@@ -58,11 +54,9 @@ func (c *Case) Said() string {
 	return fmt.Sprintf("%q", text)
 }
 
-// Family returns which addresses of Pods the controller takes for the backends of
-// the case's Service: those of IPv4, or of IPv6 where the load balancer and its
-// backends are annotated so and the controller has the feature gates for it, which
-// can't be read (pkg/controller/service/reconcile/backend/backend.go). Where the
-// event names an address, that tells more.
+// Family returns the address family of the backends of the case's Service: IPv4, or IPv6 if the load balancer and its backends are
+// annotated so and the controller has the feature gates for it, which cannot be read (pkg/controller/service/reconcile/backend/backend.go).
+// An address in the event decides.
 func (c *Case) Family() discoveryv1.AddressType {
 	for word := range strings.FieldsFuncSeq(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) }) {
 		ip, err := netip.ParseAddr(word)

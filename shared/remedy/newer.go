@@ -12,11 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mostNamed is how many annotations a note names.
 const mostNamed = 10
 
-// Weigh returns a plan, of which so many steps are made, with what the sync after the others changes, see Compare, and with the risk of that
-// under the release of the controller that runs.
+// Weigh returns a plan, after this many steps are made, with the changes of the sync after the others (see Compare), and with their risk
+// under the running release of the controller.
 func (c *Case) Weigh(ctx context.Context, p Plan, made int) (Plan, error) {
 	if slices.ContainsFunc(p.Steps[min(max(made, 0), len(p.Steps)):], Syncs) {
 		var err error
@@ -27,10 +26,9 @@ func (c *Case) Weigh(ctx context.Context, p Plan, made int) (Plan, error) {
 	return c.caution(ctx, p)
 }
 
-// caution returns the plan as it is where the controller is a release that is known here. What a newer one does is not known: it may
-// read annotations that no known one reads, and its sync may change what was not compared. So the risk of every plan with steps rises
-// by one step, here and nowhere else, and the plan names what was not compared. A cluster whose controller's version cannot be
-// determined is none with a newer one; a read that fails is an error.
+// caution returns the plan unchanged if the controller's release is known here. A newer one may read other annotations, and its sync may
+// change what was not compared. So the risk of every plan with steps rises by one step, only here, and the plan names what was not
+// compared. A version that cannot be determined does not count as newer; a failed read is an error.
 func (c *Case) caution(ctx context.Context, p Plan) (Plan, error) {
 	if len(p.Steps) == 0 {
 		return p, nil

@@ -5,9 +5,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// NoBalancer is the plan for a failure about a load balancer that Bound does not
-// find: there is nothing to compare the annotations with. What is, as the end of a
-// sentence, is what a person would compare, such as the text "its resource group".
+// NoBalancer returns the plan for a failure about a load balancer that Bound does not find: its annotations cannot be compared with
+// anything. what ends a sentence, such as "its resource group", and is what a person would compare.
 func (c *Case) NoBalancer(what say.Text) Plan {
 	name := ccm.DefaultName(c.Service)
 	p := Plan{
@@ -26,8 +25,7 @@ func (c *Case) NoBalancer(what say.Text) Plan {
 	return p
 }
 
-// WrongController is the plan for a failure of CLBs on a Service that an NLB serves. The
-// finding says what the event is about.
+// WrongController returns the plan for a failure of CLBs on a Service that an NLB serves. The finding says what the event is about.
 func WrongController(finding say.Text) Plan {
 	return Plan{
 		Finding: finding,

@@ -20,33 +20,31 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PeerReads is what Peers reads. A class that calls it declares it.
+// PeerReads is what Peers reads; a class that calls it declares it.
 var PeerReads = []grant.Grant{grant.ListEvents, grant.ListServices}
 
-// A Peer is a Service of the cluster as the Events of its syncs show it. The
-// API server keeps Events for an hour, if nobody has told it otherwise.
+// A Peer is a Service of the cluster according to the Events of its syncs, which the API server keeps for an hour by default.
 type Peer struct {
 	Namespace, Name string
-	Failed          int  // syncs that failed
-	Good            int  // syncs that succeeded
-	Fails           bool // its newest sync has failed
+	Failed          int  // failed syncs
+	Good            int  // successful syncs
+	Fails           bool // its newest sync failed
 	Same            bool // and for the class of the case
 }
 
 // String returns the peer's name with its namespace.
 func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Peers are the Services of the cluster that have Events of syncs, as one case sees them. Where many fail together
-// they share what one look read: no method takes longer because there are more of them.
+// Peers are the Services of the cluster with Events of syncs, as one case sees them. Services that fail together share one read, and no
+// method takes longer with more of them.
 type Peers struct {
 	own  Peer
-	uid  string // of the own one
+	uid  string // of the case's own Service
 	look *roll
 }
 
-// Peers returns the Services of the cluster that have Events of syncs. Their counts are those of
-// the controller's Events, of which it drops some where there are many. What it reads
-// is a moment old where Services fail together, see Crowd.
+// Peers returns the Services of the cluster with Events of syncs. Their counts are those of the controller's Events, some of which it drops
+// if there are many. If Services fail together, the result may be a moment old; see Crowd.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	look, err := c.Crowd.of(ctx, c)
 	if err != nil {
@@ -55,8 +53,7 @@ func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	return look.seenBy(c.Service.Namespace, c.Service.Name, string(c.Service.UID)), nil
 }
 
-// Alike returns the Services that fail like the case's own, which comes first; the others come by how often they
-// fail. The number is how many they are.
+// Alike returns the Services that fail like the case's own, which comes first, then by number of failures; and how many they are.
 func (p Peers) Alike() (iter.Seq[Peer], int) {
 	n := len(p.look.alike) + 1
 	if h := p.look.by[p.uid]; h != nil && h.Same {
@@ -74,7 +71,7 @@ func (p Peers) Alike() (iter.Seq[Peer], int) {
 	}, n
 }
 
-// Others returns the Services that fail for another reason, those first that fail most often, and how many they are.
+// Others returns the Services that fail for another reason, by number of failures, and how many they are.
 func (p Peers) Others() (iter.Seq[Peer], int) {
 	n := len(p.look.others)
 	if h := p.look.by[p.uid]; h != nil && h.Fails && !h.Same {
@@ -89,8 +86,7 @@ func (p Peers) Others() (iter.Seq[Peer], int) {
 	}, n
 }
 
-// Busiest returns the Services whose syncs the Events count, the case's own among them, those first that have most,
-// and how many they are.
+// Busiest returns the Services by their number of syncs, including the case's own, and how many they are.
 func (p Peers) Busiest() (iter.Seq[Peer], int) {
 	return func(yield func(Peer) bool) {
 		for _, h := range p.look.busiest {
@@ -105,13 +101,12 @@ func (p Peers) Busiest() (iter.Seq[Peer], int) {
 	}, len(p.look.busiest)
 }
 
-// A roll is what one look has read, in the orders in which it is asked for. It is not changed any more.
+// A roll is the result of one read, in the orders that the methods need. It is immutable.
 type roll struct {
 	by                     map[string]*history // by UID
 	alike, others, busiest []*history
 }
 
-// newRoll sorts what was read.
 func newRoll(all []*history) *roll {
 	r := &roll{by: make(map[string]*history, len(all))}
 	slices.SortFunc(all, func(a, b *history) int {
@@ -143,9 +138,8 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 	return p
 }
 
-// A Crowd keeps for a moment which Services have Events of syncs, and which release the controller is: an account-wide cause has all
-// of them ask the same, and each answer is as long as they are many. Its methods may be called side by side. Nil
-// keeps nothing.
+// A Crowd briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all Services ask for
+// the same long answer. Its methods are safe for several goroutines. A nil Crowd caches nothing.
 type Crowd struct {
 	keep time.Duration
 
@@ -154,13 +148,13 @@ type Crowd struct {
 
 	releases sync.Mutex // one look reads it for the others
 	release  ccm.Version
-	until    time.Time // for how long release is given again
+	until    time.Time // when release expires
 }
 
-// sameRelease is for how long the version of the controller is taken for what it was: an upgrade takes longer.
+// sameRelease is how long the controller's version is cached: an upgrade takes longer.
 const sameRelease = 30 * time.Second
 
-// Release returns the version of the cluster's controller, half a minute old at the most; zero if it cannot be determined. It needs
+// Release returns the version of the cluster's controller, at most half a minute old; zero if it cannot be determined. It needs
 // ccm.ControllerReads.
 func (w *Crowd) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 	if w == nil {
@@ -182,21 +176,20 @@ func (w *Crowd) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 
 // A crowdLook is one look for a class.
 type crowdLook struct {
-	until time.Time     // for how long it is given again; zero: it goes on
-	done  chan struct{} // closed when what follows holds
+	until time.Time     // when it expires; zero while it runs
+	done  chan struct{} // closed when the following fields are set
 	roll  *roll
-	reads []event.Read // that it took
-	whole bool         // the roll is for others, too
+	reads []event.Read // its reads
+	whole bool         // the roll is valid for others, too
 }
 
-// dear is how many times as long as it took a look is kept at the least: of a large cluster's time, a tenth
-// goes into it at most.
+// dear is how many times its own duration a look is cached at least, which limits it to a tenth of a large cluster's time.
 const dear = 10
 
-// NewCrowd returns a Crowd that keeps what it has read for so long, and longer where that took long.
+// NewCrowd returns a Crowd that caches for this long, or longer if the read took long.
 func NewCrowd(keep time.Duration) *Crowd { return &Crowd{keep: keep, looks: map[string]*crowdLook{}} }
 
-// of returns who has Events of syncs.
+// of returns the Services with Events of syncs.
 func (w *Crowd) of(ctx context.Context, c *Case) (*roll, error) {
 	if w == nil {
 		r, _, err := c.crowd(ctx)
@@ -228,7 +221,7 @@ func (w *Crowd) of(ctx context.Context, c *Case) (*roll, error) {
 	return l.roll, nil
 }
 
-// look reads for the case in hand and for those that wait.
+// look reads for this case and for the cases that wait.
 func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err error) {
 	began := time.Now()
 	defer func() {
@@ -250,12 +243,12 @@ func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err e
 	return l.roll, err
 }
 
-// crowd reads who has Events of syncs. whole says that those which have gone or have been synced since are
-// sorted out: not where the case's own Service is the only one, which needs no other list.
+// crowd reads the Services with Events of syncs. whole reports whether deleted and since synced Services were removed; this is skipped,
+// with its list, if the case's own Service is the only one.
 func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
-	var known map[string]bool // the UIDs of the Services; nil: they are not read yet
+	var known map[string]bool // the UIDs of the Services; nil before they are read
 	err = c.Kube.Evidence(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
 		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
 		kind := signOf(e, match.Class)
@@ -286,7 +279,7 @@ func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	if h := seen[own]; len(seen) == 0 || len(seen) == 1 && h != nil {
 		return newRoll(slices.Collect(maps.Values(seen))), false, nil
 	}
-	// Events outlive what they are about, and some are dropped. Of many Services, whole ones would take much memory.
+	// Events outlive their objects, and some are dropped. Whole Services would take too much memory.
 	var all []*history
 	err = c.Kube.EachService(ctx, func(svc *corev1.Service) error {
 		h := seen[string(svc.UID)]
@@ -305,11 +298,9 @@ func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
 	return newRoll(all), true, nil
 }
 
-// mostUnknown is how many Services Events may name before it is asked which of these there are: whoever may create Events
-// makes up as many as he likes.
+// mostUnknown is how many Services the Events may name before existing Services are read: whoever may create Events can invent any number.
 const mostUnknown = 10_000
 
-// existing returns the UIDs of the Services.
 func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
 	err := c.Kube.EachService(ctx, func(svc *corev1.Service) error {
@@ -322,18 +313,17 @@ func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
 	return known, nil
 }
 
-// What an Event says about a sync.
+// A sign is what an Event says about a sync.
 type sign int
 
 const (
-	noSign sign = iota // it is about something else
+	noSign sign = iota // about something else
 	failed
 	good
-	cleaned // the Service is the controller's no more
+	cleaned // the Service is no longer the controller's
 )
 
-// signOf returns what the Event says about a sync. class is what the classifier
-// makes of it.
+// signOf returns what the Event says about a sync; class is the classifier's result for it.
 func signOf(e kube.Event, class string) sign {
 	switch {
 	case e.Reason == event.Ensured:
@@ -346,8 +336,7 @@ func signOf(e kube.Event, class string) sign {
 	return noSign
 }
 
-// ended reports whether Events with this reason, those that are watched, tell of a sync that
-// has ended early: SyncLoadBalancerFailed, FailedAddHash.
+// ended reports whether watched Events with this reason are about a sync that ended early: SyncLoadBalancerFailed, FailedAddHash.
 func ended(reason string) bool {
 	return strings.HasSuffix(reason, "Failed") || strings.HasPrefix(reason, "Failed")
 }
@@ -360,7 +349,6 @@ type history struct {
 	version string
 }
 
-// syncs returns how many syncs its Events count.
 func (h *history) syncs() int { return h.Failed + h.Good }
 
 func (h *history) add(e kube.Event, kind sign, same bool) {
@@ -377,7 +365,6 @@ func (h *history) add(e kube.Event, kind sign, same bool) {
 	h.Fails, h.Same = kind == failed, kind == failed && same
 }
 
-// named is how many Services a sentence names.
 const named = 5
 
 // Together says which of the peers fail like the case's own Service.
@@ -401,6 +388,5 @@ func Names(peers iter.Seq[Peer], limit int) []string {
 	return names
 }
 
-// List returns the words with commas between, no more than limit of them, and how
-// many more there are.
+// List returns up to limit words separated by commas, and how many more there are.
 func List(words []string, limit int) string { return say.List(words, limit).String() }

@@ -13,12 +13,9 @@ import (
 // Crowded reports whether the vSwitch has no free address above the reserve.
 func (c *Case) Crowded(v cloud.VSwitch) bool { return c.Policy.VSwitches.Room(v.Free) == 0 }
 
-// BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
-// take an address from, and whether there is one: available, with more than the
-// reserve of free addresses, the cluster's own or allowed by the policy, with IPv6
-// where the Service asks for it, and not the one called not. One of the zone comes
-// first, then the one with most free addresses, then the first by ID, so that the
-// choice is the same each time; with onlyZone no other zone's counts.
+// BestVSwitch returns the vSwitch for a new load balancer of the case's Service, if any. It must be available, have more free addresses
+// than the reserve, be the cluster's own or allowed by the policy, have IPv6 if the Service asks for it, and differ from not. One in zone
+// comes first, then the most free addresses, then the lowest ID, which makes the choice stable. With onlyZone other zones do not count.
 func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
 	fit := slices.DeleteFunc(c.fit(v, zone, not, onlyZone), func(vsw cloud.VSwitch) bool { return c.Full(vswitchKey(vsw.ID)) })
 	if len(fit) == 0 {
@@ -35,8 +32,7 @@ func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VS
 	}), true
 }
 
-// BestVSwitches returns the best vSwitch of each zone that has one, as BestVSwitch chooses it, without
-// those of the zones called not, by the names of their zones.
+// BestVSwitches returns the best vSwitch of each zone that has one (see BestVSwitch), without the zones in not, sorted by zone.
 func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
 	var list []cloud.VSwitch
 	for _, zone := range v.Zones() {
@@ -47,8 +43,8 @@ func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
 	return list
 }
 
-// BestZones returns the first of the pairs whose primary zone has a vSwitch for the case's Service, and
-// the first of all where none has. There is at least one pair.
+// BestZones returns the first pair whose primary zone has a vSwitch for the case's Service, or else the first pair. pairs must not be
+// empty.
 func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 	i := slices.IndexFunc(pairs, func(z cloud.ZonePair) bool {
 		_, ok := c.BestVSwitch(v, z.Zone, "", true)
@@ -57,8 +53,7 @@ func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 	return pairs[max(i, 0)]
 }
 
-// fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
-// have claimed.
+// fit returns the vSwitches that BestVSwitch may choose from, including those whose room others have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	rules := c.Policy.VSwitches
 	var fit []cloud.VSwitch
@@ -76,9 +71,8 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	return fit
 }
 
-// HeldVSwitches says that BestVSwitch finds none because others hold the room that
-// there is: by the time that they let go of it, the cloud's figures show what they
-// took. It is empty where that is not why.
+// HeldVSwitches says that BestVSwitch finds none because others hold the room. When they release it, the cloud's figures show what they
+// took. It is empty for any other reason.
 func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Text {
 	var held []string
 	for _, vsw := range c.fit(v, zone, not, onlyZone) {
@@ -93,21 +87,20 @@ func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Tex
 	return say.F("The free addresses of %s above the reserve are held for other Services, for 10 minutes at most.", say.List(held, named))
 }
 
-// PlaceIn is the claim on one address of the vSwitch, so that many Services don't
-// all choose the same last one.
+// PlaceIn returns the claim on one address of the vSwitch, which keeps many Services from choosing the same last one.
 func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
 	return Claim{Key: vswitchKey(to.ID), Of: c.Policy.VSwitches.Room(to.Free)}
 }
 
-// A Replacement is a vSwitch for one in a zone map that cannot be used.
+// A Replacement is a vSwitch for an unusable one in a zone map.
 type Replacement struct {
 	For  ccm.Zone
-	To   cloud.VSwitch // of the same zone; its ID is empty if none exists
-	Held say.Text      // what HeldVSwitches says of the zone
+	To   cloud.VSwitch // of the same zone; without an ID if none exists
+	Held say.Text      // HeldVSwitches of the zone
 }
 
-// Rezone replaces the vSwitches of a zone map that are bad by the best others of their zones. It
-// returns what it replaced, the new zone map, without parts that have no replacement, and the claims.
+// Rezone replaces the bad vSwitches of a zone map by the best others of their zones. It returns the replacements, the new zone map without
+// parts that have no replacement, and the claims.
 func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) (Replacements, string, []Claim) {
 	var list Replacements
 	var parts []string
@@ -126,7 +119,7 @@ func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) (Rep
 	return list, strings.Join(parts, ","), claims
 }
 
-// Malformed is the plan for a zone map of which one part names no vSwitch.
+// Malformed returns the plan for a zone map with a part that names no vSwitch.
 func (c *Case) Malformed(zoneMap string) Plan {
 	return Plan{
 		Finding: say.F("The annotation zone-maps is %s, and one part of it does not have the form ZONE:VSWITCH.", ccm.Quote(zoneMap)),

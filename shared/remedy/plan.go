@@ -16,30 +16,28 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Plan is what to do about a Case: data that can be shown, compared, approved and applied. In JSON it is without its steps, which the
-// packages that store or send them write as their kinds and fields.
+// A Plan is what to do about a Case, as data that can be shown, compared, approved and applied. Its JSON lacks the steps: packages that
+// store or send them write their kinds and fields.
 type Plan struct {
 	Finding say.Text      `json:"finding,omitempty"` // the cause and the evidence
-	Cause   string        `json:"cause,omitempty"`   // what Services that fail together have in common, such as a vSwitch ID; empty: nothing
+	Cause   string        `json:"cause,omitempty"`   // what Services that fail together have in common, such as a vSwitch ID; may be empty
 	Risk    Risk          `json:"risk"`              // raises the plan above the risk of its steps
 	Steps   []Step        `json:"-"`                 // in order; the first failure ends the plan
 	Ask     say.Text      `json:"ask,omitempty"`     // what a person must do, instead of the steps or after them
 	Note    say.Text      `json:"note,omitempty"`    // what a person should know; needs no answer
-	Wait    time.Duration `json:"wait,omitempty"`    // nothing to do but look again after this; never together with steps
-	// Patience is how long waiting may last before a person is asked; zero: 15
-	// minutes. It is for what others decide about in their own time.
+	Wait    time.Duration `json:"wait,omitempty"`    // look again after this, without any steps
+	// Patience is how long waiting may last before a person is asked; zero: 15 minutes. It is for decisions that others make in their own
+	// time.
 	Patience time.Duration `json:"patience,omitempty"`
 	Claims   []Claim       `json:"claims,omitempty"` // all taken before the first step
-	// Seen says that what was read shows the failure by itself, whatever the Event
-	// says. About a Service that is in force, see InForce, no other plan is followed.
+	// Seen says that the reads show the failure without the Event. For a Service that is in force (see InForce), no other plan is followed.
 	Seen bool `json:"-"`
-	// Changes are what the sync that the steps bring about will change in the cloud beside
-	// them. The engine finds them out: see Compare.
+	// Changes are what the sync after the steps will change in the cloud besides them, determined by the engine; see Compare.
 	Changes []event.Change `json:"changes,omitempty"`
 }
 
-// A Claim is one of a limited number of places, such as the free addresses of a
-// vSwitch. It is held for ten minutes: by then the cloud's own figures show it.
+// A Claim is one of a limited number of places, such as the free addresses of a vSwitch. It is held for ten minutes: by then the cloud's
+// own figures show it.
 type Claim struct {
 	Key string // what is limited, such as "vswitch.vsw-1"
 	Of  int    // how many places there are
@@ -54,7 +52,7 @@ func (p Plan) Highest() Risk {
 	return risk
 }
 
-// RiskTo returns the risk of the plan for a Service. A plan that reverts a person's recent edit has at least a medium one.
+// RiskTo returns the risk of the plan for a Service, at least medium if it reverts a person's recent edit.
 func (p Plan) RiskTo(svc *corev1.Service, now time.Time) Risk {
 	if _, found := Edited(svc, p.Keys(), now); found {
 		return max(p.Highest(), Medium)
@@ -62,8 +60,8 @@ func (p Plan) RiskTo(svc *corev1.Service, now time.Time) Risk {
 	return p.Highest()
 }
 
-// OneWay returns the first step that can't be taken back, as text. To wake the
-// controller is no such step: there is nothing to take back.
+// OneWay returns the text of the first step that cannot be undone. A step that only wakes the controller does not count: it leaves nothing
+// to undo.
 func OneWay(steps []Step) say.Text {
 	for _, s := range steps {
 		if _, ok := s.Undo(); !ok && !Wakes(s) {
@@ -73,11 +71,9 @@ func OneWay(steps []Step) say.Text {
 	return nil
 }
 
-// Digest names the plan for one Service: 32 hex digits over the class, the UID
-// and the steps with what they found. Two plans with one digest write the same.
-// What the sync after them takes down is in it too: who agreed to a plan did not agree to
-// that of another listener. Finding and resourceVersion are not in it: they change while
-// the plan does not.
+// Digest returns the digest of the plan for one Service: 32 hex digits over the class, the UID and the steps with what they found. Two
+// plans with one digest write the same. It includes what the sync after them takes down: an approval of one listener's outage does not
+// cover another's. It leaves out finding and resourceVersion, which change while the plan does not.
 func (p Plan) Digest(class, uid string) string {
 	steps := make([]digestStep, len(p.Steps))
 	for i, s := range p.Steps {
@@ -98,8 +94,8 @@ func (p Plan) Digest(class, uid string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// weighs names what of the changes takes traffic down, and what overwrites something that
-// is there, or may: a person who agrees to a plan agrees to these.
+// weighs returns the names of changes that take traffic down, and of those that overwrite something, or may. An approval of the plan covers
+// these.
 func weighs(changes []event.Change) (down, sets []string) {
 	for _, c := range changes {
 		switch name := c.Balancer + " " + c.What; {
@@ -114,7 +110,7 @@ func weighs(changes []event.Change) (down, sets []string) {
 	return slices.Compact(down), slices.Compact(sets)
 }
 
-// Within reports whether changes weigh no more than those that somebody has agreed to.
+// Within reports whether changes weigh no more than those that were approved.
 func Within(changes, agreed []event.Change) bool {
 	down, sets := weighs(changes)
 	most, more := weighs(agreed)
@@ -129,7 +125,7 @@ type digestStep struct {
 	Step Step
 }
 
-// Records returns the steps as the journal keeps them, each with its way back.
+// Records returns the steps for the record, each with its undo.
 func Records(steps []Step) ([]event.StepRecord, error) {
 	var out []event.StepRecord
 	for _, s := range steps {
@@ -146,9 +142,8 @@ func Records(steps []Step) ([]event.StepRecord, error) {
 	return out, nil
 }
 
-// Planned returns the steps of a record of the class, which decode makes again. They are
-// data: a step that the class doesn't declare is an ErrUndeclared, whatever release has
-// journalled it.
+// Planned returns the steps of a record, decoded. They are data: a step that the class does not declare is an ErrUndeclared, whatever
+// release has written it.
 func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), rec event.Record) ([]Step, error) {
 	if rec.Next < 0 || rec.Next > len(rec.Steps) {
 		return nil, fmt.Errorf("class %s: %d of %d steps are done, %w", r.Class, rec.Next, len(rec.Steps), ErrUndeclared)
@@ -164,7 +159,7 @@ func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), re
 	return steps, nil
 }
 
-// Step returns the step of the class that decode makes from data. One that the class doesn't declare is an ErrUndeclared.
+// Step decodes a step of the class. A kind that the class does not declare is an ErrUndeclared.
 func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind string, data []byte) (Step, error) {
 	if !r.declares(kind) {
 		return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, kind, ErrUndeclared)
@@ -179,14 +174,14 @@ func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind 
 // Decode makes a step of the class from its kind and its JSON form, see Decode.
 func (r *Remedy) Decode(kind string, data []byte) (Step, error) { return Decode(r.Steps, kind, data) }
 
-// Decode makes a step of one of the kinds from its JSON form in a record. An unknown kind or field, which a newer
-// release may have written, is an error: without that field the step could be another write.
+// Decode makes a step of one of the kinds from its JSON form. An unknown kind or field, perhaps of a newer release, is an error: without
+// that field the step could be another write.
 func Decode(kinds []Step, kind string, data []byte) (Step, error) {
 	i := slices.IndexFunc(kinds, func(s Step) bool { return s.Kind() == kind })
 	if i < 0 {
 		return nil, fmt.Errorf("decode step: kind %q is not known; a newer release may have journalled it", kind)
 	}
-	made := reflect.New(reflect.PointerTo(reflect.TypeOf(kinds[i]))) // stays nil for null, which would read as a step that names nothing
+	made := reflect.New(reflect.PointerTo(reflect.TypeOf(kinds[i]))) // stays nil for null, which would otherwise be a step without values
 	switch err := event.DecodeStrict(data, made.Interface()); {
 	case err != nil:
 		if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {

@@ -33,38 +33,34 @@ func (m *Mode) ReadText(text string) error {
 	return fmt.Errorf("%q is no mode: want observe or fix", text)
 }
 
-// A Policy is what the operator allows, from the file to the decision. The zero value observes.
+// A Policy is what the operator allows. The zero value observes.
 //
-// The types of its fields are also what package policyfile decodes the file into, each with
-// the check of its own text (ReadText). At says what all of it comes to for one class at one
+// Package policyfile decodes the file into these types, each with its own check (ReadText). At returns the result for one class at one
 // place.
 //
-// The file has other forms of three things, which policyfile translates. A freeze has a zone
-// there, and here its offsets, because a function has no data of time zones. What ends an
-// unsettled fix is a word there. What the doctor compares with is text there and numbers here.
+// The file has other forms of three things, which policyfile translates: a freeze's zone becomes offsets, because functions have no time
+// zone data; what ends an unsettled fix is a word; and what the doctor compares with is text there and numbers here.
 type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
-	Classes   map[string]Class `json:"classes,omitzero"`   // by class ID; what it leaves out is as above
+	Classes   map[string]Class `json:"classes,omitzero"`   // by class ID; missing values are as above
 	Rules     []Rule           `json:"rules,omitzero"`     // for some Services; the last match wins
-	Approvals []ApprovalRule   `json:"approvals,omitzero"` // whose approvals a plan needs; of those that fit its risk the last one counts
-	Freezes   []Freeze         `json:"freezes,omitzero"`   // when nothing is written
+	Approvals []ApprovalRule   `json:"approvals,omitzero"` // whose approvals a plan needs; the last match of its risk wins
+	Freezes   []Freeze         `json:"freezes,omitzero"`   // times without writes
 	Budgets   Budgets          `json:"budgets,omitzero"`
-	TakeBack  bool             `json:"takeBack,omitzero"` // a fix that did not work is taken back when its attempts are spent
+	TakeBack  bool             `json:"takeBack,omitzero"` // undo a fix that did not work when its attempts are used up
 	Doctor    Doctor           `json:"doctor,omitzero"`
 	Settings
 }
 
-// A Doctor is what the operator wants of the cluster beyond syncs that succeed. The
-// doctor's checks compare the cluster with it.
+// A Doctor is what the operator wants of the cluster beyond successful syncs. The doctor's checks compare the cluster with it.
 type Doctor struct {
 	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose Services and load balancers nobody may delete
-	Target     ccm.Version `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
-	LocalPorts Ports       `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
+	Target     ccm.Version `json:"target,omitzero"`     // release to which the controller should be upgraded; zero: unset
+	LocalPorts Ports       `json:"localPorts,omitzero"` // ports that nodes use for their own connections; zero: DefaultLocalPorts
 }
 
-// Protects reports whether the operator wants the Services of a namespace and their load
-// balancers protected from deletion.
+// Protects reports whether the operator wants the Services of a namespace and their load balancers protected from deletion.
 func (s Doctor) Protects(namespace string) bool {
 	return slices.ContainsFunc(s.Protect, func(p string) bool {
 		ok, err := path.Match(p, namespace)
@@ -72,7 +68,7 @@ func (s Doctor) Protects(namespace string) bool {
 	})
 }
 
-// Ports are those from First to Last.
+// Ports is the range from First to Last.
 type Ports struct {
 	First int32 `json:"first,omitzero"`
 	Last  int32 `json:"last,omitzero"`
@@ -81,14 +77,13 @@ type Ports struct {
 // String returns the range as "32768-60999".
 func (p Ports) String() string { return fmt.Sprintf("%d-%d", p.First, p.Last) }
 
-// Hold reports whether the port is one of them.
+// Hold reports whether the range contains the port.
 func (p Ports) Hold(port int32) bool { return p.First <= port && port <= p.Last }
 
-// DefaultLocalPorts returns the ports that Linux takes for connections of its own
-// unless told otherwise (net.ipv4.ip_local_port_range).
+// DefaultLocalPorts returns the ports that Linux uses for its own connections by default (net.ipv4.ip_local_port_range).
 func DefaultLocalPorts() Ports { return Ports{32768, 60999} }
 
-// Local returns the ports that nodes take for connections of their own.
+// Local returns the ports that nodes use for their own connections.
 func (s Doctor) Local() Ports {
 	if s.LocalPorts == (Ports{}) {
 		return DefaultLocalPorts()
@@ -100,15 +95,15 @@ func (s Doctor) Local() Ports {
 type Class struct {
 	Mode   Mode  `json:"mode,omitzero"`   // observe or fix; default the policy's
 	Risk   *Risk `json:"risk,omitzero"`   // low, medium or high; default the policy's
-	OneWay bool  `json:"oneWay,omitzero"` // steps that can't be taken back are applied without an approval
+	OneWay bool  `json:"oneWay,omitzero"` // apply steps that cannot be undone without an approval
 }
 
-// A Rule is what the operator allows at some places. All that it names must match.
+// A Rule is what the operator allows at some places. Everything that it names must match.
 type Rule struct {
 	Clusters        []string          `json:"clusters,omitzero"`        // IDs; * and ? stand for any text and any character; default all
 	Namespaces      []string          `json:"namespaces,omitzero"`      // names; * and ? as above; default all
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitzero"` // that the namespace must have
-	Labels          map[string]string `json:"labels,omitzero"`          // that the Service must have; the rule can only be stricter than without it
+	Labels          map[string]string `json:"labels,omitzero"`          // that the Service must have; such a rule can only make the policy stricter
 	Classes         []string          `json:"classes,omitzero"`         // IDs; default all
 	Mode            Mode              `json:"mode,omitzero"`            // observe or fix; default as without the rule
 	Risk            *Risk             `json:"risk,omitzero"`            // low, medium or high; default as without the rule
@@ -119,28 +114,28 @@ type Place struct {
 	Cluster   string // ID
 	Namespace string
 	Labels    map[string]string // of the Service
-	Around    map[string]string // labels of the namespace; nil: they are not known, and nothing is applied there
+	Around    map[string]string // labels of the namespace; nil: unknown, and nothing is applied there
 }
 
-// Labels by which people make the policy stricter for a Service, or for all of a
-// namespace. They are labels because an annotation would trigger a resync.
+// Labels with which people make the policy stricter for a Service, or for a namespace. An annotation would trigger a resync; a label does
+// not.
 const (
 	ModeLabel = "lbremedy.io/mode" // observe
-	MuteLabel = "lbremedy.io/mute" // true: nothing is written, and nobody is asked
+	MuteLabel = "lbremedy.io/mute" // true: no writes and no questions
 )
 
 // A Permission is what the policy allows one class at one place.
 type Permission struct {
 	Mode   Mode
 	Risk   Risk // fix mode applies plans up to this risk
-	OneWay bool // also steps that can't be taken back
+	OneWay bool // also steps that cannot be undone
 	Named  bool // the policy names the class
 	Muted  bool
-	Why    say.Text // what made it differ from what the policy says for all; else empty
+	Why    say.Text // why it differs from the general policy, or empty
 }
 
-// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, whatever the rules say: its owner
-// sets them. Where the labels of the namespace are not known it observes, as they could say.
+// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, whatever the rules say, because the
+// Service's owner sets them. If the labels of the namespace are unknown, it observes, since they could forbid writes.
 func (p Policy) At(class string, at Place) Permission {
 	l := Permission{Mode: p.Mode, Risk: p.Risk}
 	take := func(mode Mode, risk *Risk, why say.Text) {
@@ -187,7 +182,7 @@ func (p Policy) At(class string, at Place) Permission {
 		if v, ok := by.labels[MuteLabel]; ok && v != "false" {
 			l.Mode, l.Muted, l.Why = Observe, true, by.has(MuteLabel, v)
 		}
-		// A word that is no mode was meant to change something: it is taken for the stricter one.
+		// An invalid mode was meant to change something, so it counts as the stricter one.
 		if v, ok := by.labels[ModeLabel]; ok && v != string(Fix) && l.Mode == Fix {
 			l.Mode, l.Why = Observe, by.has(ModeLabel, v)
 		}
@@ -195,13 +190,11 @@ func (p Policy) At(class string, at Place) Permission {
 	return l
 }
 
-// matches reports whether the rule is about the class at the place.
 func (r Rule) matches(class string, at Place) bool {
 	return has(at.Labels, r.Labels) && has(at.Around, r.NamespaceLabels) && Among(r.Clusters, at.Cluster) && Among(r.Namespaces, at.Namespace) &&
 		(len(r.Classes) == 0 || slices.Contains(r.Classes, class))
 }
 
-// has reports whether all labels that are wanted are there.
 func has(labels, want map[string]string) bool {
 	for k, v := range want {
 		if have, ok := labels[k]; !ok || have != v {
@@ -211,7 +204,7 @@ func has(labels, want map[string]string) bool {
 	return true
 }
 
-// Among reports whether a name fits one of the patterns, or there is none.
+// Among reports whether a name matches one of the patterns; without patterns every name does.
 func Among(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -219,7 +212,7 @@ func Among(patterns []string, name string) bool {
 	})
 }
 
-// String returns what the rule is about.
+// String returns what the rule matches.
 func (r Rule) String() string {
 	var parts []string
 	for _, of := range []struct {
@@ -242,8 +235,7 @@ func (r Rule) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Allows reports whether a plan of this risk is applied without an approval, and the rule
-// that says so.
+// Allows reports whether a plan of this risk is applied without an approval, and the rule that decides it.
 func (l Permission) Allows(r *Remedy, risk Risk, oneWay say.Text) (bool, say.Text) {
 	switch {
 	case l.Muted:

@@ -1,17 +1,14 @@
-// Package remedy is the contract between the classes and the engine: what a class declares,
-// what it is given, and what it answers.
+// Package remedy is the contract between the classes and the engine: what a class declares, what it gets, and what it returns. Begin with
+// Remedy, Case and Plan.
 //
-// A Remedy is a value that a class folder declares. Its code reads a Case and decides; it
-// cannot write. What it decides is a Plan: plain data that can be shown, compared,
-// approved, applied and undone. The steps of a plan are the only code that writes: shared/engine
-// says which step is next, and shared/hand is the only one that has it made.
+// A class folder declares a Remedy. Its code reads a Case and cannot write. It returns a Plan: plain data that can be shown, compared,
+// approved, applied and undone. Only the steps of a plan write: shared/engine decides which step is next, and only shared/hand makes it.
 //
-// A plan may hold a Claim, one of a limited number of free places, such as the
-// addresses left in a vSwitch. When none is left the class is asked again and
-// told so, so that a hundred Services don't all choose the same last address.
+// A plan may hold a Claim, one of a limited number of places, such as the addresses left in a vSwitch. When no place is left, the class is
+// called again with that knowledge, which keeps a hundred Services from choosing the same last address.
 //
-// What the controller's sync changes beside a plan's steps is no class's matter: Compare
-// works it out for every plan that triggers a sync, and it decides about the risk.
+// Classes do not consider what else the controller's sync changes: Compare determines it for every plan that triggers a sync, and it
+// affects the risk.
 package remedy
 
 import (
@@ -28,36 +25,34 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Remedy describes one class of failed load-balancer sync and how to end it.
-//
-// It is a value: a class folder declares one, and the class's RAM policy, RBAC
-// role, consumer, manifests and catalogue page are generated from it.
+// A Remedy describes one class of failed load-balancer sync and how to fix it. A class folder declares one as a value; the class's RAM
+// policy, RBAC role, consumer, manifests and catalogue page are generated from it.
 type Remedy struct {
 	Class    string        // ID: function name, subject token, metric label
 	Doc      string        // Markdown; its first line is the title
-	Codes    []string      // error codes that mean this class, where a message still carries one
-	Texts    []string      // texts looked for in the message; the longest text found wins
+	Codes    []string      // error codes of this class, for messages that still carry one
+	Texts    []string      // texts searched in the message; the longest match wins
 	Reads    []grant.Grant // what Diagnose and StillFails read beyond the Service
-	Steps    []Step        // zero values: the kinds of write a plan may hold; their grants follow
-	Kinds    []string      // of the objects that it answers for; nil: Services alone
+	Steps    []Step        // zero values: the kinds of write that a plan may hold; their grants follow
+	Kinds    []string      // of its objects; nil: only Services
 	Scope    Scope         // what one open ticket covers
-	OptIn    bool          // applied only where the policy file names the class
-	Deleting bool          // also answers for Services that are being deleted
-	Backends bool          // it is about backends: a fix is proven by them, too
-	Risks    []Risk        // that its plans can have; nil: what PlanRisks derives
-	Creates  bool          // what its steps set decides how a CLB is created: what an existing one rules out is not put back
-	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
+	OptIn    bool          // applied only if the policy file names the class
+	Deleting bool          // also handles Services that are being deleted
+	Backends bool          // about backends, which must also prove a fix
+	Risks    []Risk        // that its plans can have; nil: those of PlanRisks
+	Creates  bool          // its steps decide how a CLB is created: values that the existing one rules out are not restored
+	Sees     bool          // StillFails answers Yes only on what it has read, whatever the Event says: all its plans are Seen
 
-	Formats []string // of the sentences of a class whose code is not in Go; nil: those of this program
+	Formats []string // of the sentences of a class whose code is not in Go; nil: the program's own
 
-	// Annotations are what its steps may set or remove of the Service: names as the
-	// controller's documentation has them, without prefix, or whole keys.
+	// Annotations are what its steps may set or remove on the Service: names in the controller's documentation, without prefix, or whole
+	// keys.
 	Annotations []string
 
-	// Diagnose finds the cause and says what to do. It only reads.
+	// Diagnose finds the cause and returns a plan. It only reads.
 	Diagnose func(context.Context, *Case) (Plan, error)
-	// StillFails reports whether this failure's own cause still stands. It is asked
-	// before the plan and after it. A class with steps has one.
+	// StillFails reports whether this failure's own cause still exists. It is called before and after the plan. A class with steps must
+	// have one.
 	StillFails func(context.Context, *Case) (Verdict, error)
 }
 
@@ -67,8 +62,8 @@ func (r *Remedy) Title() string {
 	return strings.TrimSpace(strings.TrimLeft(line, "# "))
 }
 
-// Grants returns all that the class needs: the engine's own reads, with those of
-// comparisons and snapshots of Services, the class's reads and what its steps read and write.
+// Grants returns all that the class needs: the engine's own reads, including comparisons and snapshots of Services, the class's reads and
+// its steps' reads and writes.
 func (r *Remedy) Grants() []grant.Grant {
 	lists := [][]grant.Grant{r.Reads}
 	if r.Answers("") {
@@ -81,7 +76,7 @@ func (r *Remedy) Grants() []grant.Grant {
 		lists = append(lists, []grant.Grant{grant.GetNodes})
 	}
 	if len(r.Steps) > 0 {
-		lists = append(lists, ccm.ControllerReads) // a plan is riskier under a release that is not known
+		lists = append(lists, ccm.ControllerReads) // a plan is riskier under an unknown release
 	}
 	for _, s := range r.Steps {
 		lists = append(lists, s.Grants())
@@ -89,28 +84,28 @@ func (r *Remedy) Grants() []grant.Grant {
 	return grant.Set(lists...)
 }
 
-// Kinds of objects that a class may answer for.
+// Kinds of objects that a class may handle.
 const (
 	KindService = ""
 	KindNode    = event.KindNode
 	KindCluster = event.KindCluster
 )
 
-// Answers reports whether the class answers for objects of this kind; "" is a Service.
+// Answers reports whether the class handles objects of this kind; "" is a Service.
 func (r *Remedy) Answers(kind string) bool {
 	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
 }
 
-// engineGrants is what Run reads for every class of Services: the Service, its Events, and the
-// labels of its namespace. Of another object it reads a Node alone.
+// engineGrants is what Run reads for every class of Services: the Service, its Events, and the labels of its namespace. Of other objects it
+// only reads a Node.
 var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetNamespaces}
 
-// proofGrants is what Run reads to prove that a write to the Service worked: the Service as it
-// changes, and the address of its load balancer.
+// proofGrants is what Run reads to prove that a write to the Service worked: the changes of the Service, and the address of its load
+// balancer.
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
-// Proves returns what the engine reads to find out whether traffic can flow, for a plan that was applied and for the impact of a
-// failure: the listeners of load balancers of both kinds, and their backends where the class is about these.
+// Proves returns what the engine reads to check whether traffic can flow, after a plan and for the impact of a failure: the listeners of
+// load balancers of both kinds, and their backends if the class is about these.
 func (r *Remedy) Proves() []grant.Grant {
 	out := slices.Concat(ccm.FlowReads, ccm.NetworkFlowReads)
 	if r.Backends {
@@ -119,8 +114,8 @@ func (r *Remedy) Proves() []grant.Grant {
 	return grant.Set(out)
 }
 
-// PlanRisks returns the risks that plans of the class can have, from the lowest to the highest: those that it declares,
-// else those of its steps, and high where what the sync changes beside them is compared on a load balancer.
+// PlanRisks returns the risks that plans of the class can have, in ascending order: the declared ones, or else those of its steps, and high
+// if the changes of the sync are compared on a load balancer.
 func (r *Remedy) PlanRisks() []Risk {
 	risks := slices.Clone(r.Risks)
 	if len(risks) == 0 {
@@ -135,8 +130,8 @@ func (r *Remedy) PlanRisks() []Risk {
 	return slices.Compact(risks)
 }
 
-// RiskRange returns the lowest and the highest risk that plans of the class can have, such as "low to high"; empty for a
-// class that only asks.
+// RiskRange returns the lowest and the highest risk that plans of the class can have, such as "low to high"; empty for a class that only
+// asks.
 func (r *Remedy) RiskRange() string {
 	risks := r.PlanRisks()
 	switch n := len(risks); n {
@@ -178,7 +173,7 @@ func Always(p Plan) func(context.Context, *Case) (Plan, error) {
 // A Verdict answers whether a Service still fails.
 type Verdict int
 
-// The verdicts. Unknown ends in "later", never in a plan.
+// The verdicts. Unknown leads to a later look, never to a plan.
 const (
 	Unknown Verdict = iota
 	Yes
@@ -221,19 +216,19 @@ func (v *Verdict) UnmarshalText(word []byte) error {
 	return fmt.Errorf("the verdict is %.40q, not yes, no or unknown", word)
 }
 
-// Risk says what a step or plan can do to those who use the Service.
+// Risk says what a step or plan can do to the users of the Service.
 type Risk int
 
 // The risks.
 const (
-	Low    Risk = iota // metadata of the one Service, undone by putting the old value back; no traffic moves
-	Medium             // changes a cloud resource, an account setting or cost; undoable
-	High               // may interrupt traffic or change an address, or can't be undone
+	Low    Risk = iota // only metadata of the one Service, undone by restoring the old value; no traffic moves
+	Medium             // changes a cloud resource, an account setting or cost; can be undone
+	High               // may interrupt traffic or change an address, or cannot be undone
 )
 
 var risks = [...]string{"low", "medium", "high"}
 
-// Raised returns the risk one step above, and high where none exists.
+// Raised returns the risk one step above, or High.
 func (r Risk) Raised() Risk { return min(r+1, High) }
 
 // String returns "low", "medium" or "high".
@@ -257,7 +252,7 @@ func (r Risk) Word() say.Text {
 	return say.Literal(r.String())
 }
 
-// MarshalText writes the risk as a word; an error if it is none of the risks.
+// MarshalText writes the risk as a word, or returns an error for any other value.
 func (r Risk) MarshalText() ([]byte, error) {
 	if r < Low || r > High {
 		return nil, fmt.Errorf("%s is no risk", r)
@@ -292,11 +287,10 @@ const (
 	Account    Scope = "account"
 )
 
-// State says where a step stands in the world.
+// State says whether a step is done.
 type State int
 
-// The states. Conflict means that what the step would change is neither as the
-// plan found it nor as the step would leave it.
+// The states. Conflict means that the object is neither as the plan found it nor as the step would leave it.
 const (
 	Todo State = iota
 	Done
@@ -314,36 +308,33 @@ func (s State) String() string {
 	return "conflict"
 }
 
-// ErrMoved says that what a step was planned on has changed since. The case is
-// diagnosed again; nothing was written.
+// ErrMoved says that the object of a step has changed since the plan. Nothing was written, and the case is diagnosed again.
 var ErrMoved = errors.New("it has changed since it was read")
 
-// A Step is one write, as a plain struct. Its Was fields, filled by Diagnose,
-// hold what stood there.
+// A Step is one write, as a plain struct. Diagnose fills its Was fields with the present values.
 type Step interface {
 	Says() say.Text                               // what it does, in the imperative
-	Kind() string                                 // step.Decode(kind, json) makes it again: the journal and undo need it
+	Kind() string                                 // step.Decode(kind, json) makes it again, for records and undo
 	Target() string                               // one writer at a time: "service/<uid>", "slb/<id>", "ram/<policy>"; empty: the Service
 	Risk() Risk                                   //
 	Grants() []grant.Grant                        // the same for all values of a kind
 	Check(context.Context, *Case) (State, error)  // Todo, Done or Conflict, read now
 	Apply(context.Context, *Case, *Writers) error // conditional on the version that Check read
-	Undo() (Step, bool)                           // from Was alone; false if none exists
+	Undo() (Step, bool)                           // from Was only; false if it cannot be undone
 }
 
-// A Settler is a step that must not follow the one before it too closely.
+// A Settler is a step that must not follow the previous one too closely.
 type Settler interface {
-	Settle() time.Duration // how long after the step before it, or after the intent if it is the first
+	Settle() time.Duration // least time after the previous step, or after the intent for the first one
 }
 
-// A Waker is a step that does nothing but trigger a resync. A cluster bears it
-// only so often, and it is left out where the controller has synced the Service by
-// itself since the step before: a full sync more would only be a risk.
+// A Waker is a step that only triggers a resync. A cluster allows only so many, and the step is left out if the controller has synced the
+// Service since the previous step: another full sync would only be a risk.
 type Waker interface {
 	Pace() time.Duration // the least time between two such steps in one cluster
 }
 
-// A Keyed step writes metadata of the Service. GitOps managers may own what it writes.
+// A Keyed step writes metadata of the Service, which GitOps managers may own.
 type Keyed interface {
 	Keys() []string     // the annotations that it sets or removes, and PortsKey if it changes the ports
 	Patch(*Case) []byte // the merge patch that it would apply, for a person to commit
@@ -371,10 +362,10 @@ func (r *Remedy) Check(p Plan) error {
 	return nil
 }
 
-// ErrUndeclared says that a step, or what it writes, is none that the class declares.
+// ErrUndeclared says that the class does not declare a step, or what it writes.
 var ErrUndeclared = errors.New("which the class does not declare")
 
-// allows returns an ErrUndeclared if the step is none of the class.
+// allows returns ErrUndeclared if the class does not declare the step.
 func (r *Remedy) allows(s Step) error {
 	if !r.declares(s.Kind()) {
 		return fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind(), ErrUndeclared)
@@ -393,7 +384,7 @@ func (r *Remedy) declares(kind string) bool {
 	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Kind() == kind })
 }
 
-// Wakes reports whether the step does nothing but trigger a resync.
+// Wakes reports whether the step only triggers a resync.
 func Wakes(s Step) bool {
 	_, ok := s.(Waker)
 	return ok

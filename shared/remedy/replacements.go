@@ -8,9 +8,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// OfVSwitches returns the Diagnose of a class about the vSwitches that a Service asks for. Its plan is what
-// clb decides, or nlb for the parts of a zone map that is not Malformed. Both get what is known of the load
-// balancer that the Service has already, empty if it has none. The class declares ccm.VPCReads.
+// OfVSwitches returns the Diagnose of a class about the vSwitches that a Service asks for. It calls clb, or nlb with the parts of a zone
+// map that is not Malformed. made is an ID or address of the load balancer that the Service already has, or empty. The class declares
+// ccm.VPCReads.
 func OfVSwitches(clb func(c *Case, vpc ccm.VPC, made string) Plan,
 	nlb func(c *Case, vpc ccm.VPC, made string, zones []ccm.Zone) Plan) func(context.Context, *Case) (Plan, error) {
 	return func(ctx context.Context, c *Case) (Plan, error) {
@@ -34,9 +34,8 @@ func OfVSwitches(clb func(c *Case, vpc ccm.VPC, made string) Plan,
 	}
 }
 
-// VSwitchesFail answers whether the Service still fails for the vSwitches that it asks for, which fails
-// judges: of a Service that names none it gets no ID. After a sync of what was written it does not, and with
-// a malformed zone map it does. A class that calls it declares ccm.VPCReads.
+// VSwitchesFail reports whether the Service still fails because of the vSwitches that it asks for, by fails, which gets no IDs if it names
+// none. After a sync of what was written it does not fail; with a malformed zone map it does. A class that calls it declares ccm.VPCReads.
 func (c *Case) VSwitchesFail(ctx context.Context, fails func(vpc ccm.VPC, asked []string) (Verdict, error)) (Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return No, nil
@@ -52,22 +51,23 @@ func (c *Case) VSwitchesFail(ctx context.Context, fails func(vpc ccm.VPC, asked 
 	return fails(vpc, asked)
 }
 
-// VSwitchesMissing answers whether the Service still asks for a vSwitch that does not exist. The controller's default
-// can't be read: there only a successful sync is evidence. A class that calls it declares ccm.VPCReads.
+// VSwitchesMissing reports whether the Service still asks for a vSwitch that does not exist. The controller's default cannot be read; there
+// only a successful sync is evidence. A class that calls it declares ccm.VPCReads.
 func VSwitchesMissing(ctx context.Context, c *Case) (Verdict, error) {
 	return c.VSwitchesFail(ctx, func(vpc ccm.VPC, asked []string) (Verdict, error) {
 		return Is(len(asked) == 0 || !vpc.HasAll(asked)), nil
 	})
 }
 
-// OtherBlock says what a person who named a vSwitch may have meant by it.
+// OtherBlock warns that the address comes from another block than that of the vSwitch which a person named, and names the policy setting
+// that accepts this.
 func OtherBlock() say.Text {
 	return say.F("The address comes from the block of another vSwitch. Firewall rules and routes that name the old block do not cover it.").
 		And("If vswitches.replaceMissing is set in the policy file, the risk of this plan is low.")
 }
 
-// Replace finds the best other vSwitch for the one of a part of a zone map, of the same zone if onlyZone is
-// true. For a CLB the part has nothing but a vSwitch, or not even that.
+// Replace finds the best other vSwitch for a part of a zone map, of the same zone if onlyZone is true. For a CLB the part has only a
+// vSwitch, or nothing.
 func (c *Case) Replace(v ccm.VPC, z ccm.Zone, onlyZone bool) Replacement {
 	to, _ := c.BestVSwitch(v, z.Name, z.VSwitch, onlyZone)
 	return Replacement{For: z, To: to, Held: c.HeldVSwitches(v, z.Name, z.VSwitch, onlyZone)}
@@ -76,7 +76,7 @@ func (c *Case) Replace(v ccm.VPC, z ccm.Zone, onlyZone bool) Replacement {
 // Replacements are what Rezone replaces in a zone map.
 type Replacements []Replacement
 
-// IDs returns the IDs of the vSwitches that are replaced, as somebody wrote them.
+// IDs returns the IDs of the replaced vSwitches, as written.
 func (l Replacements) IDs() []string {
 	var ids []string
 	for _, r := range l {
@@ -85,7 +85,7 @@ func (l Replacements) IDs() []string {
 	return ids
 }
 
-// Cause names the vSwitches that are replaced, as what Services that fail together have in common.
+// Cause names the replaced vSwitches, as what Services that fail together have in common.
 func (l Replacements) Cause() string {
 	var ids []string
 	for _, r := range l {
@@ -94,13 +94,12 @@ func (l Replacements) Cause() string {
 	return List(ids, 5)
 }
 
-// Bind reports whether a part that is replaced asks for an address or an EIP in its vSwitch.
+// Bind reports whether a replaced part asks for an address or an EIP in its vSwitch.
 func (l Replacements) Bind() bool {
 	return slices.ContainsFunc(l, func(r Replacement) bool { return r.For.Binds() })
 }
 
-// Lack reports whether a part has no replacement, and what HeldVSwitches says of its zone. Of several such
-// parts it is the last.
+// Lack reports whether a part has no replacement, and returns HeldVSwitches of its zone; the last such part counts.
 func (l Replacements) Lack() (held say.Text, lack bool) {
 	for _, r := range l {
 		if r.To.ID == "" {
@@ -110,7 +109,7 @@ func (l Replacements) Lack() (held say.Text, lack bool) {
 	return held, lack
 }
 
-// Text lists the vSwitches that take the place of others, with their free addresses.
+// Text lists the new vSwitches with their free addresses.
 func (l Replacements) Text() say.Text {
 	var found []say.Text
 	for _, r := range l {

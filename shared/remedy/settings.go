@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Settings are what the policy says to single classes and checks.
+// Settings are the policy's settings for single classes and checks.
 type Settings struct {
 	VSwitches VSwitches `json:"vswitches,omitzero"` // rules for choosing a vSwitch: vswitch-ip-exhausted, vswitch-not-found, zone-shortage
 	RAMDelay  Duration  `json:"ramDelay,omitzero"`  // how long RAM takes to act on a new policy version, default 1m: ram-permission
-	PayBySpec bool      `json:"payBySpec,omitzero"` // CLBs that pay by spec are still sold to this account: eni-unsupported, the doctor's charge-types
+	PayBySpec bool      `json:"payBySpec,omitzero"` // CLBs billed by spec are still sold to this account: eni-unsupported, the doctor's charge-types
 }
 
 // Delay returns how long RAM takes to act on a new policy version.
@@ -23,7 +23,7 @@ func (s Settings) Delay() time.Duration {
 type VSwitches struct {
 	Allow          []string `json:"allow,omitempty"`         // besides the cluster's own
 	Reserve        *int64   `json:"reserve,omitzero"`        // free addresses that stay untouched; default 8
-	ReplaceMissing bool     `json:"replaceMissing,omitzero"` // a vSwitch that a person named and that doesn't exist may be replaced
+	ReplaceMissing bool     `json:"replaceMissing,omitzero"` // a missing vSwitch that a person named may be replaced
 }
 
 // Kept returns how many free addresses of a vSwitch stay untouched.
@@ -37,7 +37,7 @@ func (v VSwitches) Kept() int64 {
 // Allowed reports whether the policy allows the vSwitch besides the cluster's own.
 func (v VSwitches) Allowed(id string) bool { return slices.Contains(v.Allow, id) }
 
-// Room returns how many of a vSwitch's free addresses may be used; never less than zero.
+// Room returns how many of a vSwitch's free addresses may be used, at least zero.
 func (v VSwitches) Room(free int64) int { return int(max(0, free-v.Kept())) }
 
 // A Duration is a length of time, in a file 60s or 1m.

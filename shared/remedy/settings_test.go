@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A setting that the policy leaves out has its default, and crosses to a hand as it is.
+// A missing setting has its default, and reaches a hand unchanged.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	none := int64(0)

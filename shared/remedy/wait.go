@@ -2,18 +2,17 @@ package remedy
 
 import "time"
 
-// Lasting is how long what was to pass by itself may last, before a person is asked.
+// Lasting is how long to wait for a failure to pass without a person, before a person is asked.
 const Lasting = 15 * time.Minute
 
-// Between two looks at what is to pass by itself.
+// Limits of the pause between two looks at a failure that should pass.
 const (
 	shortPause = 30 * time.Second
 	longPause  = 3 * time.Minute
 )
 
-// Waited returns for how long the failure is known to stand: since its Event, or
-// as long as the case has waited with nothing to write, whichever is more. At both
-// ends somebody looked and found it.
+// Waited returns how long the failure has lasted: since its Event, or as long as the case has waited without a write, whichever is longer.
+// At both ends it was observed.
 func (c *Case) Waited() time.Duration {
 	waited := c.Idle
 	if last := c.Event.Last; !last.IsZero() {
@@ -22,19 +21,18 @@ func (c *Case) Waited() time.Duration {
 	return waited
 }
 
-// Lasts reports whether the case has waited long enough for what was to pass by
-// itself. Then a plan that waits becomes a question, and a class may read what only a
-// person who is asked wants to know.
+// Lasts reports whether the case has waited long enough for a failure that should pass. Then a waiting plan becomes a question, and a class
+// may read what only the person who is asked needs.
 func (c *Case) Lasts() bool { return c.Idle > Lasting }
 
-// PollInterval returns how long to wait before the next look at what is to pass by
-// itself: as long as it has lasted, half a minute at least and 3 minutes at most.
+// PollInterval returns how long to wait before the next look at a failure that should pass: as long as it has lasted, at least half a
+// minute and at most 3 minutes.
 func (c *Case) PollInterval() time.Duration {
 	return min(max(c.Idle, shortPause), longPause).Round(time.Second)
 }
 
-// Settling returns how long to wait before the next look at a failure that counts only once it has lasted: for a
-// moment, things look like that which are about to be put right. It is zero if the failure has.
+// Settling returns how long to wait before the next look at a failure that counts only after it has lasted, because it may be about to
+// disappear. It is zero if it has lasted.
 func (c *Case) Settling(lasting time.Duration) time.Duration {
 	left := lasting - c.Waited()
 	if left <= 0 {

@@ -1,9 +1,8 @@
-// Package retry says when to try again: after a pause that doubles, or when the other side
-// asks for it. The arithmetic is that of k8s.io/apimachinery/pkg/util/wait.
+// Package retry computes when to try again: after a pause that doubles, or when the other side asks for it. The arithmetic is that of
+// k8s.io/apimachinery/pkg/util/wait. Begin with Backoff.
 //
-// Two pauses are of another kind and stay where they are. Writers that collide in package
-// stream let each other pass for milliseconds, which grow by steps and not by doubling. The
-// schedules of tickers are no answer to a failure.
+// It does not cover two other pauses. Colliding writers in package stream wait milliseconds that grow by steps instead of doubling. The
+// schedules of tickers are not a reaction to a failure.
 package retry
 
 import (
@@ -16,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Backoff returns pauses that double from the first one on, up to the longest. Its Step
-// returns the next one; a new Backoff begins again.
+// Backoff returns pauses that double from first up to longest. Step returns the next one; a new Backoff begins again.
 func Backoff(first, longest time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Factor: 2, Steps: math.MaxInt, Cap: longest}
 }
@@ -32,8 +30,7 @@ func Pause(first, longest time.Duration, n uint64) time.Duration {
 	return d
 }
 
-// Spread returns a time between half of the pause and all of it, so that those who failed
-// together don't try again together.
+// Spread returns a random time between half of the pause and all of it, which spreads out callers that failed together.
 func Spread(pause time.Duration) time.Duration { return wait.Jitter(pause/2, 1) }
 
 // Sleep waits, and reports whether the context is still alive.
@@ -48,9 +45,8 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// After returns how long an answer asks to stay away, by its header Retry-After: seconds or
-// a date (RFC 9110, section 10.2.3). What lies in the past or can't be read is nothing, and
-// nobody may ask for more than the longest.
+// After returns how long an answer asks the caller to wait, by its header Retry-After: seconds or a date (RFC 9110, section 10.2.3),
+// limited to longest. It is false for a past or unreadable value.
 func After(h http.Header, now time.Time, longest time.Duration) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	d := longest

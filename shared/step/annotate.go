@@ -17,18 +17,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Annotate sets annotations of the Service, and removes some where that belongs
-// to the same write, all in one patch.
+// Annotate sets annotations of the Service, and removes some that belong to the same write, all in one patch.
 type Annotate struct {
 	Set    map[string]string `json:"set"`
 	Remove []string          `json:"remove,omitempty"`
-	Was    map[string]string `json:"was,omitempty"` // what Set and Remove found; a key that wasn't there is missing
+	Was    map[string]string `json:"was,omitempty"` // what Set and Remove found; a key that did not exist is missing
 }
 
-// readable is the longest value, in bytes, that a sentence shows whole. The step itself has all of it.
+// readable is the longest value, in bytes, that a sentence shows in full. The step itself contains all of it.
 const readable = 1 << 10
 
-// Says is what the step does.
+// Says describes the step.
 func (a Annotate) Says() say.Text {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(a.Set)) {
@@ -50,7 +49,7 @@ func (Annotate) Kind() string { return "annotate" }
 // Target is the Service.
 func (Annotate) Target() string { return "" }
 
-// Risk is low: the old values can be put back.
+// Risk is low: the old values can be restored.
 func (Annotate) Risk() remedy.Risk { return remedy.Low }
 
 // Grants are reading and patching Services.
@@ -79,18 +78,17 @@ func (a Annotate) Differs(c *remedy.Case) string {
 	return differs(c.Service.Annotations, a.change(), a.Was)
 }
 
-// Apply patches the version of the Service that the case holds.
+// Apply patches the version of the Service in the case.
 func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, a.change(), nil)
 }
 
-// Undo puts back what Was holds and removes what it doesn't.
+// Undo restores what Was holds and removes the rest.
 func (a Annotate) Undo() (remedy.Step, bool) {
 	return invert(a.change(), a.Was), true
 }
 
-// differs says of each annotation that a step would change and that is neither as the
-// step found it nor as it would leave it, what it is and what it was.
+// differs says of each annotation that is neither as the step found it nor as the step would leave it what it is and what it was.
 func differs(now map[string]string, change map[string]*string, was map[string]string) string {
 	said := func(values map[string]string, key string) string {
 		if v, ok := values[key]; ok {
@@ -125,8 +123,7 @@ type RemoveAnnotation struct {
 	Was   map[string]string `json:"was,omitempty"`
 }
 
-// Without returns the step that removes the controller's annotation with this
-// short name from the case's Service, under both of its prefixes.
+// Without returns the step that removes the controller's annotation with this short name from the Service, under both prefixes.
 func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	r := RemoveAnnotation{Was: map[string]string{}}
 	for _, key := range []string{ccm.Prefix + short, ccm.LegacyPrefix + short} {
@@ -138,8 +135,8 @@ func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	return r
 }
 
-// With returns the step that sets the controller's annotation with this short
-// name on the Service, under its current prefix, which wins over the legacy one.
+// With returns the step that sets the controller's annotation with this short name on the Service, under its current prefix, which wins
+// over the legacy one.
 func With(svc *corev1.Service, short, value string) Annotate {
 	key := ccm.Prefix + short
 	a := Annotate{Set: map[string]string{key: value}}
@@ -149,7 +146,7 @@ func With(svc *corev1.Service, short, value string) Annotate {
 	return a
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (r RemoveAnnotation) Says() say.Text {
 	return say.F("remove annotation %s", strings.Join(r.Names, " "))
 }
@@ -160,7 +157,7 @@ func (RemoveAnnotation) Kind() string { return "remove-annotation" }
 // Target is the Service.
 func (RemoveAnnotation) Target() string { return "" }
 
-// Risk is low: the old values can be put back.
+// Risk is low: the old values can be restored.
 func (RemoveAnnotation) Risk() remedy.Risk { return remedy.Low }
 
 // Grants are reading and patching Services.
@@ -187,18 +184,17 @@ func (r RemoveAnnotation) Differs(c *remedy.Case) string {
 	return differs(c.Service.Annotations, r.change(), r.Was)
 }
 
-// Apply patches the version of the Service that the case holds.
+// Apply patches the version of the Service in the case.
 func (r RemoveAnnotation) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, r.change(), nil)
 }
 
-// Undo sets the annotations to what they were.
+// Undo restores the annotations.
 func (r RemoveAnnotation) Undo() (remedy.Step, bool) { return invert(r.change(), r.Was), true }
 
 func (r RemoveAnnotation) change() map[string]*string { return Annotate{Remove: r.Names}.change() }
 
-// compare says where a change of annotations stands: done if all keys are as the
-// change leaves them, todo if all are as they were.
+// compare returns the state of a change of annotations: done if all keys are as the change leaves them, todo if all are as they were.
 func compare(now map[string]string, change map[string]*string, was map[string]string) remedy.State {
 	done, todo := true, true
 	for k, want := range change {
@@ -216,7 +212,6 @@ func compare(now map[string]string, change map[string]*string, was map[string]st
 	return remedy.Conflict
 }
 
-// invert returns the step that takes a change of annotations back.
 func invert(change map[string]*string, was map[string]string) remedy.Step {
 	back := Annotate{Set: map[string]string{}, Was: map[string]string{}}
 	for _, k := range slices.Sorted(maps.Keys(change)) {
@@ -235,8 +230,7 @@ func invert(change map[string]*string, was map[string]string) remedy.Step {
 	return back
 }
 
-// annotate applies the change, a merge patch of the spec and our resync annotation in one
-// patch, on the version of the Service that the case holds.
+// annotate applies the change, a merge patch of the spec and our resync annotation in one patch, to the version of the Service in the case.
 func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string, spec json.RawMessage) error {
 	mark := c.Mark()
 	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}, Spec: spec}

@@ -8,8 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// AskLCU returns the edits after which the Service asks for a CLB that is billed by LCU. Such a CLB has
-// no spec, and older controllers fail on one.
+// AskLCU returns the edits that make the Service ask for a CLB billed by LCU. Such a CLB has no spec, and older controllers fail on one.
 func AskLCU(svc *corev1.Service) []Edit {
 	edits := []Edit{With(svc, ccm.ChargeType, ccm.PayByLCU)}
 	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
@@ -18,7 +17,7 @@ func AskLCU(svc *corev1.Service) []Edit {
 	return edits
 }
 
-// AskSpec returns the edits after which the Service asks for a CLB that is billed by this spec.
+// AskSpec returns the edits that make the Service ask for a CLB billed by this spec.
 func AskSpec(svc *corev1.Service, spec string) []Edit {
 	edits := []Edit{With(svc, ccm.ChargeSpec, spec)}
 	if want, asked := ccm.Annotation(svc, ccm.ChargeType); asked && want != ccm.PayBySpec {
@@ -27,8 +26,7 @@ func AskSpec(svc *corev1.Service, spec string) []Edit {
 	return edits
 }
 
-// Conversion returns the plan after which the controller bills the CLB in another way. The text change says
-// which, and the edits have the Service ask for it.
+// Conversion returns the plan to change how the CLB is billed. The text change describes it, and the edits make the Service ask for it.
 func Conversion(lb *ccm.Instance, finding, change say.Text, edits []Edit) remedy.Plan {
 	p := remedy.Plan{
 		Finding: finding,
@@ -44,8 +42,7 @@ func Conversion(lb *ccm.Instance, finding, change say.Text, edits []Edit) remedy
 	return p
 }
 
-// ByLCU returns the plan after which a Service without a load balancer asks for a CLB that is billed
-// by LCU.
+// ByLCU returns the plan that makes a Service without a load balancer ask for a CLB billed by LCU.
 func ByLCU(svc *corev1.Service, finding say.Text) remedy.Plan {
 	return remedy.Plan{
 		Finding: finding,

@@ -5,14 +5,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Convert sets annotations by which the controller changes the load balancer for
-// good: with the annotations put back, the load balancer stays as it has become.
+// Convert sets annotations that make the controller change the load balancer for good: restoring the annotations does not change it back.
 type Convert struct {
 	Annotate
 	LB string `json:"lb"` // ID
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (s Convert) Says() say.Text {
 	return say.F("%s, by which the controller changes %s for good", s.Annotate.Says(), s.LB)
 }
@@ -23,9 +22,8 @@ func (Convert) Kind() string { return "convert" }
 // Target is the load balancer.
 func (s Convert) Target() string { return "slb/" + s.LB }
 
-// Risk is medium: it changes what the load balancer costs. Where traffic runs
-// over it, the plan's is high.
+// Risk is medium: it changes what the load balancer costs. With traffic over it, the plan's risk is high.
 func (Convert) Risk() remedy.Risk { return remedy.Medium }
 
-// Undo is nothing: no annotation changes the load balancer back.
+// Undo returns no step: no annotation changes the load balancer back.
 func (Convert) Undo() (remedy.Step, bool) { return nil, false }

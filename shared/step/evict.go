@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Evict has a Pod make room on its node, so that its owner makes another one,
-// which the scheduler puts elsewhere. Disruption budgets are heeded.
+// Evict evicts a Pod from its node. Its owner creates another one, which the scheduler puts elsewhere. Disruption budgets count.
 type Evict struct {
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`
@@ -22,7 +21,7 @@ type Evict struct {
 	Node      string    `json:"node"` // for people
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (e Evict) Says() say.Text {
 	return say.F("evict the Pod %s/%s from the node %s", e.Namespace, e.Pod, e.Node)
 }
@@ -30,16 +29,16 @@ func (e Evict) Says() say.Text {
 // Kind is "evict".
 func (Evict) Kind() string { return "evict" }
 
-// Target is all evictions of the namespace: they are made one at a time.
+// Target is all evictions of the namespace, which are made one at a time.
 func (e Evict) Target() string { return "evict/" + e.Namespace }
 
-// Risk is high: what the Pod was doing ends.
+// Risk is high: the Pod's work ends.
 func (Evict) Risk() remedy.Risk { return remedy.High }
 
 // Grants are reading and evicting Pods.
 func (Evict) Grants() []grant.Grant { return []grant.Grant{grant.GetPods, grant.EvictPods} }
 
-// Check reads the Pod. Done is a Pod that is gone or going.
+// Check reads the Pod. Done means that the Pod is gone or terminating.
 func (e Evict) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	pod, err := c.Kube.Pod(ctx, e.Namespace, e.Pod)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -64,5 +63,5 @@ func (e Evict) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 	})
 }
 
-// Undo is nothing: the Pod is gone.
+// Undo returns no step: the Pod is gone.
 func (Evict) Undo() (remedy.Step, bool) { return nil, false }

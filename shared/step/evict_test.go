@@ -37,14 +37,14 @@ func TestEvict(t *testing.T) {
 	r.is(first, remedy.Done)
 	r.does(first)
 
-	// Its successor of the same name is left alone.
+	// Its successor of the same name stays.
 	kept := pod("example.com/f")
 	r.is(first, remedy.Done)
 	r.does(first)
 	second := of(kept)
 	r.is(second, remedy.Todo)
 	r.does(second)
-	r.is(second, remedy.Done) // it is going
+	r.is(second, remedy.Done) // it is terminating
 	_, err := pods.Patch(t.Context(), "web-0", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	r.must(err)
 

@@ -7,8 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// FuzzDecode makes steps of anything that a journal may hold. A step that can be made
-// can be shown, taken back and journalled again, and means the same then.
+// FuzzDecode decodes anything that a record may contain. A decoded step can be shown, undone and recorded again with the same meaning.
 func FuzzDecode(f *testing.F) {
 	for _, s := range All() {
 		data, err := json.Marshal(s)

@@ -12,16 +12,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// MoveListener has a listener of a classic load balancer use another vServer group.
+// MoveListener moves a listener of a classic load balancer to another vServer group.
 type MoveListener struct {
 	LB       string `json:"lb"`
 	Port     int    `json:"port"`
 	Protocol string `json:"protocol"` // "tcp", "udp", "http" or "https"
-	Group    string `json:"group"`    // ID of the group to use
-	Was      string `json:"was"`      // ID of the group that it uses
+	Group    string `json:"group"`    // ID of the new group
+	Was      string `json:"was"`      // ID of the present group
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (m MoveListener) Says() say.Text {
 	return say.F("point the listener %s:%d of %s at the vServer group %s instead of %s", m.Protocol, m.Port, m.LB, m.Group, m.Was)
 }
@@ -32,7 +32,7 @@ func (MoveListener) Kind() string { return "move-listener" }
 // Target is the load balancer.
 func (m MoveListener) Target() string { return "slb/" + m.LB }
 
-// Risk is high: the traffic of the listener goes to other backends at once.
+// Risk is high: the traffic of the listener goes to other backends immediately.
 func (MoveListener) Risk() remedy.Risk { return remedy.High }
 
 // Grants are reading listeners and setting those of any protocol.
@@ -56,28 +56,26 @@ func (m MoveListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, 
 	return remedy.Conflict, nil
 }
 
-// Apply sets the group, if the listener still uses the old one. The API has no
-// condition for it: it is read again right before.
+// Apply sets the group, if the listener still uses the old one. The API has no conditional write, so it reads again just before.
 func (m MoveListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, m, func() error {
 		return w.Cloud.SLB.SetListenerGroup(ctx, m.LB, cloud.ListenerPort{Port: m.Port, Protocol: m.Protocol}, m.Group)
 	})
 }
 
-// Undo points it back at the old group.
+// Undo moves it back to the old group.
 func (m MoveListener) Undo() (remedy.Step, bool) {
 	m.Group, m.Was = m.Was, m.Group
 	return m, true
 }
 
-// DeleteListener deletes a listener of a classic load balancer. What it holds of
-// the listener is all that the way back needs.
+// DeleteListener deletes a listener of a classic load balancer. It contains all of the listener that Undo needs.
 type DeleteListener struct {
 	LB       string         `json:"lb"`
 	Listener cloud.Listener `json:"listener"`
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (d DeleteListener) Says() say.Text {
 	return say.F("delete the listener %s:%d of %s", d.Listener.Protocol, d.Listener.Port, d.LB)
 }
@@ -88,7 +86,7 @@ func (DeleteListener) Kind() string { return "delete-listener" }
 // Target is the load balancer.
 func (d DeleteListener) Target() string { return "slb/" + d.LB }
 
-// Risk is high: the traffic of the listener ends at once.
+// Risk is high: the traffic of the listener ends immediately.
 func (DeleteListener) Risk() remedy.Risk { return remedy.High }
 
 // Grants are reading and deleting listeners.
@@ -96,7 +94,7 @@ func (DeleteListener) Grants() []grant.Grant {
 	return []grant.Grant{grant.DescribeLoadBalancerListeners, grant.DeleteListener}
 }
 
-// Check reads the listener: one with other settings than the plan saw is a conflict.
+// Check reads the listener: other settings than in the plan are a conflict.
 func (d DeleteListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	l, err := listener(ctx, c, d.LB, d.Listener.Port, d.Listener.Protocol)
 	switch {
@@ -110,23 +108,23 @@ func (d DeleteListener) Check(ctx context.Context, c *remedy.Case) (remedy.State
 	return remedy.Conflict, nil
 }
 
-// Apply deletes the listener, if it is still the one that the plan saw.
+// Apply deletes the listener, if it is still as in the plan.
 func (d DeleteListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, d, func() error {
 		return w.Cloud.SLB.DeleteListener(ctx, d.LB, cloud.ListenerPort{Port: d.Listener.Port, Protocol: d.Listener.Protocol})
 	})
 }
 
-// Undo makes the listener again. That fails where its vServer group is gone.
+// Undo creates the listener again, which fails if its vServer group is gone.
 func (d DeleteListener) Undo() (remedy.Step, bool) { return CreateListener(d), true }
 
-// CreateListener makes a listener of a classic load balancer as it once was.
+// CreateListener creates a listener of a classic load balancer as it was.
 type CreateListener struct {
 	LB       string         `json:"lb"`
 	Listener cloud.Listener `json:"listener"`
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (n CreateListener) Says() say.Text {
 	return say.F("make the listener %s:%d of %s again", n.Listener.Protocol, n.Listener.Port, n.LB)
 }
@@ -137,10 +135,10 @@ func (CreateListener) Kind() string { return "create-listener" }
 // Target is the load balancer.
 func (n CreateListener) Target() string { return "slb/" + n.LB }
 
-// Risk is high: the listener takes traffic at once.
+// Risk is high: the listener takes traffic immediately.
 func (CreateListener) Risk() remedy.Risk { return remedy.High }
 
-// Grants are reading, making and starting listeners of any protocol.
+// Grants are reading, creating and starting listeners of any protocol.
 func (CreateListener) Grants() []grant.Grant {
 	return []grant.Grant{
 		grant.DescribeLoadBalancerListeners, grant.CreateTCPListener, grant.CreateUDPListener, grant.CreateHTTPListener, grant.CreateHTTPSListener,
@@ -148,7 +146,7 @@ func (CreateListener) Grants() []grant.Grant {
 	}
 }
 
-// Check reads the port: another listener on it is a conflict. One that was made and then not started is still to be started.
+// Check reads the port: another listener on it is a conflict. One that was created and not started must still be started.
 func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	list, err := c.Cloud.SLB.Listeners(ctx, n.LB)
 	if err != nil {
@@ -168,7 +166,7 @@ func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State
 	return state, nil
 }
 
-// Apply makes the listener, if the port is still free, and starts it if it ran.
+// Apply creates the listener, if the port is still free, and starts it if it was running.
 func (n CreateListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, n, func() error {
 		l, err := listener(ctx, c, n.LB, n.Listener.Port, n.Listener.Protocol)
@@ -182,13 +180,12 @@ func (n CreateListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Wri
 	})
 }
 
-// runs reports whether the listener ran when it was deleted.
 func (n CreateListener) runs() bool { return n.Listener.Status == "running" }
 
 // Undo deletes it again.
 func (n CreateListener) Undo() (remedy.Step, bool) { return DeleteListener(n), true }
 
-// once makes a write where the step is still to be done.
+// once makes the write of a step that is still to be done.
 func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error) error {
 	state, err := s.Check(ctx, c)
 	if err != nil || state == remedy.Done {
@@ -203,7 +200,6 @@ func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error
 	return nil
 }
 
-// listener returns a listener of the load balancer; nil if none exists.
 func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol string) (*cloud.Listener, error) {
 	list, err := c.Cloud.SLB.Listeners(ctx, lb)
 	if err != nil {
@@ -216,7 +212,7 @@ func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol
 	return &list[i], nil
 }
 
-// same reports whether two listeners are set alike, whether they run or not.
+// same reports whether two listeners have the same settings, whatever their status.
 func same(a, b cloud.Listener) bool {
 	return a.VServerGroup == b.VServerGroup && a.Description == b.Description && a.Scheduler == b.Scheduler &&
 		a.Bandwidth == b.Bandwidth && a.BackendPort == b.BackendPort && maps.Equal(a.Config, b.Config)

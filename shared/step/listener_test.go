@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An NLB is tagged as a CLB is.
+// An NLB is tagged like a CLB.
 func TestTagNetwork(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
@@ -32,7 +32,7 @@ func TestTagNetwork(t *testing.T) {
 	}
 }
 
-// A listener is moved, and moved back, only from where the plan saw it.
+// A listener is moved, and moved back, only from the group in the plan.
 func TestMoveListener(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -57,7 +57,7 @@ func TestMoveListener(t *testing.T) {
 	r.is(step.MoveListener{LB: "lb-1", Port: 81, Protocol: "tcp", Group: "rsp-new", Was: "rsp-old"}, remedy.Conflict)
 }
 
-// A listener is deleted only as the plan saw it, and made again as it was.
+// A listener is deleted only if it is as in the plan, and created again as it was.
 func TestDeleteListener(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -101,7 +101,7 @@ func TestDeleteListener(t *testing.T) {
 	r.is(step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 81, Protocol: "tcp"}}, remedy.Done)
 }
 
-// A listener that was made again and not started is started by the next one who comes, and not made twice.
+// A listener that was created and not started is started by the next call, and not created twice.
 func TestStartListener(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -125,12 +125,12 @@ func TestStartListener(t *testing.T) {
 		t.Errorf("came back as %+v, %v", now, err)
 	}
 	stopped := list[0]
-	stopped.Status = "stopped" // as the plan saw it: it stays so
+	stopped.Status = "stopped" // as in the plan: it stays so
 	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers["lb-1"].Listeners[0].Status = "stopped" })
 	r.is(step.CreateListener{LB: "lb-1", Listener: stopped}, remedy.Done)
 }
 
-// The protection of a load balancer goes off once, for good, and of one that is gone there is none.
+// The protection of a load balancer is turned off once, for good; a deleted load balancer needs nothing.
 func TestUnprotect(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", DeleteProtection: true}},
@@ -147,7 +147,7 @@ func TestUnprotect(t *testing.T) {
 	}
 }
 
-// The protection of an NLB goes on once, and off again. One that is gone has none to turn on.
+// The protection of an NLB is turned on once, and off again; a deleted NLB cannot be protected.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet",

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Custom is the type of RAM policy that can be written; system policies can't.
+// Custom is the type of RAM policies that can be written; system policies cannot.
 const Custom = "Custom"
 
 // Limits of RAM.
@@ -22,22 +22,22 @@ const (
 	maxVersions = 5    // of a policy
 )
 
-// PolicyVersion adds a version to a RAM policy and makes it the default. Where
-// the policy has five versions already, the one named Drop goes first.
+// PolicyVersion adds a version to a RAM policy and makes it the default. If the policy already has five versions, it first deletes the one
+// named Drop.
 type PolicyVersion struct {
 	Policy   string   `json:"policy"`
 	Document string   `json:"document"`
-	Adds     []string `json:"adds"`           // the actions that the document has and the old one lacks, for people
+	Adds     []string `json:"adds"`           // the actions that the document adds, for people
 	Was      string   `json:"was"`            // default version before
-	Versions []string `json:"versions"`       // all versions before, so that a new one is known as ours
-	Drop     string   `json:"drop,omitempty"` // version that makes room; never Was
+	Versions []string `json:"versions"`       // all versions before, which identifies a new one as ours
+	Drop     string   `json:"drop,omitempty"` // version to delete, never Was; empty: none
 }
 
-// NewVersion returns the step that gives a policy, which has these versions, the document; adds are
-// the actions that are new in it. An error if none of the versions is the default.
+// NewVersion returns the step that gives a policy, with these versions, the document; adds are the new actions in it. It is an error if
+// none of the versions is the default.
 func NewVersion(policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
 	p := PolicyVersion{Policy: policy, Document: document, Adds: adds}
-	var oldest cloud.PolicyVersion // but not the default, which undo needs
+	var oldest cloud.PolicyVersion // except the default, which undo needs
 	for _, v := range versions {
 		p.Versions = append(p.Versions, v.ID)
 		switch {
@@ -56,7 +56,7 @@ func NewVersion(policy, document string, adds []string, versions []cloud.PolicyV
 	return p, nil
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (p PolicyVersion) Says() say.Text {
 	adds := strings.Join(p.Adds, ", ")
 	if p.Drop != "" {
@@ -71,15 +71,15 @@ func (PolicyVersion) Kind() string { return "policy-version" }
 // Target is the policy.
 func (p PolicyVersion) Target() string { return "ram/" + p.Policy }
 
-// Risk is medium: it widens what a role may do; the version before stays.
+// Risk is medium: it extends what a role may do; the version before stays.
 func (PolicyVersion) Risk() remedy.Risk { return remedy.Medium }
 
-// Grants are reading policy versions and making room for, and making, a new one.
+// Grants are listing, creating and deleting policy versions.
 func (PolicyVersion) Grants() []grant.Grant {
 	return []grant.Grant{grant.ListPolicyVersions, grant.CreatePolicyVersion, grant.DeletePolicyVersion}
 }
 
-// Check reads the policy's versions. Done is a default version with our document.
+// Check reads the policy's versions. Done means that the default version has our document.
 func (p PolicyVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	versions, err := c.Cloud.RAM.PolicyVersions(ctx, p.Policy, Custom)
 	if err != nil {
@@ -107,8 +107,8 @@ func (p PolicyVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State,
 	return remedy.Conflict, nil
 }
 
-// Apply makes room if it must and creates the version. RAM has no condition for
-// it: the versions are read again right before, under the policy's lock.
+// Apply creates the version, after it deletes one if it must. RAM has no conditional write, so it reads the versions again just before,
+// under the policy's lock.
 func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, p, func() error {
 		if p.Drop != "" {
@@ -117,8 +117,8 @@ func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writ
 				return fmt.Errorf("list versions of policy %s: %w", p.Policy, err)
 			}
 			if len(versions) == len(p.Versions) {
-				// Who may not make a version must not delete one: that there is no room is told
-				// only to those who may.
+				// A caller that may not create a version must not delete one. RAM reports a full policy only to callers that may create
+				// one.
 				err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
 				if !errors.Is(err, cloud.ErrConflict) {
 					return err
@@ -132,20 +132,19 @@ func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writ
 	})
 }
 
-// Undo makes the version before the default again.
+// Undo makes the previous version the default again.
 func (p PolicyVersion) Undo() (remedy.Step, bool) {
 	return DefaultVersion{Policy: p.Policy, Version: p.Was, From: p.Document}, true
 }
 
-// DefaultVersion makes an older version of a RAM policy the default, in place of
-// the one with the document From.
+// DefaultVersion makes an older version of a RAM policy the default, instead of the one with the document From.
 type DefaultVersion struct {
 	Policy  string `json:"policy"`
 	Version string `json:"version"`
 	From    string `json:"from"`
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (d DefaultVersion) Says() say.Text {
 	return say.F("make version %s of the RAM policy %s the default again", d.Version, d.Policy)
 }
@@ -156,10 +155,10 @@ func (DefaultVersion) Kind() string { return "default-version" }
 // Target is the policy.
 func (d DefaultVersion) Target() string { return "ram/" + d.Policy }
 
-// Risk is medium: it narrows what a role may do.
+// Risk is medium: it reduces what a role may do.
 func (DefaultVersion) Risk() remedy.Risk { return remedy.Medium }
 
-// Grants are reading policy versions and choosing the default one.
+// Grants are listing policy versions and setting the default one.
 func (DefaultVersion) Grants() []grant.Grant {
 	return []grant.Grant{grant.ListPolicyVersions, grant.SetDefaultPolicyVersion}
 }
@@ -182,10 +181,10 @@ func (d DefaultVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State
 	return remedy.Conflict, nil
 }
 
-// Apply chooses the default version, if the present one is still the one to replace.
+// Apply sets the default version, if the present one is still the one to replace.
 func (d DefaultVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, d, func() error { return w.Cloud.RAM.SetDefaultPolicyVersion(ctx, d.Policy, d.Version) })
 }
 
-// Undo is nothing: the step itself takes another one back.
+// Undo returns no step: this step is itself an undo.
 func (DefaultVersion) Undo() (remedy.Step, bool) { return nil, false }

@@ -19,7 +19,7 @@ type TargetPorts struct {
 	Ports []TargetPort `json:"ports"`
 }
 
-// A TargetPort is the change of one port, which its number and protocol name.
+// A TargetPort is the change of one port, identified by number and protocol.
 type TargetPort struct {
 	Port     int32              `json:"port"`
 	Protocol corev1.Protocol    `json:"protocol"`
@@ -27,7 +27,7 @@ type TargetPort struct {
 	Was      intstr.IntOrString `json:"was"`
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (t TargetPorts) Says() say.Text {
 	var parts []say.Text
 	for _, p := range t.Ports {
@@ -42,8 +42,7 @@ func (TargetPorts) Kind() string { return "target-ports" }
 // Target is the Service.
 func (TargetPorts) Target() string { return "" }
 
-// Risk is medium: it changes where traffic goes, which Pods that are made later
-// may not expect.
+// Risk is medium: it changes where traffic goes, which later Pods may not expect.
 func (TargetPorts) Risk() remedy.Risk { return remedy.Medium }
 
 // Grants are reading and patching Services.
@@ -82,13 +81,12 @@ func (t TargetPorts) Check(_ context.Context, c *remedy.Case) (remedy.State, err
 	return remedy.Conflict, nil
 }
 
-// Apply patches the version of the Service that the case holds, and wakes the
-// controller with the same patch.
+// Apply patches the version of the Service in the case, and triggers a resync with the same patch.
 func (t TargetPorts) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, nil, t.spec(c.Service.Spec.Ports))
 }
 
-// Undo puts the old target ports back.
+// Undo restores the old target ports.
 func (t TargetPorts) Undo() (remedy.Step, bool) {
 	back := TargetPorts{Ports: slices.Clone(t.Ports)}
 	for i, p := range back.Ports {

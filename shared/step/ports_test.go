@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// Target ports are changed, seen, and put back, and the other ports stay as they are.
 func TestTargetPorts(t *testing.T) {
 	t.Parallel()
 	r := build(t, nil, nil)

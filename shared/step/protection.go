@@ -11,13 +11,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Unprotect turns off the deletion protection of a load balancer: of one that is to be deleted, or that [Protect] turned on.
+// Unprotect turns off the deletion protection of a load balancer that is to be deleted, or that [Protect] protected.
 type Unprotect struct {
 	LB      string `json:"lb"`
 	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (u Unprotect) Says() say.Text { return say.F("turn off the deletion protection of %s", u.LB) }
 
 // Kind is "unprotect".
@@ -34,7 +34,7 @@ func (Unprotect) Grants() []grant.Grant {
 	return []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.ProtectSLB, grant.GetNLB, grant.ProtectNLB}
 }
 
-// Check reads the protection. Of a load balancer that is gone there is nothing to turn off.
+// Check reads the protection. A deleted load balancer counts as done.
 func (u Unprotect) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	on, err := protected(ctx, c, u.LB, u.Network)
 	switch {
@@ -48,7 +48,6 @@ func (u Unprotect) Check(ctx context.Context, c *remedy.Case) (remedy.State, err
 	return remedy.Done, nil
 }
 
-// protected reports whether a load balancer has its deletion protection on.
 func protected(ctx context.Context, c *remedy.Case, id string, network bool) (bool, error) {
 	if network {
 		n, err := c.Cloud.NLB.LoadBalancer(ctx, id)
@@ -68,17 +67,17 @@ func (u Unprotect) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers)
 	})
 }
 
-// Undo returns no step: what was protected is deleted.
+// Undo returns no step: the load balancer is then deleted.
 func (Unprotect) Undo() (remedy.Step, bool) { return nil, false }
 
-// Protect turns on the deletion protection of an NLB. The controller reads the annotation delete-protection for CLBs alone. It leaves
-// an NLB's protection as it is until it deletes the NLB or lets it go, before which it turns it off, since v2.9.1
+// Protect turns on the deletion protection of an NLB. The controller reads the annotation delete-protection only for CLBs. It leaves an
+// NLB's protection as it is, and turns it off before it deletes or releases the NLB, since v2.9.1
 // (pkg/controller/service/nlbv2/loadbalancer.go, v2.9.1 to v2.14.0).
 type Protect struct {
 	LB string `json:"lb"`
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (p Protect) Says() say.Text { return say.F("turn on the deletion protection of %s", p.LB) }
 
 // Kind is "protect".
@@ -87,13 +86,13 @@ func (Protect) Kind() string { return "protect" }
 // Target is the NLB.
 func (p Protect) Target() string { return target(p.LB, true) }
 
-// Risk is low: nothing but a deletion by hand is refused.
+// Risk is low: only a deletion by hand is refused.
 func (Protect) Risk() remedy.Risk { return remedy.Low }
 
 // Grants are reading NLBs and setting their protection.
 func (Protect) Grants() []grant.Grant { return []grant.Grant{grant.GetNLB, grant.ProtectNLB} }
 
-// Check reads the protection. An NLB that is gone is an error: there is nothing to protect.
+// Check reads the protection. A deleted NLB is an error, because it cannot be protected.
 func (p Protect) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	on, err := protected(ctx, c, p.LB, true)
 	switch {

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ApplyQuota applies for a higher limit of the account, once: an application that
-// is open is not made again. Alibaba Cloud decides about it within two days.
+// ApplyQuota applies for a higher limit of the account, unless an application is open. Alibaba Cloud decides within two days.
 type ApplyQuota struct {
 	Product    string            `json:"product"`
 	Name       string            `json:"name"`
@@ -21,11 +20,11 @@ type ApplyQuota struct {
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 	To         float64           `json:"to"`
 	Was        float64           `json:"was"`
-	Reason     string            `json:"reason"`          // for who decides
-	Known      []string          `json:"known,omitempty"` // applications that were there before, all decided
+	Reason     string            `json:"reason"`          // for the person who decides
+	Known      []string          `json:"known,omitempty"` // earlier applications, all decided
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (a ApplyQuota) Says() say.Text {
 	return say.F("apply for %s in place of %s as the limit %s", say.Figure(a.To), say.Figure(a.Was), a.Name)
 }
@@ -39,13 +38,13 @@ func (a ApplyQuota) Target() string { return "quota/" + a.Name }
 // Risk is medium: it changes a setting of the account.
 func (ApplyQuota) Risk() remedy.Risk { return remedy.Medium }
 
-// Grants are reading quotas and their applications, and making one.
+// Grants are reading quotas and their applications, and creating one.
 func (ApplyQuota) Grants() []grant.Grant {
 	return []grant.Grant{grant.ListProductQuotas, grant.ListQuotaApplications, grant.CreateQuotaApplication}
 }
 
-// Check reads the limit and the applications for it. Done is a limit as high, or
-// an application that the plan didn't know and nobody has refused.
+// Check reads the limit and the applications for it. Done means that the limit is high enough, or that a new application exists and was not
+// refused.
 func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	quotas, err := c.Cloud.Quotas.List(ctx, a.Product, cloud.CommonQuota, a.Name)
 	if err != nil {
@@ -83,20 +82,17 @@ func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, er
 	return remedy.Todo, nil
 }
 
-// Apply makes the application. The API has no condition for it beyond refusing a
-// second one while one is open: all is read again right before.
+// Apply creates the application. The API only refuses a second one while one is open, so all is read again just before.
 func (a ApplyQuota) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, a, func() error { return w.Cloud.Quotas.Apply(ctx, a.Product, a.Code, a.Dimensions, a.To, a.Reason) })
 }
 
-// Undo is nothing: a limit that is higher than need be harms nobody, and the
-// console can withdraw an application that is open.
+// Undo returns no step: a limit that is too high does no harm, and the console can withdraw an open application.
 func (ApplyQuota) Undo() (remedy.Step, bool) { return nil, false }
 
-// ApplyCommand returns the command by which a person applies for twice a limit, or for the nearest
-// value that can be applied for.
+// ApplyCommand returns the command that applies for twice a limit, or for the nearest possible value.
 func ApplyCommand(category string, q cloud.Quota, reason string) string {
-	dimensions := "" // tell apart several limits with the same code
+	dimensions := "" // distinguish limits with the same code
 	for i, key := range slices.Sorted(maps.Keys(q.Dimensions)) {
 		dimensions += fmt.Sprintf(" --Dimensions.%[1]d.Key %[2]s --Dimensions.%[1]d.Value %[3]s", i+1, key, q.Dimensions[key])
 	}

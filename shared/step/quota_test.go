@@ -20,7 +20,7 @@ func quotas(made ...sim.QuotaApplication) *sim.World {
 	return &sim.World{Quotas: []sim.Quota{{Code: "q_1", Name: backends, Total: 200, Max: 400, Adjustable: true}}, QuotaApplications: made}
 }
 
-// An application is made once, and what becomes of it is seen.
+// An application is made once, and its result is read.
 func TestApplyQuota(t *testing.T) {
 	t.Parallel()
 	apply := step.ApplyQuota{
@@ -38,7 +38,7 @@ func TestApplyQuota(t *testing.T) {
 	}
 	r.is(apply, remedy.Todo)
 	r.does(apply)
-	r.does(apply) // is done: no second one
+	r.does(apply) // already done: no second one
 	r.is(apply, remedy.Done)
 	if open() != 1 {
 		t.Errorf("%d applications are open, want 1", open())
@@ -82,7 +82,7 @@ func TestApplyQuota(t *testing.T) {
 		}
 	}
 
-	// What can't be read is not written, and what is refused is an error.
+	// After a failed read nothing is written, and a refusal is an error.
 	r = build(t, quotas(), nil)
 	for _, action := range []string{"ListProductQuotas", "ListQuotaApplications", "CreateQuotaApplication"} {
 		heal := r.cloud.Fault(sim.Fault{Product: "quotas", Action: action, Status: 403, Code: "NoPermission"})

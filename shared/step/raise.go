@@ -15,24 +15,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RaiseReads is what Raise reads, beside the quota itself. A class that calls it
-// declares it.
+// RaiseReads is what Raise reads besides the quota itself; a class that calls it declares it.
 var RaiseReads = []grant.Grant{grant.ListQuotaApplications}
 
 const (
-	decided  = 48 * time.Hour      // Alibaba Cloud decides about an application within this
-	refusal  = 30 * 24 * time.Hour // for how long a refusal is an answer
+	decided  = 48 * time.Hour      // time in which Alibaba Cloud decides about an application
+	refusal  = 30 * 24 * time.Hour // how long a refusal is an answer
 	nextLook = 10 * time.Minute    // between two looks at an application
 )
 
-// quotaCenter is where people apply.
 const quotaCenter = "https://quotas.console.alibabacloud.com"
 
-// Raise completes a plan for a limit that is too low: need is how much is needed
-// at least. The plan comes with its finding, and with an Ask that names the other
-// ways; it goes with the application for a fifth more than what is needed, with
-// the wait for one that is under way, or with the question as it was and why
-// nothing can be applied for.
+// Raise completes a plan for a limit that is too low, with need as the least that is needed. The given plan has its finding, and an Ask
+// with the other ways. The result has the application for a fifth more than needed, or the wait for an open one, or the original question
+// with the reason why applying is impossible.
 func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota, need float64, reason string) (remedy.Plan, error) {
 	all, err := c.Cloud.Quotas.Applications(ctx, q.Product, q.Code)
 	if err != nil {
@@ -94,9 +90,8 @@ func about(a cloud.QuotaApplication, dimensions map[string]string) bool {
 	return len(a.For) == 0 || maps.Equal(a.For, dimensions)
 }
 
-// next returns the limit to apply for: a fifth more than needed, up to the next
-// ten or the next that can be had, and less than a fifth more only where no more
-// can be had; 0 if what is needed can't be.
+// next returns the limit to apply for: a fifth more than needed, rounded up to the next ten or the next possible value. It is lower only if
+// no more is possible, and 0 if the need exceeds every possible value.
 func next(q cloud.Quota, need float64) float64 {
 	want := math.Ceil(need * 1.2)
 	if len(q.Steps) > 0 {

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// What becomes of a plan for a limit that is too low.
 func TestRaise(t *testing.T) {
 	t.Parallel()
 	recent, old := time.Now().Add(-24*time.Hour), time.Now().Add(-60*24*time.Hour)

@@ -8,8 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Retag returns the plan that restores the name tag of the Service's own load balancer. Its
-// finding is left to the caller.
+// Retag returns the plan, without finding, that restores the name tag of the Service's own load balancer.
 func Retag(svc *corev1.Service, lb *ccm.Instance) remedy.Plan {
 	return remedy.Plan{
 		Note:  say.F("With this tag, the controller deletes %s when the Service is deleted.", lb.ID),
@@ -17,8 +16,7 @@ func Retag(svc *corev1.Service, lb *ccm.Instance) remedy.Plan {
 	}
 }
 
-// Recreate returns the plan that makes the controller create a load balancer in place of the
-// Service's own, which is gone. Its finding is left to the caller.
+// Recreate returns the plan, without finding, that makes the controller create a load balancer to replace the Service's own, which is gone.
 func Recreate(svc *corev1.Service) remedy.Plan {
 	steps := []remedy.Step{Touch{}}
 	if ccm.Synced(svc) {
@@ -39,7 +37,7 @@ func NoLongerNeeded(svc *corev1.Service) say.Text {
 	return say.F("If the Service is no longer needed, delete it: kubectl -n %s delete service %s.", svc.Namespace, svc.Name)
 }
 
-// Allowlisted says that a new CLB may be refused, and nothing of an NLB
+// Allowlisted says that a new CLB may be refused; empty for an NLB
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/considerations-for-configuring-a-loadbalancer-type-service).
 func Allowlisted(svc *corev1.Service) say.Text {
 	if ccm.NLB(svc) {
@@ -48,9 +46,8 @@ func Allowlisted(svc *corev1.Service) say.Text {
 	return say.F("With CCM v2.5.0 or newer, Alibaba Cloud creates new CLBs only for accounts on an allowlist: apply for it first, or use an NLB.")
 }
 
-// RecreateByHand returns, as a clause, what a person does in place of Recreate. While the status
-// has an address the controller creates no load balancer, and a change of the status alone does not
-// trigger a sync.
+// RecreateByHand returns, as a clause, what a person does instead of Recreate. While the status has an address the controller creates no
+// load balancer, and a change of only the status does not trigger a sync.
 func RecreateByHand(svc *corev1.Service) say.Text {
 	resync := ccm.WakeCommand(svc)
 	if ccm.Synced(svc) {

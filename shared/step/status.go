@@ -12,14 +12,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ClearStatus removes the load balancer's addresses from the Service's status,
-// so that the controller makes a new one. The address changes. By itself it wakes
-// nobody: a touch follows it.
+// ClearStatus removes the load balancer's addresses from the Service's status, which makes the controller create a new one with another
+// address. It does not trigger a sync; a Touch follows it.
 type ClearStatus struct {
 	Was []corev1.LoadBalancerIngress `json:"was"`
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (s ClearStatus) Says() say.Text {
 	return say.F("clear the status, which says %s", strings.Join(addresses(s.Was), ", "))
 }
@@ -53,7 +52,7 @@ func (s ClearStatus) Check(_ context.Context, c *remedy.Case) (remedy.State, err
 	return remedy.Conflict, nil
 }
 
-// Apply patches the status of the version that the case holds.
+// Apply patches the status of the version in the case.
 func (s ClearStatus) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	svc, err := w.Kube.PatchStatus(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, corev1.LoadBalancerStatus{})
 	if err != nil {
@@ -63,7 +62,7 @@ func (s ClearStatus) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writer
 	return nil
 }
 
-// Undo is nothing: the load balancer of the old address does not exist any more.
+// Undo returns no step: the load balancer of the old address no longer exists.
 func (ClearStatus) Undo() (remedy.Step, bool) { return nil, false }
 
 func addresses(ingress []corev1.LoadBalancerIngress) []string {

@@ -1,10 +1,10 @@
-// Package step holds the moves that plans are made of, one file each.
+// Package step contains the steps of plans, one file each.
 //
-// A step is a plain struct: it can be printed, journalled, compared and taken
-// back. Its Was fields hold what stood there when the plan was made; Check
-// compares the world with both sides, and Apply writes only onto the version
-// that was read. Steps on the Service write our resync annotation in the same
-// patch, because it triggers a sync and changes its hash.
+// A step is a plain struct that can be printed, recorded, compared and undone. Its Was fields hold the values at planning time. Check
+// compares the present state with both sides, and Apply writes only to the version that was read. Steps on the Service write our resync
+// annotation in the same patch, which triggers a sync and changes the hash.
+//
+// Begin with remedy.Step, the interface, and All.
 package step
 
 import (
@@ -18,8 +18,8 @@ func All() []remedy.Step {
 		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 
-// Decode makes a step of any kind from its kind and its JSON form, as remedy.Decode does. The program of a function decodes only
-// what its class declares: else it would hold the code of all kinds.
+// Decode makes a step of any kind from its kind and its JSON form; see remedy.Decode. The program of a function decodes only the kinds that
+// its class declares, because a call of this links the code of all kinds.
 func Decode(kind string, data []byte) (remedy.Step, error) { return remedy.Decode(All(), kind, data) }
 
 // serviceWrite is what every step on the Service's own metadata needs.

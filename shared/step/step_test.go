@@ -27,7 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A rig is one Service on a real API server, and an account at the wire.
+// A rig is one Service on a real API server, and a simulated account.
 type rig struct {
 	testing.TB
 	kube  *cluster.Cluster
@@ -78,7 +78,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// read has the case hold the Service as it is now.
 func (r *rig) read() {
 	r.Helper()
 	svc, err := r.c.Kube.Service(r.Context(), r.c.Service.Namespace, "web")
@@ -86,14 +85,14 @@ func (r *rig) read() {
 	r.c.Service = svc
 }
 
-// patch changes the Service as somebody else would.
+// patch changes the Service as another writer would.
 func (r *rig) patch(data string) {
 	r.Helper()
 	_, err := r.kube.Client().CoreV1().Services(r.c.Service.Namespace).Patch(r.Context(), "web", types.MergePatchType, []byte(data), metav1.PatchOptions{})
 	r.must(err)
 }
 
-// is wants a step to stand so.
+// is checks the state of a step.
 func (r *rig) is(s remedy.Step, want remedy.State) {
 	r.Helper()
 	if got, err := s.Check(r.Context(), r.c); err != nil || got != want {
@@ -101,7 +100,6 @@ func (r *rig) is(s remedy.Step, want remedy.State) {
 	}
 }
 
-// does applies a step.
 func (r *rig) does(s remedy.Step) {
 	r.Helper()
 	if err := s.Apply(r.Context(), r.c, r.w); err != nil {
@@ -109,7 +107,6 @@ func (r *rig) does(s remedy.Step) {
 	}
 }
 
-// undo returns the step that takes another one back.
 func (r *rig) undo(s remedy.Step) remedy.Step {
 	r.Helper()
 	back, ok := s.Undo()
@@ -126,7 +123,7 @@ func equal(t testing.TB, got, want any) {
 	}
 }
 
-// A change of annotations is made, seen, and taken back to what was there.
+// A change of annotations is made, read, and undone.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	before := map[string]string{"a/old": "1", "a/away": "x", "a/other": "z"}
@@ -174,7 +171,7 @@ func TestAnnotations(t *testing.T) {
 			again := r.undo(back)
 			r.is(again, remedy.Todo)
 
-			// On a version that isn't the present one nothing is written.
+			// A stale version is not written to.
 			r.patch(`{"metadata":{"annotations":` + tt.odd + `}}`)
 			for _, s := range []remedy.Step{tt.step, back, step.Touch{}} {
 				if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, kube.ErrConflict) {
@@ -187,7 +184,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// Both prefixes of the controller are seen; the current one is written.
+// Both prefixes of the controller are read; the current one is written.
 func TestByShortName(t *testing.T) {
 	t.Parallel()
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
@@ -206,7 +203,7 @@ func TestByShortName(t *testing.T) {
 	equal(t, step.Without(c.Service, "id").Keys(), []string{ccm.LegacyPrefix + "id"})
 }
 
-// A touch is done by its attempt alone.
+// A touch is done only by its own attempt.
 func TestTouch(t *testing.T) {
 	t.Parallel()
 	r := build(t, nil, map[string]string{ccm.Resync: "case.0"})
@@ -253,7 +250,7 @@ func TestClearStatus(t *testing.T) {
 	}
 }
 
-// Tags are written and taken off once, and never over somebody else's.
+// Tags are written and removed once, and never over another writer's.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	tags := map[string]string{"other": "x"}
@@ -272,7 +269,7 @@ func TestTags(t *testing.T) {
 	r.is(tag, remedy.Todo)
 	r.is(untag, remedy.Done)
 	r.does(tag)
-	r.does(tag) // is done: no second write
+	r.does(tag) // already done: no second write
 	r.is(tag, remedy.Done)
 	r.is(untag, remedy.Todo)
 	r.does(untag)
@@ -282,7 +279,7 @@ func TestTags(t *testing.T) {
 		t.Errorf("%d writes, want 2", got)
 	}
 
-	// Another value is somebody else's.
+	// Another value belongs to another writer.
 	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers["lb-1"].Tags = map[string]string{"k": "theirs"} })
 	for _, s := range []remedy.Step{tag, untag} {
 		r.is(s, remedy.Conflict)
@@ -291,7 +288,7 @@ func TestTags(t *testing.T) {
 		}
 	}
 
-	// 20 tags are the most.
+	// 20 tags are the maximum.
 	r.cloud.Edit(func(s *sim.State) {
 		full := map[string]string{}
 		for i := range 20 {
@@ -305,7 +302,7 @@ func TestTags(t *testing.T) {
 	}
 	r.is(tag, remedy.Todo)
 
-	// What can't be read is not written; what is refused is an error.
+	// After a failed read nothing is written; a refusal is an error.
 	for _, s := range []remedy.Step{tag, step.UntagLB{LB: "lb-1", Key: "k1", Value: "v"}} {
 		heal := r.cloud.Fault(sim.Fault{Product: "slb", Action: "ListTagResources", Status: 503, Code: "ServiceUnavailable"})
 		n := writes()
@@ -372,7 +369,7 @@ func TestPolicyVersion(t *testing.T) {
 	r.is(add, remedy.Todo)
 	r.is(back, remedy.Done)
 	r.does(add)
-	r.does(add) // is done: no second version
+	r.does(add) // already done: no second version
 	equal(t, r.versions(), "v1 v2*")
 	r.is(add, remedy.Done)
 	r.is(back, remedy.Todo)
@@ -380,7 +377,7 @@ func TestPolicyVersion(t *testing.T) {
 	r.does(back)
 	equal(t, r.versions(), "v1* v2")
 	r.is(back, remedy.Done)
-	r.is(add, remedy.Conflict) // there is a version that the plan didn't know
+	r.is(add, remedy.Conflict) // a version that is not in the plan exists
 	if err := add.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
 		t.Errorf("over an unknown version: %v", err)
 	}
@@ -388,21 +385,21 @@ func TestPolicyVersion(t *testing.T) {
 		t.Error("the way back has a way back")
 	}
 
-	// Somebody else's default version is not replaced.
+	// Another writer's default version is not replaced.
 	r = build(t, policy(3, 3), nil)
 	other := step.DefaultVersion{Policy: "p", Version: "v1", From: document("slb:Do2")}
 	r.is(other, remedy.Conflict)
 	if err := other.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
 		t.Errorf("over somebody's default version: %v", err)
 	}
-	// One that doesn't exist can't be chosen.
+	// A missing version cannot be chosen.
 	none := step.DefaultVersion{Policy: "p", Version: "v9", From: document("slb:Do3")}
 	if err := none.Apply(t.Context(), r.c, r.w); err == nil {
 		t.Error("a version that doesn't exist became the default")
 	}
 }
 
-// Of five versions one makes room, never the one that undo needs.
+// Of five versions one is deleted, never the one that undo needs.
 func TestPolicyFull(t *testing.T) {
 	t.Parallel()
 	all := []string{"v1", "v2", "v3", "v4", "v5"}
@@ -414,7 +411,7 @@ func TestPolicyFull(t *testing.T) {
 	r.does(r.undo(add))
 	equal(t, r.versions(), "v2 v3 v4* v5 v6")
 
-	// Without room it is refused, and nothing is lost.
+	// A full policy is refused, and nothing is lost.
 	r = build(t, policy(5, 4), nil)
 	full := add
 	full.Drop = ""
@@ -423,7 +420,7 @@ func TestPolicyFull(t *testing.T) {
 	}
 	equal(t, r.versions(), "v1 v2 v3 v4* v5")
 
-	// Killed after it made room, it goes on and drops no second one.
+	// After a crash between deletion and creation, it continues and deletes no second version.
 	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal := r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutBefore: true})
 	if err := add.Apply(t.Context(), r.c, r.w); err == nil {
@@ -435,7 +432,7 @@ func TestPolicyFull(t *testing.T) {
 	r.does(add)
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
-	// An answer that got lost: it is done all the same.
+	// The answer is lost, but the write was made.
 	r = build(t, policy(5, 4), nil)
 	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutAfter: true})
@@ -447,7 +444,7 @@ func TestPolicyFull(t *testing.T) {
 	r.does(add)
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
-	// Each call that fails is an error, and nothing is lost by it.
+	// Each failed call is an error and loses nothing.
 	for n, action := range []string{"ListPolicyVersions", "CreatePolicyVersion", "DeletePolicyVersion"} {
 		r = build(t, policy(5, 4), nil)
 		heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: action, Status: 403, Code: "NoPermission"})
@@ -466,8 +463,7 @@ func TestPolicyFull(t *testing.T) {
 	heal()
 }
 
-// A step comes back from the journal as it went in, says what it does and to
-// what, and needs the same grants whatever it holds.
+// A step survives its record, describes its action and target, and needs the same grants whatever its values.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	filled := map[string]struct {
@@ -523,7 +519,7 @@ func TestKinds(t *testing.T) {
 		if len(s.Grants()) == 0 {
 			t.Errorf("%s needs no grants", s.Kind())
 		}
-		// What patches a Service says what of it: the admission policy refuses all else.
+		// A step that patches a Service declares the fields; the admission policy refuses all others.
 		patches := slices.Contains(s.Grants(), grant.PatchServices) || slices.Contains(s.Grants(), grant.PatchServicesStatus)
 		c, ok := s.(remedy.Changer)
 		if ok != patches || ok && len(c.Fields()) == 0 {
@@ -561,8 +557,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A step that a later release has journalled is refused, with its kind and the field that is
-// not known here: without the field it could be another write.
+// A step recorded by a later release is refused, naming its kind and the unknown field: without the field it could be another write.
 func TestDecodeNewer(t *testing.T) {
 	for _, zero := range step.All() {
 		_, err := step.Decode(zero.Kind(), []byte(`{"unless":"night"}`))

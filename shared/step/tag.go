@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TagLB puts a tag on a load balancer that does not carry its key.
+// TagLB adds a tag to a load balancer that lacks its key.
 type TagLB struct {
 	LB      string `json:"lb"`
 	Key     string `json:"key"`
@@ -17,7 +17,7 @@ type TagLB struct {
 	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (t TagLB) Says() say.Text { return say.F("tag %s with %s=%s", t.LB, t.Key, t.Value) }
 
 // Kind is "tag-lb".
@@ -26,8 +26,7 @@ func (TagLB) Kind() string { return "tag-lb" }
 // Target is the load balancer.
 func (t TagLB) Target() string { return target(t.LB, t.Network) }
 
-// Risk is high: the controller deletes the load balancer that carries its name
-// tag when the Service goes.
+// Risk is high: with its name tag, the controller deletes the load balancer when the Service is deleted.
 func (TagLB) Risk() remedy.Risk { return remedy.High }
 
 // Grants are reading and writing tags.
@@ -40,8 +39,7 @@ func (t TagLB) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) 
 	return tagState(ctx, c, t, true)
 }
 
-// Apply writes the tag, if the key is still free. The API has no condition for
-// it: it is read again right before.
+// Apply writes the tag, if the key is still free. The API has no conditional write, so it reads again just before.
 func (t TagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	tag := w.Cloud.SLB.Tag
 	if t.Network {
@@ -50,10 +48,10 @@ func (t TagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 	return once(ctx, c, t, func() error { return tag(ctx, t.LB, t.Key, t.Value) })
 }
 
-// Undo takes the tag away.
+// Undo removes the tag.
 func (t TagLB) Undo() (remedy.Step, bool) { return UntagLB(t), true }
 
-// UntagLB takes a tag with this value off a load balancer.
+// UntagLB removes a tag with this value from a load balancer.
 type UntagLB struct {
 	LB      string `json:"lb"`
 	Key     string `json:"key"`
@@ -61,7 +59,7 @@ type UntagLB struct {
 	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
-// Says is what the step does.
+// Says describes the step.
 func (t UntagLB) Says() say.Text { return say.F("take the tag %s off %s", t.Key, t.LB) }
 
 // Kind is "untag-lb".
@@ -92,10 +90,10 @@ func (t UntagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) e
 	return once(ctx, c, t, func() error { return untag(ctx, t.LB, t.Key) })
 }
 
-// Undo puts the tag back.
+// Undo adds the tag again.
 func (t UntagLB) Undo() (remedy.Step, bool) { return TagLB(t), true }
 
-// target is what is locked for a write on a load balancer.
+// target returns the lock for a write on a load balancer.
 func target(id string, network bool) string {
 	if network {
 		return "nlb/" + id
@@ -103,7 +101,7 @@ func target(id string, network bool) string {
 	return "slb/" + id
 }
 
-// tagState says where a tag stands that is wanted, or not wanted, with this value.
+// tagState returns the state of a tag that should exist, or not, with this value.
 func tagState(ctx context.Context, c *remedy.Case, t TagLB, wanted bool) (remedy.State, error) {
 	list := c.Cloud.SLB.Tags
 	if t.Network {

@@ -11,15 +11,14 @@ import (
 type Edit interface {
 	remedy.Step
 	change() map[string]*string // nil: removed
-	found() map[string]string   // what stood there
+	found() map[string]string   // the values before
 }
 
 func (a Annotate) found() map[string]string         { return a.Was }
 func (r RemoveAnnotation) found() map[string]string { return r.Was }
 
-// Together returns the one step that does what all these do, so that it is one
-// patch: the controller must not see a Service that is changed by half. Of two
-// that write the same annotation, the later one counts.
+// Together returns one step that does all of these in one patch, because the controller must not see a half-changed Service. The last edit
+// of an annotation wins.
 func Together(edits ...Edit) remedy.Step {
 	change, was := map[string]*string{}, map[string]string{}
 	for _, e := range edits {

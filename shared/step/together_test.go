@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// Several edits are one patch, with the way back of all of them.
+// Several edits are one patch, with the undo of all of them.
 func TestTogether(t *testing.T) {
 	const p, old = ccm.Prefix, ccm.LegacyPrefix
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
@@ -75,7 +75,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// What changes a load balancer for good has no way back, and is an edit all the same.
+// A permanent change of a load balancer has no undo, and is still an edit.
 func TestConvert(t *testing.T) {
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
 	s := step.Convert{Annotate: step.With(c.Service, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}

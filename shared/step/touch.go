@@ -10,19 +10,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Touch triggers a sync after a change outside the Service: it writes our
-// resync annotation and nothing else. On a Service that was synced before, the
-// full sync that follows puts LB and listeners back to what the annotations say;
-// a class says so with the plan's risk.
+// Touch triggers a sync after a change outside the Service, by writing only our resync annotation. If the Service was synced before, the
+// full sync resets load balancer and listeners to the annotations; the class covers this by the plan's risk.
 type Touch struct {
-	After time.Duration `json:"after,omitempty"` // nanoseconds since the step before: what it changed takes a while to act
+	After time.Duration `json:"after,omitempty"` // nanoseconds since the previous step, whose change takes a while to act
 }
 
-// every is the least time between two touches in one cluster: each is a full
-// sync, and their OpenAPI calls add up to throttling.
+// every is the least time between two touches in one cluster: each causes a full sync, whose OpenAPI calls add up to throttling.
 const every = 2 * time.Second
 
-// Says is what the step does.
+// Says describes the step.
 func (t Touch) Says() say.Text {
 	if t.After > 0 {
 		return say.F("trigger a resync after %s", t.After)
@@ -45,7 +42,7 @@ func (Touch) Grants() []grant.Grant { return serviceWrite }
 // Fields are our mark.
 func (Touch) Fields() []remedy.Field { return []remedy.Field{remedy.MarkField} }
 
-// Settle returns how long the step waits for the one before it.
+// Settle returns how long the step waits for the previous one.
 func (t Touch) Settle() time.Duration { return t.After }
 
 // Pace returns the least time between two touches in one cluster.
@@ -59,11 +56,10 @@ func (Touch) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
 	return remedy.Todo, nil
 }
 
-// Apply writes the resync annotation on the version that the case holds.
+// Apply writes the resync annotation on the version in the case.
 func (Touch) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, nil, nil)
 }
 
-// Undo is nothing: the annotation means nothing to anybody else, and taking it
-// away would trigger a resync once more. What the sync did stays done.
+// Undo returns no step: the annotation means nothing to others, and removing it would trigger another resync. The effects of the sync stay.
 func (Touch) Undo() (remedy.Step, bool) { return nil, false }
