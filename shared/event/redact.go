@@ -320,7 +320,7 @@ func ends(b byte) bool {
 	return b <= ' ' || strings.IndexByte("\"'`&,;]})<>|\\", b) >= 0
 }
 
-// schemes are the words that stand before the secret of an Authorization header.
+// schemes are the words before the secret of an Authorization header.
 var schemes = map[string]bool{
 	"acs": true, "acs3-hmac-sha256": true, "acs3-rsa-sha256": true, "basic": true, "bearer": true,
 	"digest": true, "negotiate": true, "oss": true, "oss4-hmac-sha256": true, "token": true,
@@ -341,7 +341,7 @@ func authorization(s string, _, end int) (from, to int) {
 	if next == to || strings.ContainsFunc(word, func(r rune) bool { return !alnum(r) && r != '-' }) {
 		return from, to
 	}
-	last := next // looked for only where it is the end: what is read and not taken is read again for the next mark
+	last := next // searched only if it is the end: text without a match is searched again for the next mark
 	for last < len(s) && s[last] > ' ' && strings.IndexByte("\"']\\", s[last]) < 0 {
 		last++
 	}
@@ -366,7 +366,7 @@ func bearer(s string, start, end int) (from, to int) {
 	return end, to
 }
 
-// keyID finds what follows the four letters that access key IDs begin with.
+// keyID finds the rest of an access key ID after its first four letters.
 func keyID(s string, start, end int) (from, to int) {
 	if s[start:end] != "LTAI" {
 		return 0, 0
@@ -388,7 +388,7 @@ func temporaryKeyID(s string, start, end int) (from, to int) {
 	return end, to
 }
 
-// webToken finds a JSON web token by how its JSON begins in base64.
+// webToken finds a JSON web token by the beginning of its JSON in base64.
 func webToken(s string, start, end int) (from, to int) {
 	if s[start:end] != "eyJ" || inWord(s, start) {
 		return 0, 0
@@ -434,8 +434,7 @@ func run(s string, i int, others string) int {
 	return i
 }
 
-// skipQuote returns the index after a quote at s[i:], and that quote, which
-// may be escaped; empty if none exists.
+// skipQuote returns the index after a quote at s[i:] and that quote, possibly escaped; empty if none exists.
 func skipQuote(s string, i int) (int, string) {
 	for _, q := range [...]string{`\"`, `"`, `'`} {
 		if strings.HasPrefix(s[i:], q) {
@@ -456,8 +455,7 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// inWord reports whether s[i:] begins inside a word. A percent-encoded byte
-// before it is no part of the word.
+// inWord reports whether s[i:] begins inside a word. A percent-encoded byte before it does not belong to the word.
 func inWord(s string, i int) bool {
 	escaped := i >= 3 && s[i-3] == '%' || i >= 5 && s[i-5] == '%'
 	return i > 0 && letterOrDigit(s[i-1]) && !escaped
