@@ -176,7 +176,7 @@ func TestRecordValidates(t *testing.T) {
 	}
 }
 
-// Each schema says what it is for.
+// Each schema describes its purpose.
 func TestDescribed(t *testing.T) {
 	for _, name := range []string{Failed, Record} {
 		data, err := os.ReadFile(name)
