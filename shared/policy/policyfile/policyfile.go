@@ -38,7 +38,7 @@ type File struct {
 	Doctor    *Doctor                 `json:"doctor,omitempty"`
 	VSwitches remedy.VSwitches        `json:"vswitches,omitzero"`  // rules for choosing a vSwitch
 	RAMDelay  remedy.Duration         `json:"ramDelay,omitzero"`   // how long RAM takes to apply a new policy version; default 1m
-	PayBySpec bool                    `json:"payBySpec,omitempty"` // this account can still buy CLBs that pay by spec; most accounts cannot since June 2025
+	PayBySpec bool                    `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; not to most since June 2025
 	Tell      []policy.Sink           `json:"tell,omitempty"`      // who is notified of what, see Sink
 	People    []policy.Person         `json:"people,omitempty"`    // the users as whom people answer who click at a sink that is an app
 }
