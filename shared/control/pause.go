@@ -48,7 +48,7 @@ func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) erro
 	})
 }
 
-// Resume ends the pause of a cluster, or that of all (""), and returns it; nil if there was no pause. It replaces an unreadable
+// Resume ends the pause of a cluster, or that of all (""), and returns it; nil if the cluster was not paused. It replaces an unreadable
 // document by an empty one.
 func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	var was *Pause

@@ -297,7 +297,7 @@ func TestReadsAgain(t *testing.T) {
 			r.on("diagnose", func(ctx context.Context) error {
 				mu.Lock()
 				if inside++; inside == places && most < places {
-					time.AfterFunc(100*time.Millisecond, func() { close(open) }) // time for more of them, if there were no limit
+					time.AfterFunc(100*time.Millisecond, func() { close(open) }) // time for more of them, if they were not limited
 				}
 				most = max(most, inside)
 				mu.Unlock()

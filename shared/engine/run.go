@@ -24,7 +24,7 @@
 // reading and the telling.
 //
 // A run that waits between two steps ends, and the next run goes on from the document. The next run works out risk and approval again,
-// and asks the class again as long as no step is made. What a record says of them is for people.
+// and asks the class again as long as no step is made: the risk and approval in a record are only for people.
 //
 // # The seven rules
 //

@@ -46,7 +46,7 @@ func Look(c Config) (*Connection, error) {
 	}}, nil
 }
 
-// Grace is how long running runs may go on after a worker is asked to end: a run ends within two minutes. The chart gives the Pod ten
+// Grace is how long runs in hand may go on after a worker is asked to end: a run ends within two minutes. The chart gives the Pod ten
 // seconds more.
 const Grace = 140 * time.Second
 

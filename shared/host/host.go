@@ -33,7 +33,7 @@ type Reply struct {
 	Record event.Record
 	Retry  time.Duration // deliver again after this; zero: settled or dead
 	Dead   string        // why it can never be handled; empty: it can be
-	Err    error         // why it must come back, for the log; remedy.ErrForeign: it is dead here, and another host answers it
+	Err    error         // why it must come back, for the log; engine.ErrForeign: it is dead here, and another host answers it
 }
 
 // Validate returns what is wrong with the host's remedies, or nil.

@@ -129,7 +129,7 @@ func (f *forger) store(subject, block string, data []byte) uint64 {
 	return ack.Seq
 }
 
-// Whatever headers a writer stores, no reader takes them for the server's. Each reader reads the neighbouring messages unchanged; the
+// No reader takes a stored header for the server's, whatever its name. Each reader reads the neighbouring messages unchanged; the
 // message itself either has its true position, or nothing of it can be read. No such message is taken for a record.
 func FuzzStoredHeaders(f *testing.F) {
 	for name, value := range serversHeaders {
