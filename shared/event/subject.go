@@ -33,8 +33,7 @@ func FailedSubject(cluster, class, uid string) string {
 	return failedRoot + "." + cluster + "." + class + "." + uid
 }
 
-// FailedOf returns the filter for the failures of a class in a cluster, of any Service.
-// A cluster "*" is any.
+// FailedOf returns the filter for the failures of a class in a cluster, of any Service. A cluster "*" is any.
 func FailedOf(cluster, class string) string { return failedRoot + "." + cluster + "." + class + ".>" }
 
 // ParseFailedSubject splits a subject made by FailedSubject. It is an ErrInvalid for any other subject.
