@@ -274,7 +274,6 @@ func Discounted(name string, why say.Text) say.Text {
 	return say.F("The Approval %s does not count:", name).Then(why)
 }
 
-// lasts returns for how long an answer counts.
 func lasts(s kube.ApprovalSpec) time.Duration {
 	if s.Verdict == kube.Reject {
 		return RejectionLife

@@ -83,7 +83,6 @@ func (s *world) as(user string, rules []rbacv1.PolicyRule, groups ...string) *ku
 	return c
 }
 
-// create creates the answer of a user, with a change.
 func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
 	s.Helper()
 	me, err := by.Me(s.Context())

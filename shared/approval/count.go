@@ -21,7 +21,7 @@ type Agreement struct {
 	attempt atomic.Int64
 }
 
-// good reports whether it is of this plan and of this attempt.
+// good reports whether it is of this plan and of this attempt. The first attempt that asks claims it.
 func (a *Agreement) good(digest string, attempt int) bool {
 	return a != nil && a.Digest == digest && (a.attempt.CompareAndSwap(0, int64(attempt)) || a.attempt.Load() == int64(attempt))
 }

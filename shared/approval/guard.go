@@ -106,7 +106,6 @@ func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	return g.Changed.Add(settling), nil
 }
 
-// judges reports whether the policy judges all Approvals when they are created and changed.
 func judges(j kube.Judged) bool {
 	has := func(list []string, word string) bool {
 		return slices.Contains(list, word) || slices.Contains(list, "*")

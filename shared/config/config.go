@@ -123,7 +123,6 @@ func (d *Document) misfit(at, format string, args ...any) {
 	d.broken[at] = true
 }
 
-// value reads a node into a value.
 func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 	d.lines[at] = n.Line
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
@@ -172,7 +171,6 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 	}
 }
 
-// text reads a text into a texter.
 func (d *Document) text(at string, n *yaml.Node, to texter) {
 	var text string
 	d.scalar(at, n, reflect.ValueOf(&text).Elem())
@@ -184,12 +182,10 @@ func (d *Document) text(at string, n *yaml.Node, to texter) {
 	}
 }
 
-// empty reports whether a node is an empty text.
 func empty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == ""
 }
 
-// pairs goes through the fields of a mapping.
 func (d *Document) pairs(at string, n *yaml.Node, each func(key, inner string, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.misfit(at, "it must be a list of fields")
@@ -242,7 +238,6 @@ func (d *Document) scalar(at string, n *yaml.Node, to reflect.Value) {
 	d.misfit(at, "it must be %s", k.what)
 }
 
-// fields returns the names of a struct's fields.
 func fields(t reflect.Type) []string {
 	names := make([]string, t.NumField())
 	for i := range names {

@@ -55,7 +55,6 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A level reads itself from a text.
 type level int
 
 func (l *level) ReadText(text string) error {

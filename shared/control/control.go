@@ -32,7 +32,6 @@ type Head struct {
 
 func (h *Head) head() *Head { return h }
 
-// version is that of the documents' format.
 const version = 1
 
 // A Doc holds the pause and breakers of one cluster. The document of all clusters has only a pause.

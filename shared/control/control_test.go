@@ -21,7 +21,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// fresh returns a connection to a new NATS server.
 func fresh(t testing.TB) *stream.Stream {
 	t.Helper()
 	s := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL()})

@@ -55,7 +55,6 @@ func ClaimKey(resource string) string { return "claim." + resource }
 // seconds returns the time d after now in whole seconds, rounded up.
 func seconds(now time.Time, d time.Duration) int64 { return now.Add(d + time.Second - 1).Unix() }
 
-// drop drops the places that are over.
 func (p *Places) drop(now time.Time) {
 	if p.now.Equal(now) {
 		return

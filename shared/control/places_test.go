@@ -25,7 +25,6 @@ const class = "tag-missing"
 
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// A room says in which budgets a Service has a place.
 type room struct{ class, cluster bool }
 
 func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster int) room {

@@ -116,7 +116,6 @@ func (e *Holder) remove(ctx context.Context, key string) error {
 	return o.Store(ctx)
 }
 
-// silence removes the heartbeat.
 func (e *Holder) silence(ctx context.Context) {
 	if e.last().IsZero() {
 		return
@@ -169,7 +168,6 @@ func (e *Holder) Ask(key string) {
 	}
 }
 
-// busy reports whether a run of this engine works on an object.
 func (e *Holder) busy(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

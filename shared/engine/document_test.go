@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// document returns the document of the rig's Service.
 func (r *rig) document() event.Document {
 	r.Helper()
 	data, err := r.env.Stream.Get(r.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)))

@@ -233,7 +233,6 @@ func (x *run) asBefore(wait time.Duration) event.Record {
 	return rec
 }
 
-// looked ends a look.
 func (x *run) looked() (event.Record, error) {
 	if !x.began {
 		return x.under(), nil

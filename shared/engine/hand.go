@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// about returns what a hand needs to know of the case.
 func (x *run) about() hand.About {
 	return hand.About{
 		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: x.c.Policy.Settings,

@@ -193,7 +193,6 @@ func (r *rig) apart() (url string) {
 	return url
 }
 
-// starts gives the rig's env an engine.
 func (r *rig) starts() {
 	r.env.Engine = document.Start(r.Context(), r.env.Stream, r.env.Cluster, slog.New(slog.DiscardHandler))
 	r.Cleanup(r.env.Engine.Stop)
@@ -225,7 +224,6 @@ func (r *rig) create(svc *corev1.Service) *corev1.Service {
 	return made
 }
 
-// failure returns an event about the rig's Service.
 func (r *rig) failure(class string, at time.Time) engine.Event {
 	at = at.Truncate(time.Second)
 	return engine.Event{ID: fmt.Sprintf("%s-%d", class, at.Unix()), Failure: event.Failure{
@@ -315,7 +313,6 @@ func (r *rig) hit(ctx context.Context, point string) error {
 	return f(ctx)
 }
 
-// count returns how often runs have reached a point.
 func (r *rig) count(point string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -387,7 +384,6 @@ func (r *rig) wrote(want int64) {
 	}
 }
 
-// journal returns all records of the Service.
 func (r *rig) journal() []event.Record {
 	r.Helper()
 	var all []event.Record
@@ -423,7 +419,6 @@ func (r *rig) consent() event.Record {
 	return r.ends(event.Asked)
 }
 
-// approve has a person approve the plan of a record.
 func (r *rig) approve(rec event.Record, name string, groups ...string) *kube.Approval {
 	r.Helper()
 	a, err := r.answer(rec, approval.Reply{Verdict: kube.Approve}, name, groups...)
@@ -431,7 +426,6 @@ func (r *rig) approve(rec event.Record, name string, groups ...string) *kube.App
 	return a
 }
 
-// reject has a person reject it.
 func (r *rig) reject(rec event.Record, name string) *kube.Approval {
 	r.Helper()
 	a, err := r.answer(rec, approval.Reply{Verdict: kube.Reject, Comment: "it is to go"}, name)
@@ -475,13 +469,11 @@ func (r *rig) replace() {
 	})
 }
 
-// remove deletes the Service.
 func (r *rig) remove() {
 	r.Helper()
 	r.must(r.kube.Client().CoreV1().Services(r.svc.Namespace).Delete(r.Context(), r.svc.Name, metav1.DeleteOptions{}))
 }
 
-// live returns the Service as it is now.
 func (r *rig) live() *corev1.Service {
 	r.Helper()
 	svc, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Get(r.Context(), r.svc.Name, metav1.GetOptions{})
@@ -535,7 +527,6 @@ func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// said is an answer of the API server.
 func said(q *http.Request, code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: q, Body: io.NopCloser(strings.NewReader(body))}
 }
@@ -646,7 +637,6 @@ func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
 	return r.bind([]remedy.Step{s})[0], err
 }
 
-// finalizer returns an edit that adds a finalizer.
 func finalizer(name string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Finalizers = append(svc.Finalizers, name) }
 }

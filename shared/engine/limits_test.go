@@ -1007,7 +1007,6 @@ func TestNamespaceLabels(t *testing.T) {
 	r.wrote(1)
 }
 
-// label gives the namespace of the rig a label.
 func (r *rig) label(key, value string) {
 	r.Helper()
 	_, err := r.kube.Client().CoreV1().Namespaces().Patch(r.Context(), r.svc.Namespace, types.MergePatchType,

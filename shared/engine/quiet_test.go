@@ -258,7 +258,6 @@ func TestOwnedPorts(t *testing.T) {
 	}
 }
 
-// ports is a step that changes the Service's ports.
 type ports struct{ act }
 
 func (ports) Kind() string              { return "ports" }

@@ -16,7 +16,6 @@ import (
 // each second would not help.
 var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.Outcome{Wait: time.Minute}}
 
-// load reads the object's document.
 func (x *run) load(ctx context.Context) (err error) {
 	if x.object, err = x.env.Documents().Read(ctx, x.ev.Failure.Service.UID, x.r.Class); err != nil {
 		return fmt.Errorf("read what is known of the object: %w", err)

@@ -302,7 +302,6 @@ type unreadable struct{ error }
 
 func (u unreadable) Unwrap() error { return u.error }
 
-// policy reads the policy in force.
 func (e *Env) policy(ctx context.Context) (remedy.Policy, error) {
 	p, err := e.Policy(ctx)
 	if err != nil {

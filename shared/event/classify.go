@@ -29,7 +29,6 @@ func (r Row) answers(kind string) bool {
 	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
 }
 
-// kinds are the kinds of objects that failures are about.
 var kinds = []string{"", KindNode, KindCluster}
 
 // CheckRows reports what is wrong with a table: an empty class, text or code, and a text or code that two classes claim for objects of
@@ -123,7 +122,6 @@ type family struct {
 	alone  bool // only the prefix itself, without longer codes
 }
 
-// An entry is one text or code of a class.
 type entry struct {
 	class  string
 	text   string // as in the table

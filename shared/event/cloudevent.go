@@ -337,7 +337,6 @@ func check(e event.Event) error {
 	return invalid("not a CloudEvent: %s", strings.Join(faults, "; "))
 }
 
-// extension returns an extension as text; empty if absent.
 func extension(e event.Event, name string) string {
 	if e.Context == nil {
 		return ""

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
-// input returns a row of the corpus as the classifier takes it.
 func input(r corpus.Row) event.Input {
 	return event.Input{Reason: r.Reason, Type: r.Type, Component: r.Component, Message: r.Message}
 }

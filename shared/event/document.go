@@ -118,7 +118,6 @@ func (d *Document) Room(rec Record) bool {
 	return need <= MaxDocument
 }
 
-// size returns the size in bytes of a part of a document.
 func size(part any) int {
 	data, err := json.Marshal(part)
 	if err != nil {

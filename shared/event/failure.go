@@ -80,7 +80,6 @@ func (s Service) String() string {
 	return s.Namespace + "/" + s.Name
 }
 
-// subject returns the subject of a CloudEvent about it.
 func (s Service) subject() string {
 	if s.Kind != "" {
 		return strings.ReplaceAll(s.Kind, " ", "-") + "s/" + s.Name

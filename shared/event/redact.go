@@ -165,7 +165,6 @@ var secretMarks = []secretMark{
 	{"-----begin", privateKey},
 }
 
-// secrets returns the automaton of secretMarks.
 var secrets = sync.OnceValue(func() *automaton {
 	var marks []string
 	for _, m := range secretMarks {
@@ -315,7 +314,6 @@ func content(s string, v assignment) (from, to int) {
 	return from, to
 }
 
-// ends reports whether an unquoted value stops before the byte.
 func ends(b byte) bool {
 	return b <= ' ' || strings.IndexByte("\"'`&,;]})<>|\\", b) >= 0
 }
@@ -412,7 +410,6 @@ func userinfo(s string, _, end int) (from, to int) {
 	return 0, 0
 }
 
-// privateKey finds a private key in PEM.
 func privateKey(s string, start, end int) (from, to int) {
 	head := s[end:min(len(s), end+40)]
 	if !strings.Contains(head, "PRIVATE KEY-----") {

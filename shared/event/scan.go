@@ -2,7 +2,6 @@ package event
 
 import "bytes"
 
-// A scan reads one message.
 type scan struct {
 	c    *Classifier
 	text []byte // folded
@@ -41,7 +40,6 @@ type progress struct{ next, start, end int32 }
 // widest is the largest number of bytes in a gap of a text.
 const widest = 200
 
-// A candidate is a text or code that was found.
 type candidate struct {
 	entry  int32 // -1 for none
 	region int32
@@ -100,7 +98,6 @@ func (s *scan) offer(x candidate) {
 	}
 }
 
-// read parses the message.
 func (s *scan) read(message string) {
 	s.text = fold(Cut(message))
 	s.begin = start(s.text)

@@ -61,7 +61,7 @@ func (s Status) Open() bool {
 	return true
 }
 
-// caseTime is the format of the first failure's time in a case's ID.
+// caseTime is the format of the time in the ID of a case: that of its first failure.
 const caseTime = "20060102T150405"
 
 // CaseID returns the ID of the case of an object with this UID whose first failure has this time.

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// verdict decides on the message that was read.
 func (s *scan) verdict(in Input) Match {
 	if why := s.notOurs(in); why != "" {
 		return ignored(why)

@@ -81,7 +81,6 @@ var Warnings = []Warning{
 	{Reason: Precheck, Kind: KindCluster, Failure: true, Means: "The check before an upgrade of the controller foresees failures."},
 }
 
-// warningOf returns the warning with this reason.
 func warningOf(reason string) (w Warning, known bool) {
 	i := slices.IndexFunc(Warnings, func(w Warning) bool { return w.Reason == reason })
 	if i < 0 {

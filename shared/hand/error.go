@@ -61,7 +61,6 @@ func (e *Error) Error() string { return e.Text }
 // Is reports whether the error is of that kind.
 func (e *Error) Is(kind error) bool { return kind != nil && kindOf(e.Kind) == kind }
 
-// kindOf returns the kind with that text, or nil.
 func kindOf(text string) error {
 	for _, k := range kinds {
 		if k.kind.Error() == text {

@@ -32,7 +32,6 @@ func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *r
 	}
 }
 
-// about returns the About of a Service that was never synced.
 func about() hand.About {
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name, svc.UID = "shop", "web", "3f9a12bc-0000-4000-8000-000000000001"
@@ -58,7 +57,6 @@ func known(t *testing.T) *kube.Cluster {
 	return c
 }
 
-// data returns a step as data.
 func data(t *testing.T, s remedy.Step) hand.Step {
 	t.Helper()
 	list, err := hand.Steps([]remedy.Step{s})

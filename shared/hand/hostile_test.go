@@ -76,7 +76,6 @@ func encode(t *testing.T, v any) []byte {
 	return text
 }
 
-// plan returns a plan that the class may make.
 func plan(t *testing.T) *hand.Plan {
 	return &hand.Plan{
 		Plan:  remedy.Plan{Finding: say.F(sentence, "kubectl get service web"), Claims: []remedy.Claim{{Key: "vswitch.vsw-1", Of: 3}}},
@@ -191,7 +190,6 @@ func TestHostileLook(t *testing.T) {
 	}
 }
 
-// lieOf returns an answer with a plan that has this field.
 func lieOf(t *testing.T, id, field string) []byte {
 	t.Helper()
 	return encode(t, answer(t, id, json.RawMessage(`{"verdict":"yes","plan":{`+field+`}}`)))

@@ -169,7 +169,6 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *L
 	return err
 }
 
-// planOf returns a plan as data.
 func planOf(p remedy.Plan) (*Plan, error) {
 	steps, err := Steps(p.Steps)
 	p.Steps, p.Seen = nil, false // only the class's own hand uses Seen
@@ -206,7 +205,6 @@ type Differ interface {
 	Differs(*remedy.Case) string // as a sentence
 }
 
-// standing returns the state of a step.
 func standing(ctx context.Context, c *remedy.Case, s remedy.Step) (State, string, error) {
 	state, err := s.Check(ctx, c)
 	switch {
@@ -279,7 +277,6 @@ func prove(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return cause(ctx, c)
 }
 
-// cause reports whether the class still finds its cause.
 func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	v, err := c.Remedy.StillFails(ctx, c)
 	if err != nil {
@@ -288,7 +285,6 @@ func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return v, nil
 }
 
-// flow reports whether traffic can flow.
 func flow(ctx context.Context, c *remedy.Case) (ccm.Flow, error) {
 	flow, err := c.Flow(ctx)
 	if err == nil && len(flow.Why) == 0 && c.Remedy.Backends {

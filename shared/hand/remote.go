@@ -167,7 +167,6 @@ func (r *Remote) call(ctx context.Context, h call, about About, data any) (json.
 	return a.Answer, err
 }
 
-// resultOf returns the result of a call.
 func resultOf(a Answer, err error) string {
 	switch {
 	case a.ID != "":

@@ -47,7 +47,6 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 	return nil
 }
 
-// verbs are the places of arguments in a format.
 var verbs = regexp.MustCompile(`%(\[\d+\])?[-+# 0-9.]*[a-zA-Z]`)
 
 // within reports whether a format that continues here is in the middle of a command.

@@ -143,7 +143,6 @@ func (h *Host) Work(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// message answers one message of the stream.
 func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {

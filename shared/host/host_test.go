@@ -84,12 +84,10 @@ func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	return r
 }
 
-// class returns a class that answers with a plan or an error.
 func class(id string, plan remedy.Plan, err error) *remedy.Remedy {
 	return &remedy.Remedy{Class: id, Doc: "# " + id, Diagnose: func(context.Context, *remedy.Case) (remedy.Plan, error) { return plan, err }}
 }
 
-// event returns a failure of the rig's Service.
 func (r *rig) event(class string) cloudevents.Event {
 	r.Helper()
 	e, err := event.NewFailed(event.Failure{
@@ -104,7 +102,6 @@ func (r *rig) event(class string) cloudevents.Event {
 	return e
 }
 
-// publish puts the event into the stream.
 func (r *rig) publish(e cloudevents.Event, class string) {
 	r.Helper()
 	header, data, err := event.EncodeNATS(e)

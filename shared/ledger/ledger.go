@@ -162,7 +162,6 @@ func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, 
 	return b.Ledger, nil
 }
 
-// A balance is an unfinished ledger.
 type balance struct {
 	Ledger
 	late     time.Duration
@@ -191,7 +190,6 @@ type end struct {
 	wait      time.Duration
 }
 
-// failure adds a failure.
 func (b *balance) failure(m stream.Message) error {
 	_, class, uid, err := event.ParseFailedSubject(m.Subject)
 	if err != nil {
@@ -208,7 +206,6 @@ func (b *balance) failure(m stream.Message) error {
 	return nil
 }
 
-// died adds a dead letter.
 func (b *balance) died(m stream.Message) error {
 	origin, _, _ := m.Origin()
 	b.dead[origin] = m.Time
@@ -235,7 +232,6 @@ func (b *balance) document(of stream.Entry) {
 	}
 }
 
-// enter counts a failure in its column.
 func (b *balance) enter(f failed) {
 	a := b.accounts[f.Class]
 	if a == nil {
@@ -280,7 +276,6 @@ func (b *balance) enter(f failed) {
 	}
 }
 
-// settles reports whether it is the end of a failure.
 func (e end) settles(f failed) bool {
 	if e.phase != event.Settled || !e.result.Settled() {
 		return false
@@ -290,7 +285,6 @@ func (e end) settles(f failed) bool {
 	return e.event == f.Event || e.again == f.Event || (e.result.Worked() || e.result == event.Undone) && !f.last.After(e.at) && !f.last.After(e.stored)
 }
 
-// pages adds the pages of the exporters.
 func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 	var live int
 	err := s.EachEntry(ctx, event.PageKey(b.Cluster, "*"), func(e stream.Entry) {

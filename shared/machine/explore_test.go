@@ -48,7 +48,6 @@ type shift struct {
 	away bool
 }
 
-// most is how many states a scope may have.
 const most = 3_000_000
 
 // A violation is a broken invariant. It ends an exploration.
@@ -117,7 +116,6 @@ func (x *explorer) add(w world, parent int32, a action) int32 {
 	return i
 }
 
-// trace shows how a state is reached.
 func (x *explorer) trace(i int32) string {
 	var lines []string
 	for ; i >= 0; i = x.parent[i] {
@@ -447,7 +445,6 @@ func (x *explorer) lives(w *world, asks int, holder string) bool {
 	return false
 }
 
-// successors makes the states that follow a state.
 func (x *explorer) successors(w world, emit func(world, action)) {
 	for i := range x.scope.engines {
 		if w.eng[i].running {
@@ -482,7 +479,6 @@ func (x *explorer) successors(w world, emit func(world, action)) {
 	}
 }
 
-// deliver begins a run.
 func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 	d := x.docs[w.doc]
 	begin := func(class uint8, event uint8, person, again bool, rep Report, what string) {
@@ -803,7 +799,6 @@ func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 	emit(to, action{plain, int8(i), "send", ""})
 }
 
-// answers answers an order.
 func (x *explorer) answers(w world, i int, emit func(world, action)) {
 	d := x.docs[w.eng[i].doc]
 	n := slices.IndexFunc(w.orders[:], func(o out) bool { return o.id != 0 && strconv.Itoa(int(o.id)) == d.Order.ID })
@@ -876,7 +871,6 @@ func remove(w *world, n int) {
 	w.orders[len(w.orders)-1] = out{}
 }
 
-// write makes or undoes a step.
 func (x *explorer) write(w *world, o out) {
 	at := bit(int(o.attempt), int(o.step))
 	if !o.undo {

@@ -143,7 +143,6 @@ func (x *explorer) checkOrder(w *world, id int, o Order) {
 	}
 }
 
-// decided checks the invariants of each decision.
 func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
 	i := x.caseOf(after, classOf(in.Class))
 	if i < 0 {
@@ -232,7 +231,6 @@ func (x *explorer) resumable(d Doc) {
 	}
 }
 
-// check checks the invariants of every state.
 func (x *explorer) check(w *world) {
 	d := x.docs[w.doc]
 	if len(d.Outbox) > maxOutbox {

@@ -125,7 +125,6 @@ func (r *run) working() *Case {
 
 func (c *Case) rests() bool { return c.State == Idle || c.State == Asked || c.State == Waiting }
 
-// due reports whether the case's wait is over.
 func (r *run) due(c *Case) bool { return !r.in.Now.Before(c.Wait.Until) }
 
 // mayHaveWritten reports whether a step of the case's plan is made, or possibly made.
@@ -144,7 +143,6 @@ func (r *run) order(c *Case) *Order {
 	return nil
 }
 
-// delivered begins a run for a failure.
 func (r *run) delivered(a Delivered) {
 	if r.d.Holder != "" && a.Lives {
 		r.do(Return{busy})
@@ -178,7 +176,6 @@ func (c *Case) holds(known bool) bool {
 	return false
 }
 
-// undoAsked begins a run for a person who requests an undo.
 func (r *run) undoAsked(a UndoAsked) {
 	if r.d.Holder != "" && a.Lives {
 		r.do(Return{busy})
@@ -672,7 +669,6 @@ func (c *Case) uncount(begun time.Time) {
 	}
 }
 
-// byPerson reports whether a person requested the undo.
 func (c *Case) byPerson() bool { return c.Undo != nil && c.Undo.Person }
 
 // stuck makes a case wait without progress, and asks a person after an hour of it. One error does not end a long wait for what the
@@ -699,7 +695,6 @@ func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 	r.comeBack(c, why, cmp.Or(after, backOff[max(0, c.Errors-1)]))
 }
 
-// progress notes that the case makes progress.
 func (c *Case) progress() { c.Since, c.Failing, c.Errors = time.Time{}, time.Time{}, 0 }
 
 // wait makes a case wait that makes progress, or is held by something that may last.
@@ -742,7 +737,6 @@ func (r *run) question(c *Case, o Outcome, why Why) {
 	r.close(c, o)
 }
 
-// finish ends the run and the case.
 func (r *run) finish(c *Case, o Outcome) {
 	r.archive(c)
 	c.Undo = nil

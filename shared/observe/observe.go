@@ -120,7 +120,6 @@ func (m *Metrics) Runs(classes, kinds []string) {
 	}
 }
 
-// outcomes are the possible outcomes of a record with a result.
 var outcomes = append([]event.Status{event.Writing}, event.Statuses...)
 
 // known returns the label for a word of a record: the word itself if it is in the list.

@@ -141,7 +141,6 @@ const (
 	FeishuApp   = "feishu-app"   // the same for Feishu or Lark
 )
 
-// languages are the languages of notifications.
 var languages = []string{"en", "zh"}
 
 var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook, Alertmanager, PagerDuty}
@@ -252,7 +251,6 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 }
 
-// checkApp reports to bad the mistakes in the fields of an app.
 func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	if !Answers(s.Kind) {
 		if s.App != "" || s.Chat != "" || s.Card != "" {
@@ -280,7 +278,6 @@ func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	}
 }
 
-// checkMail reports to bad the mistakes in the fields of mail.
 func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	if s.Kind != Mail {
 		if s.From != "" || len(s.To) > 0 || s.User != "" {

@@ -56,7 +56,6 @@ type Result struct {
 // Through reports whether the probe came through.
 func (r Result) Through() bool { return r.Took > 0 }
 
-// poll is the interval at which the document is read.
 const poll = 250 * time.Millisecond
 
 // Run probes each class once and returns the results in the order of Classes. An error means that nothing can be probed: the Service
@@ -113,7 +112,6 @@ func (p *Prober) Run(ctx context.Context) ([]Result, error) {
 // ErrNoService means that the Service for probes is missing or unsuitable.
 var ErrNoService = errors.New("nothing can be probed")
 
-// service reads the Service for probes.
 func (p *Prober) service(ctx context.Context) (*corev1.Service, error) {
 	svc, err := p.Kube.Service(ctx, p.Namespace, event.ProbeService)
 	switch {

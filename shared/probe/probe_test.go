@@ -31,7 +31,6 @@ import (
 
 const clusterID = "c-probe"
 
-// classes returns the IDs of all classes.
 func classes() []string {
 	var ids []string
 	for _, r := range functions.All {
@@ -112,7 +111,6 @@ func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (e
 	return r.begin(func(ctx context.Context) error { return h.Work(ctx, 8) })
 }
 
-// create creates the Service of the probes.
 func (r *rig) create(kind corev1.ServiceType) {
 	r.Helper()
 	spec := corev1.ServiceSpec{Type: kind, ClusterIP: "None"}
@@ -277,7 +275,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// one returns a class.
 func one(t *testing.T, class string) *remedy.Remedy {
 	t.Helper()
 	for _, r := range functions.All {

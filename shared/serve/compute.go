@@ -87,7 +87,6 @@ func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"statusCode": a.status, "headers": headers, "isBase64Encoded": false, "body": a.body.String()})
 }
 
-// A recorder keeps an answer.
 type recorder struct {
 	header http.Header
 	status int
@@ -188,13 +187,10 @@ func (d *Endpoint) initialize(ctx context.Context) {
 	}
 }
 
-// keyOf is the key of the function's own credentials in a request's context.
 type keyOf struct{}
 
-// requestOf is the key of the platform's ID of a request in its context.
 type requestOf struct{}
 
-// withRequest keeps the ID of a request for the log.
 func withRequest(ctx context.Context, id string) context.Context {
 	if id == "" {
 		return ctx

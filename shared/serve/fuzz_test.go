@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// plan answers without reading anything.
 func plan(context.Context, *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
 }

@@ -47,7 +47,6 @@ func (h *inHand) end() {
 	}
 }
 
-// wait waits until nothing is in hand, or ctx ends.
 func (h *inHand) wait(ctx context.Context) {
 	h.mu.Lock()
 	if h.held == 0 {

@@ -98,10 +98,8 @@ func (a *answer) Write(b []byte) (int, error) {
 // Unwrap returns the underlying writer, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// media is the type of an answer to a call.
 const media = "application/json"
 
-// ready answers whether calls can be answered.
 func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)
 	defer cancel()
@@ -129,7 +127,6 @@ func (d *Endpoint) prepared(ctx context.Context) error {
 	return d.Ready(ctx)
 }
 
-// call answers a call over HTTP.
 func (d *Endpoint) call(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)
 	defer cancel()
@@ -184,7 +181,6 @@ func refusal(status int, kind error, text string) (int, []byte) {
 	return status, data
 }
 
-// log writes a line about an answer.
 func (d *Endpoint) log(ctx context.Context, status int, text []byte) {
 	if d.Log == nil {
 		return
@@ -259,7 +255,6 @@ func endpoint(r *remedy.Remedy, log *slog.Logger) (*Endpoint, error) {
 	}, nil
 }
 
-// listen serves the endpoint until ctx ends.
 func (d *Endpoint) listen(ctx context.Context, getenv func(string) string) error {
 	port := cmp.Or(getenv("FC_CUSTOM_LISTEN_PORT"), getenv("PORT"))
 	if port == "" && getenv("FC_FUNCTION_NAME") != "" {

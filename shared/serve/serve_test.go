@@ -128,7 +128,6 @@ func newKey(t testing.TB) hand.Key {
 	return k
 }
 
-// apiServer answers for one Service.
 func (w *world) apiServer(a http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,13 +226,11 @@ func (w *world) call(t testing.TB, change func(*call)) []byte {
 	return fmt.Appendf(nil, "%s.%s", signed, base64.RawURLEncoding.EncodeToString(c.seal(signed)))
 }
 
-// sign returns a call with these first two parts.
 func sign(t testing.TB, k hand.Key, signed string) []byte {
 	t.Helper()
 	return []byte(signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(private(t, k), []byte(signed))))
 }
 
-// data converts a value into another one by way of JSON.
 func data(t testing.TB, from, into any) {
 	t.Helper()
 	text, err := json.Marshal(from)
@@ -255,7 +252,6 @@ func private(t testing.TB, k hand.Key) ed25519.PrivateKey {
 	return key.(ed25519.PrivateKey)
 }
 
-// post sends a call over HTTP.
 func post(t testing.TB, url string, body []byte, header map[string]string) (*http.Response, hand.Answer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
@@ -672,7 +668,6 @@ func (w *world) program(t *testing.T) *program {
 	return p
 }
 
-// start starts the program and waits until it is ready.
 func (w *world) start(t *testing.T) *program {
 	t.Helper()
 	p := w.program(t)

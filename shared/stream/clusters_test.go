@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// failIn publishes a failure of class in a cluster.
 func failIn(t *testing.T, s *Stream, cluster, uid string) {
 	t.Helper()
 	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"),

@@ -86,7 +86,6 @@ func settledAll(t testing.TB, s *Stream) {
 	})
 }
 
-// A tally counts the deliveries of each message.
 type tally struct {
 	mu   sync.Mutex
 	seen map[string]int

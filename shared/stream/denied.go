@@ -47,5 +47,4 @@ func (d *denials) met(err error) (ends bool) {
 	return ends
 }
 
-// denied reports whether a request with this context was refused.
 func denied(in context.Context) bool { return errors.Is(context.Cause(in), ErrDenied) }

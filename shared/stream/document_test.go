@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// Counts are a document.
 type counts map[string]int
 
 func readCounts(value []byte) counts {

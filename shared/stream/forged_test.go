@@ -230,7 +230,6 @@ func (r *forgery) read() {
 	}
 }
 
-// check compares what a reader has read.
 func (r *forgery) check(reader string, got []Message, err error) {
 	r.Helper()
 	if err != nil {
@@ -264,7 +263,6 @@ func (r *forgery) check(reader string, got []Message, err error) {
 	}
 }
 
-// consume has a worker take the messages.
 func (r *forgery) consume(ctx context.Context) {
 	in, stop := context.WithCancel(ctx)
 	defer stop()

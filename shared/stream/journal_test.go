@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// audit appends a record and returns its sequence.
 func audit(t testing.TB, s *Stream, cluster, uid, class, data string) uint64 {
 	t.Helper()
 	sequence, err := s.Audit(t.Context(), cluster, uid, class, rand.Text(), nil, []byte(data), 0)

@@ -266,7 +266,6 @@ func (s *Stream) set(ctx context.Context, key string, value []byte, operation st
 // A byte that a subject or the tools of NATS can't take is written as "=" and two hex digits, as "%" in URLs.
 var escapes = strings.NewReplacer("~", "=7E", "+", "=20", "%", "=")
 
-// subjectOf returns the subject of a key.
 func subjectOf(key string) (string, error) {
 	if slices.Contains(strings.Split(key, "."), "") {
 		return "", fmt.Errorf("the key %q has an empty part", key)
@@ -274,7 +273,6 @@ func subjectOf(key string) (string, error) {
 	return bucketPrefix + escapes.Replace(url.QueryEscape(key)), nil
 }
 
-// keyOf returns the key of a subject.
 func keyOf(subject string) string {
 	text := strings.TrimPrefix(subject, bucketPrefix)
 	if key, err := url.PathUnescape(strings.ReplaceAll(text, "=", "%")); err == nil {

@@ -49,7 +49,6 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// server returns the settings of a server at 127.0.0.1.
 func (a *authority) server(t *testing.T) *tls.Config {
 	t.Helper()
 	key := newKey(t)
@@ -96,7 +95,6 @@ func run(t *testing.T, o *server.Options) string {
 	return s.Addr().String()
 }
 
-// user returns a user's public key and its seed.
 func user(t *testing.T) (public string, seed []byte) {
 	t.Helper()
 	pair, err := nkeys.CreateUser()

@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// plainServer returns the address of a server without JetStream.
 func plainServer(t *testing.T) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})

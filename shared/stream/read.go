@@ -60,7 +60,6 @@ func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, er
 	return s.one(ctx, stream, fmt.Sprintf("read message %d of %s", seq, stream), query{Seq: seq})
 }
 
-// one asks for one stored message.
 func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Message, error) {
 	found, _, err := s.page(ctx, stream, ask)
 	if err == nil && len(found) == 0 {

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// record appends n records for as many Services of a cluster.
 func record(t testing.TB, s *Stream, cluster string, from, n int) {
 	t.Helper()
 	for i := range n {

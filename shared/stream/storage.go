@@ -48,7 +48,6 @@ func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 	return r, err
 }
 
-// info returns the server's information on a stream, and on its subjects that match a filter.
 func (s *Stream) info(ctx context.Context, name string, filters ...string) (info *jetstream.StreamInfo, err error) {
 	err = s.call(ctx, "look at stream "+name, "$JS.API.STREAM.INFO", func(in context.Context) error {
 		found, err := s.js.Stream(in, name)

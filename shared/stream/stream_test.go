@@ -33,7 +33,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve starts a server for a test.
 func serve(t testing.TB, o embedded.Options) *embedded.Server {
 	t.Helper()
 	if o.Dir == "" {
@@ -50,7 +49,6 @@ func serve(t testing.TB, o embedded.Options) *embedded.Server {
 	return s
 }
 
-// connect connects for a test.
 func connect(t testing.TB, c Config) *Stream {
 	t.Helper()
 	s, err := Connect(t.Context(), c)
@@ -197,7 +195,6 @@ func (p *proxy) silence() {
 	p.mute = p.made
 }
 
-// turn passes new connections on to another server.
 func (p *proxy) turn(url string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

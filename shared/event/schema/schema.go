@@ -181,7 +181,6 @@ func reflector(said map[string]string, open bool) *jsonschema.Reflector {
 	}
 }
 
-// write returns the text of a schema.
 func write(s *jsonschema.Schema) ([]byte, error) {
 	if of := s.Definitions["Text"]; of != nil && of.Type == "array" {
 		list := *of
@@ -293,7 +292,6 @@ func describe(said map[string]string, name string, t *ast.StructType) {
 	}
 }
 
-// sentence returns a comment as one line.
 func sentence(c *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(c.Text()), " ")
 }

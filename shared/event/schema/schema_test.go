@@ -56,7 +56,6 @@ func TestFilesNeedsTheSource(t *testing.T) {
 	}
 }
 
-// compiled returns a checked-in schema.
 func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile(name)

@@ -35,7 +35,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const call = "a.signed.call"
 
-// endpoint returns the endpoint of a route of class busy.
 func endpoint(t *testing.T, keys cloud.Credentials, route string, args ...any) *Endpoint {
 	t.Helper()
 	routes, err := Parse(fmt.Appendf(nil, "routes: {busy: "+route+"}", args...), "c1", known)

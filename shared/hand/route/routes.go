@@ -138,7 +138,6 @@ func (c checker) route(at, cluster, class string, r Route) target {
 	return t
 }
 
-// address sets the destination of a route.
 func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) {
 	field := at + ".url"
 	if i := r.Invoke; i != nil {

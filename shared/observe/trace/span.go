@@ -26,7 +26,6 @@ type ids struct {
 	span  otel.SpanID
 }
 
-// key is the key of ids in a context.
 type key struct{}
 
 // NewIDs returns the IDs of a span that begins a trace.
@@ -62,7 +61,6 @@ func parse(parent string) otel.SpanContext {
 	return otel.NewSpanContext(of)
 }
 
-// A making is the spans of one record.
 type making struct {
 	*Sender
 	r     event.Record
@@ -250,7 +248,6 @@ func (m making) links() otel.SpanStartOption {
 	return otel.WithLinks(otel.Link{SpanContext: opened, Attributes: []attribute.KeyValue{str("lbremedy.link", "opened the case")}})
 }
 
-// A phase is a part of a run.
 type phase struct {
 	name     string
 	from, to time.Time

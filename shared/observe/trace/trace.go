@@ -213,7 +213,6 @@ func (m *made) take() []sdk.ReadOnlySpan {
 	return spans
 }
 
-// longest is the longest text in a span, in bytes.
 const longest = 512
 
 // clip returns a text without secrets, short enough for a span or a line of the log.

@@ -68,7 +68,6 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.seen, c.paths, c.auth = append(c.seen, req.ResourceSpans...), append(c.paths, r.URL.Path), r.Header.Get("Authorization")
 }
 
-// spans returns all received spans.
 func (c *collector) spans() []*trace.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +105,6 @@ func start(t *testing.T) (*Sender, *bytes.Buffer) {
 	return s, &log
 }
 
-// end ends a sender within some time.
 func end(s *Sender, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -147,7 +145,6 @@ func record(changes ...func(*event.Record)) event.Record {
 	return r
 }
 
-// ofRun is the number of spans of the run in record.
 const ofRun = 12
 
 // tree returns spans as a tree, with their times in ms after noon.

@@ -111,14 +111,12 @@ type reader struct {
 	classes []string // that the file may name
 }
 
-// class notes an unknown class.
 func (r reader) class(at, id string) {
 	if !slices.Contains(r.classes, id) {
 		r.Fail(at, "unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, r.classes), ", "))
 	}
 }
 
-// ofClasses notes mistakes in the file's section of classes.
 func (r reader) ofClasses(all map[string]remedy.Class) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		at, c := "classes."+id, all[id]

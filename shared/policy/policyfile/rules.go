@@ -105,7 +105,6 @@ func inNamespace(rule remedy.Rule) string {
 	return "namespaceLabels: {" + strings.Join(parts, ", ") + "} in place of labels"
 }
 
-// approvals notes mistakes in the rules of approvals.
 func (r reader) approvals(list []remedy.ApprovalRule) {
 	for i, rule := range list {
 		at := fmt.Sprintf("approvals[%d]", i)
