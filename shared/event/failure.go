@@ -2,8 +2,8 @@
 // the error class of a message, the redaction of secrets, and the binding to NATS headers. Begin with [Failure], [Record] and
 // [Document].
 //
-// It contains no class: the classifier takes its table as a value. It imports no NATS client, and of lbremedy
-// only packages machine, regex and say, so every reader and writer of the wire can use it.
+// It contains no class: the classifier takes its table as a value. It imports no NATS client, and of lbremedy only packages machine,
+// regex and say, so every reader and writer of the wire can use it.
 package event
 
 import (

@@ -112,7 +112,7 @@ func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 }
 
 // Work pulls the failures of all the host's classes in its cluster from the stream and answers them, at most n at a time of one class,
-// until ctx ends; then it lets running ones finish. The stream's Config.Handlers limits the runs of all classes together. A run that
+// until ctx ends; then it lets runs in hand finish. The stream's Config.Handlers limits the runs of all classes together. A run that
 // only watches for success gives up its place early if half of them are taken.
 func (h *Host) Work(ctx context.Context, n int) error {
 	of := document.Start(ctx, h.Env.Stream, h.Env.Cluster, h.Env.Log)

@@ -251,7 +251,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A worker answers waiting messages, puts unreadable ones away, and lets its running ones finish when it is asked to end.
+// A worker answers waiting messages, puts unreadable ones away, and lets those in hand finish when it is asked to end.
 func TestWork(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	slow := class("slow", remedy.Plan{}, nil)

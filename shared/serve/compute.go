@@ -102,7 +102,7 @@ func (a *recorder) WriteHeader(status int) { a.status = status }
 // Write keeps the body.
 func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// goRuntime answers the invocations of Function Compute's Go runtime until ctx ends, then lets running ones finish. The SDK's loop
+// goRuntime answers the invocations of Function Compute's Go runtime until ctx ends, then lets those in hand finish. The SDK's loop
 // can't be ended and ignores SIGTERM: it goes on until the process ends.
 func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	correct(api, &d.inHand)

@@ -11,9 +11,9 @@
 // failure by the header x-fc-status, and replaces a failed answer by its own error. So x-fc-status reports success, even for a
 // refusal, unless the status is 500 or above.
 //
-// A call under Function Compute has the credentials of its request, and ends shortly before the platform would end it. The environment
-// selects the runtime: FC_RUNTIME_API names the API of the Go runtime; otherwise it is HTTP on FC_CUSTOM_LISTEN_PORT or PORT, by
-// default 9000 under Function Compute and 8080 elsewhere.
+// Under Function Compute, a call has the credentials of its request and ends shortly before the platform would end it. FC_RUNTIME_API
+// names the API of the Go runtime; without it, the function serves HTTP on FC_CUSTOM_LISTEN_PORT or PORT, by default 9000 under
+// Function Compute and 8080 elsewhere.
 package serve
 
 import (

@@ -224,7 +224,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 			t.Errorf("%s holds %q, %v", subject, m.Data, err)
 		}
 	}
-	// The bucket has no limit set by a person.
+	// A person has removed the limits of the bucket and allowed roll-ups; Setup corrects that.
 	bucket, err := s.js.Stream(t.Context(), bucketStream)
 	if err != nil {
 		t.Fatal(err)
