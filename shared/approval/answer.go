@@ -13,37 +13,37 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Grants are what it takes to read answers, and to wait for them.
+// Grants are the permissions to read answers and to wait for them.
 var Grants = []grant.Grant{grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}
 
-// A Given is an answer, which its object proves. As an approval it is good for the one attempt that the case asked about, and
-// for no other plan than the one with this digest; a rejection is of the plan, whichever attempt.
+// A Given is an answer, proven by its object. An approval is valid for the one attempt that the case asked about and only for the plan
+// with this digest; a rejection is of the plan, for every attempt.
 type Given struct {
 	By      string
 	Groups  []string
-	Object  string // UID of the Approval; empty: of who runs the engine by hand
-	Host    string // the machine on which they do
+	Object  string // UID of the Approval; empty: of the person who runs the engine by hand
+	Host    string // that person's machine
 	Case    string
 	Digest  string // of the plan
 	Attempt int
 	Rejects bool
-	Chat    string // where they said so, if the notifier created the object in their name
+	Chat    string // the chat of the answer, if the notifier created the object in their name
 	Comment string
 	At      time.Time
 }
 
-// A Void is an Approval that counts for nothing.
+// A Void is an Approval that does not count.
 type Void struct {
 	Digest string   // of the plan that it names
-	Why    say.Text // as Discounted has it
+	Why    say.Text // as in Discounted
 }
 
-// Read returns what people have said of plans for a Service, the oldest first and the first answer of each person to a
-// question, and which count for nothing. It asks the API server, which answers with what it stores now: neither
-// a cache nor NATS is in between. A cluster without Approvals has no answers. earlier is what the caller knows already.
+// Read returns people's answers to plans for a Service, the oldest first, with only the first answer of each person to a question; and
+// the Approvals that do not count. It asks the API server for the stored state, without a cache or NATS in between. A cluster without
+// Approvals has no answers. earlier is what the caller already knows.
 //
-// An object that was edited, was created before the admission policy was in force, or names another cluster or Service counts
-// for nothing, whatever it says.
+// An object does not count if it was edited, was created before the admission policy was in force, or names another cluster or
+// Service.
 func Read(ctx context.Context, c *kube.Cluster, cluster string, svc event.Service, now time.Time, earlier ...Given,
 ) (given []Given, void []Void, err error) {
 	all, err := c.Approvals(ctx, svc.Namespace)
@@ -78,7 +78,7 @@ func Read(ctx context.Context, c *kube.Cluster, cluster string, svc event.Servic
 	return firsts(given), void, nil
 }
 
-// valid returns why an Approval counts for no plan at all.
+// valid returns why an Approval does not count for any plan.
 func valid(a kube.Approval, cluster string, since time.Time) error {
 	created := a.CreationTimestamp.Time
 	switch {
@@ -97,8 +97,8 @@ func valid(a kube.Approval, cluster string, since time.Time) error {
 	return nil
 }
 
-// firsts returns the first answer of each person to a question, the oldest first. Only an approval takes the place of an
-// earlier one of that person: of a rejection. Times are whole seconds: of two in one, the rejection is the older.
+// firsts returns the first answer of each person to a question, the oldest first. Only one answer replaces an earlier one: an approval
+// replaces the same person's rejection. Times are whole seconds: of two answers in one second, the rejection is the older.
 func firsts(all []Given) []Given {
 	slices.SortStableFunc(all, func(a, b Given) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(verdict(a), verdict(b)))

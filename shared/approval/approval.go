@@ -1,12 +1,13 @@
-// Package approval is a person's answer to a plan: an Approval, an object in the namespace of the Service.
+// Package approval handles a person's answer to a plan: an Approval, an object in the namespace of the Service. Begin with [Answer]
+// and [Read].
 //
-// RBAC says who may create one there. An admission policy holds what it says of its author to the user that the API server
-// authenticated, and nobody can change it afterwards. Nothing keeps a copy: the engine reads the objects themselves before it
-// decides and before it writes, and a Waker only makes it look again.
+// RBAC decides who may create one there. An admission policy binds its statement of its author to the user that the API server
+// authenticated, and nobody can change it afterwards. No copy is kept: the engine reads the objects themselves before it decides and
+// before it writes; a Waker only makes it look again.
 //
-// The notifier alone may create one in the name of another user, who has answered in a chat: it says which chat and which
-// click, and the notifier has asked the API server whether that user may create one there. To impersonate users would let it
-// do whatever they may; so it can do nothing but this.
+// Only the notifier may create one in the name of another user, who has answered in a chat: the object says which chat and which
+// click, and the notifier has asked the API server whether that user may create one there. The permission to impersonate users would
+// let the notifier do whatever they may; this permission allows nothing else.
 package approval
 
 import (
@@ -29,24 +30,24 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Life is how long an approval lasts when a person does not say.
+// Life is how long an approval is valid by default.
 const Life = 24 * time.Hour
 
-// RejectionLife is how long a rejected plan is not asked about again: as long as the journal keeps the case.
+// RejectionLife is how long a rejected plan is not asked about again: as long as CASES keeps the case.
 const RejectionLife = 30 * 24 * time.Hour
 
-// RelayGrants are what May and an answer from a chat need of the cluster.
+// RelayGrants are the permissions that May and an answer from a chat need in the cluster.
 var RelayGrants = []grant.Grant{grant.CreateApprovals, grant.RelayApprovals, grant.ListApprovals, grant.ReviewAccess}
 
-// ErrNotAsked says that an answer comes too late, or is to another plan.
+// ErrNotAsked means that an answer comes too late, or is to another plan.
 var ErrNotAsked = errors.New("no plan waits for an answer")
 
-// A late is an ErrNotAsked that says why.
+// A late is an ErrNotAsked with a reason.
 type late struct{ error }
 
 func (l late) Unwrap() []error { return []error{l.error, ErrNotAsked} }
 
-// Asks returns the error of an answer to a record that asks nothing: ErrNotAsked. nil: its plan waits for one.
+// Asks returns ErrNotAsked for an answer to a record that asks nothing; nil means that its plan waits for an answer.
 func Asks(rec event.Record) error {
 	switch {
 	case rec.Rejected != nil:
@@ -62,8 +63,8 @@ func Asks(rec event.Record) error {
 	return nil
 }
 
-// Takes returns the error of an answer of a user that a record does not ask for: ErrNotAsked. nil: the plan of the record
-// waits for it, or the user has rejected it and takes that back by approving it, which nobody else can.
+// Takes returns ErrNotAsked for an answer of a user that the record does not ask for. nil means that the record's plan waits for it,
+// or that the user revokes their own rejection by approving the plan, which nobody else can.
 func Takes(rec event.Record, verdict kube.Verdict, user string) error {
 	no := rec.Rejected
 	if no == nil || verdict == kube.Reject {
@@ -76,22 +77,22 @@ func Takes(rec event.Record, verdict kube.Verdict, user string) error {
 	return nil
 }
 
-// A Reply is what somebody answers.
+// A Reply is a person's answer.
 type Reply struct {
 	Verdict kube.Verdict
 	Comment string
-	Lasts   time.Duration // zero: Life, and RejectionLife of a rejection
-	From    *Chatter      // who has said so in a chat; nil: the user whose credentials the cluster is reached with
+	Lasts   time.Duration // zero: Life, or RejectionLife for a rejection
+	From    *Chatter      // the author in a chat; nil: the user of the cluster's credentials
 }
 
-// A Chatter is somebody in a chat, and the user of the cluster who that is.
+// A Chatter is a person in a chat, and their user in the cluster.
 type Chatter struct {
 	User kube.User
 	Chat kube.Chat
 }
 
-// To returns the answer of a user to the plan that a record asks about, to be created in the namespace of its Service with
-// that user's own credentials. Its name is the same each time: one person answers one question once.
+// To returns the answer of a user to the plan that a record asks about, to be created in the namespace of its Service with that user's
+// own credentials. Its name is always the same: one person answers one question once.
 func To(rec event.Record, by kube.User, r Reply) kube.Approval {
 	lasts := r.Lasts
 	switch {
@@ -107,16 +108,16 @@ func To(rec event.Record, by kube.User, r Reply) kube.Approval {
 	return kube.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: rec.Service.Namespace, Name: nameOf(spec, "")}, Spec: spec}
 }
 
-// A NotTaken is why the cluster takes no answer to a case: it has no Approvals, does not have the Service, or can't be asked.
+// A NotTaken says why the cluster takes no answer to a case: it has no Approvals, does not have the Service, or can't be asked.
 type NotTaken struct{ Why error }
 
-// Error says why.
+// Error returns the reason.
 func (n NotTaken) Error() string { return n.Why.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (n NotTaken) Unwrap() error { return n.Why }
 
-// An Answered is the first answer of somebody who now gives another one.
+// An Answered is the error of a second, different answer of a person, and contains the first one.
 type Answered struct {
 	By      string
 	Verdict kube.Verdict
@@ -125,16 +126,16 @@ type Answered struct {
 // Error says who has answered, and how.
 func (a Answered) Error() string { return a.Unwrap().Error() }
 
-// Unwrap returns the sentence on it.
+// Unwrap returns the sentence about it.
 func (a Answered) Unwrap() error {
 	return say.Errorf("the user %s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
 }
 
-// Answer answers the plan that a record asks about, and returns the Approval as it is kept; where the user has given the same
-// answer before, that one. It returns a NotTaken where the cluster takes none, kube.ErrDenied where the user may not answer,
-// ErrNotAsked where the record asks for no such answer, and an Answered where the user has given another answer before.
+// Answer answers the plan that a record asks about and returns the stored Approval; if the user has given the same answer before, it
+// returns that one. It returns a NotTaken if the cluster takes no answers, kube.ErrDenied if the user may not answer, ErrNotAsked if
+// the record does not ask for the answer, and an Answered if the user has given another answer before.
 //
-// Of somebody in a chat the caller has asked May before.
+// For a person in a chat, the caller has asked May before.
 func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*kube.Approval, error) {
 	var me kube.User
 	var err error
@@ -164,8 +165,8 @@ func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*k
 		me.Name, rec.Service.Namespace, err, Approver)
 }
 
-// Relay creates the Approval of somebody in a chat who may answer, and returns a sentence on it. c is nil if the notifier has no access
-// to the cluster.
+// Relay creates the Approval of a person in a chat who may answer, and returns a sentence about it. c is nil if the notifier has no
+// access to the cluster.
 func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, from Chatter) (say.Text, error) {
 	if c == nil {
 		return nil, say.Errorf("no access to the cluster")
@@ -200,13 +201,12 @@ func here(ctx context.Context, c *kube.Cluster, rec event.Record) error {
 // May reports whether a user may answer plans in a namespace. It needs grant.ReviewAccess.
 func May(ctx context.Context, c *kube.Cluster, by kube.User, namespace string) (bool, error) {
 	return c.Allowed(ctx, kube.Review{
-		User: by.Name, Groups: append(slices.Clone(by.Groups), "system:authenticated"), // as whoever the API server knows
+		User: by.Name, Groups: append(slices.Clone(by.Groups), "system:authenticated"), // as every user that the API server authenticates
 		Namespace: namespace, Group: "lbremedy.io", Resource: "approvals", Verb: "create",
 	})
 }
 
-// create creates an Approval, or returns the one that the person gave to the same question, if that still stands and says the
-// same.
+// create creates an Approval, or returns the person's earlier one to the same question, if it is still valid and says the same.
 func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Approval) (*kube.Approval, error) {
 	made, err := c.CreateApproval(ctx, want)
 	for tries := 0; errors.Is(err, kube.ErrConflict) && tries < 5; tries++ { // the same person answers in two places
@@ -220,7 +220,7 @@ func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Ap
 		}
 		last := newest(all, want.Spec)
 		switch {
-		case last == nil: // it was deleted just now
+		case last == nil: // it was just deleted
 		case !Stands(*last, rec, now):
 			want.Name = nameOf(want.Spec, last.UID)
 		case last.Spec.Verdict == want.Spec.Verdict:
@@ -229,7 +229,7 @@ func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Ap
 			return nil, Answered{want.Spec.User, last.Spec.Verdict}
 		default:
 			want.Name = nameOf(want.Spec, last.UID)
-			// Times are whole seconds, and what is no later than a rejection does not take it back.
+			// Times are whole seconds, and an answer in the second of a rejection does not revoke it.
 			for !now.After(last.CreationTimestamp.Time) {
 				if !retry.Sleep(ctx, 100*time.Millisecond) {
 					return nil, context.Cause(ctx)
@@ -264,17 +264,16 @@ func newest(all []kube.Approval, want kube.ApprovalSpec) (last *kube.Approval) {
 	return last
 }
 
-// Stands reports whether an answer to the plan that a record asks about lasts, and the engine has not said that it does not count.
+// Stands reports whether an answer to the plan that a record asks about is still valid, and the engine has not discounted it.
 func Stands(a kube.Approval, rec event.Record, now time.Time) bool {
 	return now.Before(a.CreationTimestamp.Add(lasts(a.Spec))) && !strings.Contains(rec.Note.String(), Discounted(a.Name, nil).String())
 }
 
-// Discounted returns what the engine notes of an Approval that does not count.
+// Discounted returns the engine's note on an Approval that does not count.
 func Discounted(name string, why say.Text) say.Text {
 	return say.F("The Approval %s does not count:", name).Then(why)
 }
 
-// lasts returns for how long an answer counts.
 func lasts(s kube.ApprovalSpec) time.Duration {
 	if s.Verdict == kube.Reject {
 		return RejectionLife
@@ -282,8 +281,8 @@ func lasts(s kube.ApprovalSpec) time.Duration {
 	return time.Duration(s.ExpirationSeconds) * time.Second
 }
 
-// nameOf returns the name of an answer, which is the same each time, behind the last one that the person gave to the same
-// question; empty: there was none.
+// nameOf returns the name of an answer, always the same, which includes the person's last answer to the same question; an empty last
+// means the first answer.
 func nameOf(s kube.ApprovalSpec, last types.UID) string {
 	text := fmt.Appendf(nil, "%s\n%s\n%d\n%s", s.Case, s.Plan, s.Attempt, s.User)
 	if last != "" {

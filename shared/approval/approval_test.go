@@ -30,21 +30,21 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// approver is what the ClusterRole lbremedy-approver allows.
+// approver holds the permissions of the ClusterRole lbremedy-approver.
 var approver = []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
 
-// A world is a cluster, and a journal of cases that ask.
+// A world is a cluster, and records of cases that ask.
 type world struct {
 	*testing.T
 	kube      *cluster.Cluster
-	engine    *kube.Cluster // as the engine sees it, with the rights that are generated for it and no others
+	engine    *kube.Cluster // with only the engine's generated permissions
 	stream    *stream.Stream
 	url       string
 	namespace string
 	cases     int
 }
 
-// asks returns the record of a new case that asks about a plan, and keeps its failure.
+// asks returns the record of a new case that asks about a plan, and stores its failure.
 func (s *world) asks() event.Record {
 	s.Helper()
 	s.cases++
@@ -73,7 +73,7 @@ func (s *world) must(err error) {
 	}
 }
 
-// as returns the cluster as a user sees it who has these rights and groups.
+// as returns the cluster for a user with these permissions and groups.
 func (s *world) as(user string, rules []rbacv1.PolicyRule, groups ...string) *kube.Cluster {
 	s.Helper()
 	config := s.kube.As(s.T, user, rules)
@@ -83,7 +83,6 @@ func (s *world) as(user string, rules []rbacv1.PolicyRule, groups ...string) *ku
 	return c
 }
 
-// create creates the answer of a user, as it is changed.
 func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.Approval)) *kube.Approval {
 	s.Helper()
 	me, err := by.Me(s.Context())
@@ -97,7 +96,7 @@ func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.App
 	return made
 }
 
-// read returns the answers to the plan of a record that prove who gave them, and why others count for nothing.
+// read returns the proven answers to the plan of a record, and why others do not count.
 func (s *world) read(rec event.Record, now time.Time) (given []approval.Given, void string) {
 	s.Helper()
 	given, all, err := approval.Read(s.Context(), s.engine, "c1", rec.Service, now)
@@ -111,7 +110,7 @@ func (s *world) read(rec event.Record, now time.Time) (given []approval.Given, v
 	return given, void
 }
 
-// refused fails unless an answer counts for nothing, for this reason.
+// refused fails unless an answer does not count, for this reason.
 func (s *world) refused(doing string, rec event.Record, why string, have int) {
 	s.Helper()
 	if given, void := s.read(rec, time.Now()); !strings.Contains(void, why) || (why == "") != (void == "") || len(given) != have {
@@ -119,7 +118,7 @@ func (s *world) refused(doing string, rec event.Record, why string, have int) {
 	}
 }
 
-// begin makes a journal, and a cluster as the engine sees it.
+// begin makes a stream, and a cluster with the engine's permissions.
 func (s *world) begin() {
 	s.Helper()
 	rights, err := identity.Of("engine")
@@ -134,8 +133,7 @@ func (s *world) begin() {
 	s.must(err)
 }
 
-// An answer that counts is one that the API server proves, of a person who may. Of all others nothing gets to where a plan is
-// decided.
+// Only an answer counts that the API server proves, of a person with the permission. All others never reach the decision on a plan.
 func TestApprovals(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
@@ -156,7 +154,7 @@ func TestApprovals(t *testing.T) {
 	shell.Until(t, "the kind Approval is served", func() bool { _, err := admin.Approvals(ctx, s.namespace); return err == nil })
 	ann, bob := s.as("ann", approver, "network"), s.as("bob", approver)
 
-	// Without the admission policy nothing proves who ann is.
+	// Without the admission policy nothing proves the identity of ann.
 	early := s.asks()
 	first := s.create(ann, early, nil)
 	s.refused("no policy", early, "the admission policy lbremedy-approvals is not in the cluster", 0)
@@ -189,7 +187,7 @@ func TestApprovals(t *testing.T) {
 	}
 	s.refused("one of before and one of after", early, "nothing proves who created it", 1)
 
-	// What the API server refuses.
+	// may fails unless the API server refuses the object for this reason.
 	may := func(by *kube.Cluster, doing, why string, change func(*kube.Approval)) {
 		t.Helper()
 		me, err := by.Me(ctx)
@@ -226,7 +224,7 @@ func TestApprovals(t *testing.T) {
 	may(bob, "without a Service", "invalid", func(a *kube.Approval) { a.Spec.Service = "" })
 	may(bob, "for a year", "invalid", func(a *kube.Approval) { a.Spec.ExpirationSeconds = 365 * 24 * 3600 })
 
-	// What is created and does not count.
+	// Objects that are created and do not count.
 	rec := s.asks()
 	elsewhere := c.Namespace(t)
 	s.create(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere })
@@ -235,7 +233,7 @@ func TestApprovals(t *testing.T) {
 	s.create(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
 	s.refused("of another cluster", rec, "The Approval cluster does not count: it is about the cluster c2, and this is c1.", 0)
 
-	// What counts, once for each person.
+	// An answer counts once for each person.
 	rec = s.asks()
 	first = s.create(ann, rec, nil)
 	got, _ := s.read(rec, time.Now())
@@ -264,7 +262,7 @@ func TestApprovals(t *testing.T) {
 	s.create(bob, rec, nil)
 	s.refused("bob's, too", rec, "", 2)
 
-	// The notifier answers for somebody in a chat, and the answer says so.
+	// The notifier answers for a person in a chat, and the answer says so.
 	rec = s.asks()
 	_, err = approval.Answer(ctx, s.as("system:serviceaccount:chat:lbremedy-notifier", []rbacv1.PolicyRule{
 		{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "relay"}}}), rec,
@@ -275,7 +273,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("it is %+v", got)
 	}
 
-	// Nobody changes one afterwards, an administrator included.
+	// Nobody changes an answer afterwards, not even an administrator.
 	client := c.Client().CoreV1().RESTClient()
 	path := "/apis/lbremedy.io/v1beta1/namespaces/" + s.namespace + "/approvals/"
 	for _, patch := range []string{`{"spec":{"user":"eve"}}`, `{"spec":{"plan":"` + strings.Repeat("1", 32) + `"}}`} {
@@ -285,7 +283,7 @@ func TestApprovals(t *testing.T) {
 		}
 	}
 
-	// A rejection lasts. Its giver takes it back by an approval, and nobody else does.
+	// A rejection lasts. Only its author revokes it, by an approval.
 	rec = s.asks()
 	rec.Service.Name, rec.Service.UID = s.service(rec)
 	no := give(bob, rec, kube.Reject)
@@ -307,7 +305,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("the same once more is %+v", again)
 	}
 
-	// An answer that has expired is given again; one for a second is not to be had outside of this test.
+	// An expired answer can be given again; an expiry of one second is only possible in this test.
 	short := []byte(`[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/expirationSeconds/minimum","value":1}]`)
 	s.must(client.Patch(types.JSONPatchType).AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/approvals.lbremedy.io").Body(short).Do(ctx).Error())
 	rec = s.asks()
@@ -321,7 +319,7 @@ func TestApprovals(t *testing.T) {
 	}
 	s.refused("after one that expired", rec, "", 1)
 
-	// A policy that lets others in proves nothing, and neither does one that was put right just now.
+	// A policy that lets others in proves nothing, and neither does one that was just repaired.
 	weak := `{"spec":{"validationActions":["Warn"]}}`
 	bindings := c.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	_, err = bindings.Patch(ctx, approval.Policy, types.MergePatchType, []byte(weak), metav1.PatchOptions{})
@@ -331,7 +329,7 @@ func TestApprovals(t *testing.T) {
 	s.must(err)
 	s.refused("policy of just now", rec, "nothing proves who created it", 0)
 
-	// Without a right to read them the answers are unknown.
+	// Without permission to read them, the answers are unknown.
 	for _, without := range approval.Grants {
 		if without == grant.WatchApprovals {
 			continue
@@ -370,8 +368,8 @@ func (s *world) service(rec event.Record) (name, uid string) {
 	return svc.Name, string(svc.UID)
 }
 
-// A new answer has the failure delivered again, once, if a plan waits for it; nothing else does, and nothing that can't be read
-// keeps it back.
+// A new answer makes the stream deliver the failure again, once, if a plan waits for it; nothing else does, and unreadable data does
+// not prevent it.
 func TestWaker(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
@@ -427,7 +425,7 @@ func TestWaker(t *testing.T) {
 	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Case = "case", "ffffffff-20260102T150405" })
 	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
 	s.create(ann, forged, func(a *kube.Approval) { a.Namespace = elsewhere })
-	// A record that nobody can read keeps no answer back.
+	// An unreadable record does not hold back an answer.
 	rec := s.asks()
 	_, err := s.stream.Audit(ctx, rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing", "x", nil, []byte("no record"), 0)
 	s.must(err)
@@ -439,7 +437,7 @@ func TestWaker(t *testing.T) {
 		}
 	}
 
-	// One that comes while nobody watches is found afterwards.
+	// An answer that comes without a watcher is found afterwards.
 	stop()
 	rec = s.asks()
 	yes = s.create(ann, rec, nil)

@@ -11,22 +11,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Agreement is the approval of the person who runs the engine by hand, of the plan with this digest. No other process
-// knows of it, and it is good for the first attempt alone that needs it.
+// An Agreement is the approval by the person who runs the engine by hand, of the plan with this digest. No other process knows it, and
+// it is valid only for the first attempt that needs it.
 type Agreement struct {
 	Digest string
-	By     kube.User // as the API server knows who runs it
-	Host   string    // the machine on which they do
+	By     kube.User // the caller, as the API server knows them
+	Host   string    // their machine
 
 	attempt atomic.Int64
 }
 
-// good reports whether it is of this plan, and of this attempt.
+// good reports whether it is of this plan and of this attempt. The first attempt that asks claims it.
 func (a *Agreement) good(digest string, attempt int) bool {
 	return a != nil && a.Digest == digest && (a.attempt.CompareAndSwap(0, int64(attempt)) || a.attempt.Load() == int64(attempt))
 }
 
-// Answers are what people have said of plans for a Service, as it was read at one time.
+// Answers are people's answers to plans for a Service, read at one time.
 type Answers struct {
 	Given  []Given
 	Void   []Void
@@ -34,8 +34,8 @@ type Answers struct {
 	At     time.Time
 }
 
-// Rejected reports whether a person has rejected this plan, and puts it into the record.
-// Nobody is asked about it again as long as it is the same.
+// Rejected reports whether a person has rejected this plan, and puts the rejection into the record. Nobody is asked about an unchanged
+// plan again.
 func (a Answers) Rejected(rec *event.Record) bool {
 	i := slices.IndexFunc(a.Given, func(g Given) bool { return g.Rejects && g.Digest == rec.Digest })
 	if i < 0 {
@@ -47,8 +47,8 @@ func (a Answers) Rejected(rec *event.Record) bool {
 	return true
 }
 
-// Approved reports whether as many people as the policy wants have agreed to this plan, and puts them into the record. An
-// approval of another plan counts for nothing, and neither does one that the policy does not count; the record says so.
+// Approved reports whether the number of people that the policy requires have approved this plan, and puts them into the record. An
+// approval of another plan, or one that the policy does not count, is not counted; the record says so.
 func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) bool {
 	given := a.Given
 	if me := a.Agreed; me.good(rec.Digest, attempt) {
@@ -93,12 +93,12 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 	return true
 }
 
-// said returns an answer as a record tells of it.
+// said returns an answer in the form of a record.
 func said(g Given) *event.Approved {
 	return &event.Approved{By: g.By, At: g.At, Identity: g.By, Host: g.Host, Object: g.Object, Chat: g.Chat, Comment: event.Redact(g.Comment)}
 }
 
-// beside returns what there is to say of an answer beside who gave it and when.
+// beside returns the statements about an answer other than its author and time.
 func beside(g Given) say.Text {
 	var text say.Text
 	if g.Chat != "" {

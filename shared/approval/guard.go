@@ -13,17 +13,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ByHand is how a person applies a plan who has the rights, where nobody can answer it by an Approval.
+// ByHand is the command by which a person with the permissions applies a plan that can't be answered by an Approval.
 const ByHand = "lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST"
 
-// Names of what the chart puts into the cluster for Approvals.
+// Names of the chart's objects for Approvals.
 const (
 	Kind     = "approvals.lbremedy.io" // the CustomResourceDefinition
 	Policy   = "lbremedy-approvals"    // the ValidatingAdmissionPolicy and its binding
-	Approver = "lbremedy-approver"     // the ClusterRole of those who may answer
+	Approver = "lbremedy-approver"     // the ClusterRole for people who may answer
 )
 
-// A Rule is what the admission policy holds each Approval to.
+// A Rule is a condition of the admission policy on each Approval.
 type Rule struct {
 	Expression string
 	Message    string
@@ -34,9 +34,8 @@ const (
 	accounts = `^system:serviceaccount:[^:]+:lbremedy-`
 	ours     = `.matches('` + accounts + `')`
 
-	// relayed says of an Approval with a chat that the notifier creates it, and may. The right is asked for
-	// without a namespace: who is somebody in one namespace can't give it to a ServiceAccount of theirs
-	// that is called like the notifier's.
+	// relayed is the condition on an Approval with a chat: the notifier creates it, and has the permission. The permission is checked
+	// without a namespace: a person with rights in one namespace can't give it to a ServiceAccount of theirs with the notifier's name.
 	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up|engine)$') && ` +
 		`authorizer.group('lbremedy.io').resource('approvals').check('relay').allowed()`
 )
@@ -47,11 +46,11 @@ var own = regex.New(accounts)
 // Own reports whether a user is a ServiceAccount of lbremedy, which does not answer its own questions.
 func Own(user string) bool { return own().MatchString(user) }
 
-// groups says that the groups of an Approval are those of who creates it.
+// groups is the condition that the groups of an Approval are those of its author.
 const groups = `!has(object.spec.groups) || has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`
 
-// Rules returns what the admission policy has to hold Approvals to, so that they prove who
-// answers. The policy is generated from them, and an Approval counts only where all are in force.
+// Rules returns the conditions of the admission policy by which Approvals prove their author. The policy is generated from them, and
+// an Approval counts only while all are in force.
 func Rules() []Rule {
 	return []Rule{
 		{`request.operation != 'CREATE' || (has(object.spec.chat) ? ` + relayed + ` : object.spec.user == request.userInfo.username)`,
@@ -65,22 +64,19 @@ func Rules() []Rule {
 	}
 }
 
-// settling is how long the API servers may take until a policy that was written is in force
-// in all of them.
+// settling is how long the API servers may take until all of them enforce a new policy.
 const settling = 10 * time.Second
 
-// An unguarded is why Approvals prove nothing.
+// An unguarded is the reason that Approvals prove nothing.
 type unguarded struct{ error }
 
 func (u unguarded) Unwrap() error { return u.error }
 
-// Unguarded reports whether an error of Since says that Approvals prove nothing in this
-// cluster, and not that this could not be found out.
+// Unguarded reports whether an error of Since means that Approvals prove nothing in this cluster, and not that this is unknown.
 func Unguarded(err error) bool { return errors.As(err, new(unguarded)) }
 
-// Since returns from when on an Approval proves who created it: for how long the admission
-// policy has been in force, by the API server's clock. Where it is not in force that is an
-// error that says why.
+// Since returns the time from which an Approval proves its author, by the API server's clock: since then the admission policy has been
+// in force. If it is not in force, the error says why.
 func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	g, err := c.Guard(ctx, Policy)
 	lacks := func(what say.Text) (time.Time, error) {
@@ -110,7 +106,6 @@ func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	return g.Changed.Add(settling), nil
 }
 
-// judges reports whether all Approvals are judged, when they are created and changed.
 func judges(j kube.Judged) bool {
 	has := func(list []string, word string) bool {
 		return slices.Contains(list, word) || slices.Contains(list, "*")

@@ -12,22 +12,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Question is the plan of a case that a person answers, as a page or a message has shown it to them.
+// A Question is the plan of a case that a person answers, as a page or a message has shown it.
 type Question struct {
 	Cluster, UID, Class, Case string
 	Attempt                   int
 	Digest                    string
 }
 
-// String is how addresses name it.
+// String returns its form in addresses.
 func (q Question) String() string {
 	return fmt.Sprintf("%s/%s/%s/%s/%d/%s", q.Cluster, q.UID, q.Class, q.Case, q.Attempt, q.Digest)
 }
 
-// Short is the beginning of its digest.
+// Short returns the beginning of its digest.
 func (q Question) Short() string { return q.Digest[:min(len(q.Digest), 12)] }
 
-// Now returns the newest record of the Service and class. It returns nil if the journal has no such record.
+// Now returns the newest record of the Service and class; nil if none exists.
 func (q Question) Now(ctx context.Context, s *stream.Stream) (*event.Record, error) {
 	if cmp.Or(event.ValidCluster(q.Cluster), event.ValidUID(q.UID), event.ValidClass(q.Class)) != nil {
 		return nil, nil // no record has such a name
@@ -46,8 +46,8 @@ func (q Question) Now(ctx context.Context, s *stream.Stream) (*event.Record, err
 	return &r, nil
 }
 
-// Takes returns why a user can't answer the question, by its newest record: what the journal has is not what was shown, or asks
-// for no such answer of theirs. nil: they can.
+// Takes returns why a user can't answer the question, by its newest record: it is not the shown one, or does not ask for this answer
+// of theirs. nil means that they can.
 func (q Question) Takes(now *event.Record, verdict kube.Verdict, user string) error {
 	switch {
 	case now == nil:

@@ -14,18 +14,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Waker has a failure delivered again when somebody has answered its plan. The run that follows reads the answer itself, and
-// finds out whether it counts.
+// A Waker makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
+// decides whether it counts.
 type Waker struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
 	Stream  *stream.Stream
 	Now     func() time.Time // nil: time.Now
 	Log     *slog.Logger
-	Said    func(say.Text) // is told how Approvals stand, when that changes
+	Said    func(say.Text) // called with the state of Approvals when it changes
 }
 
-// How long a Waker waits before it looks again at a cluster that has no Approvals, or can't be asked.
+// Pauses of a Waker before it looks again at a cluster that has no Approvals, or can't be asked.
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 30 * time.Second
@@ -54,7 +54,7 @@ func (w *Waker) Run(ctx context.Context) error {
 	return nil
 }
 
-// stands says how Approvals of the cluster stand.
+// stands returns a sentence on the state of the cluster's Approvals.
 func (w *Waker) stands(ctx context.Context) say.Text {
 	_, err := w.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
@@ -72,7 +72,7 @@ func (w *Waker) stands(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-// wake has the failure delivered again that an Approval is about, if its plan waits for such an answer.
+// wake makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
 func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
 	if !w.now().Before(a.CreationTimestamp.Add(lasts(a.Spec))) || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
@@ -88,7 +88,7 @@ func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
 	return nil // the failure is no longer stored and has not returned
 }
 
-// find returns the last record of the case that an Approval names, if that waits for such an answer; nil if none does.
+// find returns the last record of the case that an Approval names, if it waits for such an answer; nil otherwise.
 func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	if len(prefix) != 8 {
@@ -112,7 +112,7 @@ func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error
 		}
 		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 		if err != nil {
-			continue // it must not keep what stands beside it
+			continue // it must not hold back the others
 		}
 		if rec.Case == a.Spec.Case && rec.Digest == a.Spec.Plan && rec.NextAttempt() == a.Spec.Attempt && rec.Service.Kind == "" &&
 			rec.Service.Namespace == a.Namespace && Takes(rec, a.Spec.Verdict, a.Spec.User) == nil {
@@ -122,15 +122,14 @@ func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error
 	return nil, nil
 }
 
-// deliver has the failure of a case delivered again, as it was kept; stream.ErrNotFound if it
-// is not.
+// deliver makes the stream deliver the stored failure of a case again; stream.ErrNotFound if it is not stored.
 func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
 	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
 	kept, err := s.Last(ctx, stream.Failed, subject)
 	if err != nil {
 		return err
 	}
-	// A newer occurrence that comes meanwhile is delivered by itself.
+	// A newer occurrence in the meantime is delivered anyway.
 	_, _, err = s.PublishNewer(ctx, subject, id, kept.Header, kept.Data, func(m stream.Message) bool { return m.Sequence == kept.Sequence })
 	return err
 }

@@ -1,13 +1,12 @@
-// Package config reads the YAML files that people write: the policy, the routes and the
-// configuration of the command line.
+// Package config reads the YAML files that people write: the policy, the routes and the configuration of the command line. Begin with
+// [Decode].
 //
-// It is strict, since a typo must neither loosen a rule nor send an event elsewhere. Unknown
-// fields, fields that stand there twice, values of another type, empty values, anchors and a
-// second document are errors, and each error names its line and its field. The whole file is
-// read before the first error is told, so that one look shows all.
+// It is strict, since a typo must neither loosen a rule nor send an event elsewhere. Unknown fields, duplicate fields, values of
+// another type, empty values, anchors and a second document are errors, and each error names its line and its field. The whole file is
+// read before errors are reported, so one run shows all of them.
 //
-// It is no decoder of Kubernetes objects, which newer releases extend, nor of what lies in
-// the stream: those are read by the rules of their APIs.
+// It does not decode Kubernetes objects, which newer releases extend, or the contents of the stream: the rules of their APIs apply to
+// those.
 package config
 
 import (
@@ -22,28 +21,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// most is how many bytes a file may have.
+// most is the largest size of a file in bytes.
 const most = 1 << 20
 
-// A Document is a file that was read, and what is wrong with it. The zero value is an empty file.
+// A Document is a file that was read, and its mistakes. The zero value is an empty file.
 type Document struct {
 	lines  map[string]int  // of fields, by their path
-	broken map[string]bool // fields that hold no value of their type
+	broken map[string]bool // fields whose value has the wrong type
 	errs   []error
 	seen   map[string]bool
 	said   bool // the text holds a value
 }
 
-// Empty reports whether the text holds nothing but blanks and comments.
+// Empty reports whether the text holds only white space and comments.
 func (d *Document) Empty() bool { return !d.said }
 
-// A texter reads itself from the text in a file, and says what is wrong with that. An empty
-// text leaves the value as it is.
+// A texter reads itself from the text in a file and returns what is wrong with it. An empty text leaves the value unchanged.
 type texter interface{ ReadText(text string) error }
 
-// Decode reads YAML, or JSON which is YAML too, into a struct or a map by its json names.
-// A value with a method ReadText reads itself. An empty file leaves it as it is. An error means
-// that the text can't be read at all; what is wrong with single fields is in the document, to which the caller can add.
+// Decode reads YAML, or JSON, which is YAML too, into a struct or a map by its json names. A value with a method ReadText reads
+// itself. An empty file leaves the value unchanged. An error means that the text can't be read at all; mistakes in single fields are
+// in the document, to which the caller can add more.
 func Decode(text []byte, into any) (*Document, error) {
 	if len(text) > most {
 		return nil, fmt.Errorf("the file has more than %d bytes", most)
@@ -71,8 +69,8 @@ func Decode(text []byte, into any) (*Document, error) {
 	return d, nil
 }
 
-// unreadable says in which line a text is no YAML. The library names no line for the first
-// one, nor for bytes that are no text.
+// unreadable returns the error of a text that is not YAML, with its line. The library names no line for the first one, or for bytes
+// that are not text.
 func unreadable(text []byte, err error) error {
 	said := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(said, "line ") {
@@ -84,8 +82,8 @@ func unreadable(text []byte, err error) error {
 	return fmt.Errorf("line %d: %s", 1+bytes.Count(text[:max(0, bytes.IndexFunc(text, control))], []byte("\n")), said)
 }
 
-// Fail notes what is wrong with a field, unless the field holds no value of its type, which
-// is told already. What has no line of its own has that of what it is part of.
+// Fail notes what is wrong with a field, unless a wrong type was already reported for it. A field without a line has that of its
+// parent.
 func (d *Document) Fail(at, format string, args ...any) {
 	if d.broken[at] {
 		return
@@ -110,22 +108,21 @@ func (d *Document) Fail(at, format string, args ...any) {
 	}
 }
 
-// Has reports whether the field stands in the file.
+// Has reports whether the file contains the field.
 func (d *Document) Has(at string) bool { return d.lines[at] > 0 }
 
-// Broken reports whether the field holds no value of its type, which is told already.
+// Broken reports whether the field's value has the wrong type, which is already reported.
 func (d *Document) Broken(at string) bool { return d.broken[at] }
 
-// Err returns all that is wrong, one line each; nil if nothing is.
+// Err returns all mistakes, one line each; nil without any.
 func (d *Document) Err() error { return errors.Join(d.errs...) }
 
-// misfit notes that a field holds no value of its type.
+// misfit notes that a field's value has the wrong type.
 func (d *Document) misfit(at, format string, args ...any) {
 	d.Fail(at, format, args...)
 	d.broken[at] = true
 }
 
-// value reads a node into a value.
 func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 	d.lines[at] = n.Line
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
@@ -174,7 +171,6 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 	}
 }
 
-// text reads a text into what reads itself.
 func (d *Document) text(at string, n *yaml.Node, to texter) {
 	var text string
 	d.scalar(at, n, reflect.ValueOf(&text).Elem())
@@ -186,12 +182,10 @@ func (d *Document) text(at string, n *yaml.Node, to texter) {
 	}
 }
 
-// empty reports whether a node is an empty text.
 func empty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && n.Value == ""
 }
 
-// pairs goes through the fields of a mapping.
 func (d *Document) pairs(at string, n *yaml.Node, each func(key, inner string, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.misfit(at, "it must be a list of fields")
@@ -217,7 +211,7 @@ func (d *Document) pairs(at string, n *yaml.Node, each func(key, inner string, v
 	}
 }
 
-// kinds are what scalars can be read as: what each must be, and what YAML calls it.
+// kinds are the kinds of scalars: the required value, and the tag in YAML.
 var kinds = map[reflect.Kind]struct{ what, tag string }{
 	reflect.String: {"a text", "!!str"},
 	reflect.Bool:   {"true or false", "!!bool"},
@@ -225,8 +219,8 @@ var kinds = map[reflect.Kind]struct{ what, tag string }{
 	reflect.Int64:  {"a whole number", "!!int"},
 }
 
-// scalar reads a text, a number, or true or false. Numbers are good as texts only in
-// quotes: 0123 would lose its zero. A time is the text that stands there.
+// scalar reads a text, a number or a boolean. A number counts as a text only in quotes: 0123 would lose its zero. A time is read as
+// its text.
 func (d *Document) scalar(at string, n *yaml.Node, to reflect.Value) {
 	k := kinds[to.Kind()]
 	tag := n.ShortTag()
@@ -244,7 +238,6 @@ func (d *Document) scalar(at string, n *yaml.Node, to reflect.Value) {
 	d.misfit(at, "it must be %s", k.what)
 }
 
-// fields returns the names of a struct's fields.
 func fields(t reflect.Type) []string {
 	names := make([]string, t.NumField())
 	for i := range names {

@@ -55,7 +55,6 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A level reads itself from a text.
 type level int
 
 func (l *level) ReadText(text string) error {
@@ -66,7 +65,7 @@ func (l *level) ReadText(text string) error {
 	return nil
 }
 
-// What reads itself says what is wrong with its text.
+// A texter reports what is wrong with its text.
 func TestDecodeText(t *testing.T) {
 	t.Parallel()
 	type levels struct {
@@ -102,7 +101,7 @@ func TestDecodeText(t *testing.T) {
 	}
 }
 
-// Each error names the line, and the field if there is one. All of a file are told at once.
+// Each error names the line, and the field if known. All errors of a file are reported at once.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -156,8 +155,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What a caller finds wrong has the line of its field, or of what the field is part of. It
-// is told once, and not of a field that could not be read.
+// A caller's error has the line of its field or of the field's parent. It is reported once, and not for an unreadable field.
 func TestFail(t *testing.T) {
 	t.Parallel()
 	d, err := Decode([]byte("mode: fix\nrules:\n- from: a\n  labels:\n    x.y: z\nmost: many\n"), new(file))

@@ -6,11 +6,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Tree knows in which line of a YAML document each field is. It reads documents of any kind, and
-// does not judge them.
+// A Tree knows the line of each field of a YAML document. It reads documents of any kind, without checking them.
 type Tree struct{ root *yaml.Node }
 
-// Parse returns the tree of a document. One that is not YAML has no fields.
+// Parse returns the tree of a document. For a text that is not YAML, the tree is empty.
 func Parse(text []byte) Tree {
 	var doc yaml.Node
 	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
@@ -19,8 +18,8 @@ func Parse(text []byte) Tree {
 	return Tree{doc.Content[0]}
 }
 
-// Line returns the line, from 1, of the field with this path, or of the deepest field on the way to it
-// that the document has. An entry of a list is named by its index.
+// Line returns the line, from 1, of the field with this path, or of the deepest field on its path that exists. An entry of a list is
+// named by its index.
 func (t Tree) Line(path ...string) int {
 	if t.root == nil {
 		return 1
@@ -36,7 +35,7 @@ func (t Tree) Line(path ...string) int {
 	return line
 }
 
-// child returns an entry of a node with its key; of a list, the entry is its own key.
+// child returns the entry of a node with this name; for a list, the entry is its own key.
 func child(n *yaml.Node, name string) (key, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.AliasNode:

@@ -1,4 +1,4 @@
-// Package connect says which cluster and which cloud a program works on, and connects to both.
+// Package connect configures a program's cluster and cloud and connects to both. Begin with [FromEnv] and [Config].
 package connect
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Config says which cluster and cloud the hands of this process work on. The fields up to VPC have an environment variable each, which
+// A Config says on which cluster and cloud the hands of this process work. Each field up to VPC has an environment variable, which
 // FromEnv reads.
 type Config struct {
 	Cluster    string // LBREMEDY_CLUSTER: ID of the ACK cluster
@@ -26,7 +26,7 @@ type Config struct {
 	Kubeconfig string // LBREMEDY_KUBECONFIG: empty: the pod's own, then KUBECONFIG, then ~/.kube/config
 	Context    string // LBREMEDY_CONTEXT: context in the kubeconfig; empty: the current one
 	From       string // LBREMEDY_KUBECONFIG_FROM: cs: fetched from the container service; data: Data; empty: Kubeconfig
-	As         string // LBREMEDY_KUBECONFIG_AS: user in whose name requests are made with a kubeconfig from cs, such as a ServiceAccount
+	As         string // LBREMEDY_KUBECONFIG_AS: user, such as a ServiceAccount, for requests with a kubeconfig from cs
 	Data       string // LBREMEDY_KUBECONFIG_DATA: the text of a kubeconfig, or its base64
 	Endpoint   string // LBREMEDY_CLOUD_ENDPOINT: host:port that answers for all products; empty: the real endpoints
 	Scheme     string // LBREMEDY_CLOUD_SCHEME: HTTPS, or HTTP for a loopback endpoint
@@ -37,15 +37,15 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// recall is for how long looks share what they read about the cluster, its VPC and the region's load balancers, and who fails with whom. It adds
-// to the age of what a plan is made from, which a run holds below 5 s.
+// recall is for how long looks share their reads of the cluster, its VPC, the region's load balancers, and the Services that fail
+// together. It adds to the age of a plan's reads, which a run keeps below 5 s.
 const recall = time.Second
 
-// lease is how long a kubeconfig of the container service is good for: short, because it stays good for that long wherever it gets to, and
-// cheap to renew.
+// lease is how long a kubeconfig of the container service is valid: short, because it remains valid wherever it may leak to, and cheap
+// to renew.
 const lease = time.Hour
 
-// FromEnv returns the configuration that the environment gives.
+// FromEnv returns the configuration in the environment.
 func FromEnv() Config {
 	return Config{
 		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
@@ -55,7 +55,7 @@ func FromEnv() Config {
 	}
 }
 
-// Validate returns what is missing or wrong, one sentence each with the way out, or nil.
+// Validate returns missing or wrong settings, one sentence each with the way out, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Cluster == "" {
@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Clients returns what local hands read and write with. It sends no request yet. decode makes a step from data.
+// Clients returns the clients of local hands. It sends no request yet. decode makes a step from data.
 func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, error)) (*hand.Clients, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, erro
 	}, nil
 }
 
-// kube returns the cluster. What account fetches a kubeconfig with is the key of the request for which it is fetched: on Function Compute the
-// function's own role.
+// kube returns the cluster. account fetches a kubeconfig with the key of the request that needs it: on Function Compute the function's
+// own role.
 func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
 	if c.From == "cs" {
 		return kube.Leased(func(ctx context.Context) (kube.Lease, error) {
@@ -126,7 +126,7 @@ func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
 	return kube.New(config)
 }
 
-// plain returns what a text says that may be written in base64: no kubeconfig is base64 by itself.
+// plain decodes a text that may be base64: a kubeconfig itself is never valid base64.
 func plain(data string) []byte {
 	if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(data)); err == nil {
 		return text

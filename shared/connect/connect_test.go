@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// What is wrong with a configuration is said in one sentence each, before anything is tried.
+// Each mistake in a configuration is reported in one sentence, before any request.
 func TestConfig(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config connect.Config
@@ -60,8 +60,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A cluster is reached by a kubeconfig that the container service lends, under the
-// key of whoever's request needs it, and by one that stands in the environment.
+// A cluster is reached with a kubeconfig from the container service, under the key of the request that needs it, and with one in the
+// environment.
 func TestKubeconfigFrom(t *testing.T) {
 	k := cluster.Join(t)
 	ns := k.Namespace(t)
@@ -104,7 +104,7 @@ func TestKubeconfigFrom(t *testing.T) {
 	}
 
 	// In the name of a ServiceAccount, to which the admission policy applies.
-	c.As = "system:serviceaccount:" + ns + ":lbremedy-busy" // of a namespace of the test: nobody else's binding is for it
+	c.As = "system:serviceaccount:" + ns + ":lbremedy-busy" // of a namespace of the test, so other tests' bindings do not apply
 	if clients, err = c.Clients(step.Decode); err != nil {
 		t.Fatal(err)
 	}

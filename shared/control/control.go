@@ -1,7 +1,9 @@
 // Package control holds the documents that limit what engines write: control.<cluster> with the cluster's pause and breakers,
-// budget.<cluster> with the places in its budgets, and claim.<resource> with the places of a resource. They are JSON
-// values in the bucket, changed by compare-and-set. All times that decide are those of the NATS server. A document that can't
-// be read permits nothing: all is paused, and every breaker is open.
+// budget.<cluster> with the places in its budgets, and claim.<resource> with the places of a resource. They are JSON values in the
+// bucket, changed by compare-and-set.
+//
+// All times that decide are the NATS server's. An unreadable document permits nothing: everything is paused, and every breaker is
+// open. Begin with [Update], [PauseIn], [Trip] and [Spend].
 package control
 
 import (
@@ -17,42 +19,41 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// ErrUnreadable says that something else than a document of this program lies under its key.
+// ErrUnreadable means that the key holds something other than a document of this program.
 var ErrUnreadable = errors.New("the document can't be read")
 
 // A Head begins each document.
 type Head struct {
 	V   int    `json:"v"`
-	Key string `json:"key"` // under which it lies
+	Key string `json:"key"` // of the document
 
-	broken error // why it can't be read; it is empty then
+	broken error // why it can't be read; the document is empty then
 }
 
 func (h *Head) head() *Head { return h }
 
-// version is that of the documents' form.
 const version = 1
 
-// A Doc is what people and the engine itself forbid in one cluster. That of all clusters has a pause alone.
+// A Doc holds the pause and breakers of one cluster. The document of all clusters has only a pause.
 type Doc struct {
 	Head
 	Pause    *Pause                          `json:"pause,omitempty"`
 	Breakers map[string]Breaker              `json:"breakers,omitempty"` // open ones, by class
-	Failed   map[string]map[string]time.Time `json:"failed,omitempty"`   // when fixes did not work lately, by class and attempt
+	Failed   map[string]map[string]time.Time `json:"failed,omitempty"`   // times of recent fixes that did not work, by class and attempt
 }
 
-// all is the key of the document of all clusters. Those of clusters have two parts.
+// all is the key of the document of all clusters. Keys of single clusters have two parts.
 const all = "control"
 
 // Key returns the key of the document of a cluster, or that of all ("").
 func Key(cluster string) string { return strings.TrimSuffix(all+"."+cluster, ".") }
 
-// Keys are the keys of the documents that hold for a cluster, that of all clusters first.
+// Keys returns the keys of the documents that apply to a cluster, that of all clusters first.
 func Keys(cluster string) []string { return slices.Compact([]string{all, Key(cluster)}) }
 
-// Update changes the document of a cluster, or that of all (""). change may be called again, and is the only one that changes
-// the document then; now is the server's time. An error of it is returned, and leaves the document as it was.
-// ErrUnreadable: the document can't be read and stays as it is; Resume makes a new one.
+// Update changes the document of a cluster, or that of all (""). change may be called again, without a concurrent change of the
+// document; now is the server's time. An error of change is returned and leaves the document as it was. ErrUnreadable: the document
+// can't be read and stays as it is; Resume makes a new one.
 func Update(ctx context.Context, s *stream.Stream, cluster string, change func(d *Doc, now time.Time) error) error {
 	return update(ctx, s, cluster, func(d *Doc, now time.Time) error {
 		if d.broken != nil {
@@ -69,11 +70,11 @@ func update(ctx context.Context, s *stream.Stream, cluster string, change func(d
 	}
 	return stream.ChangeDocument(ctx, s, Key(cluster), 0, reader[Doc](Key(cluster)), func(d *Doc, now time.Time) (bool, error) {
 		err := change(d, now)
-		return d.broken == nil, err // also if it changes nothing: to have stored it shows that it was current
+		return d.broken == nil, err // stored even without a change: a successful store proves that it was current
 	})
 }
 
-// every calls f for the documents that there are, that of all clusters first.
+// every calls f for all existing documents, that of all clusters first.
 func every(ctx context.Context, s *stream.Stream, f func(cluster string, d *Doc)) error {
 	view, err := s.View(ctx, all, all+".*")
 	if err != nil {
@@ -88,13 +89,13 @@ func every(ctx context.Context, s *stream.Stream, f func(cluster string, d *Doc)
 // in returns the document that a view holds under a key, or an empty one.
 func in(view stream.View, key string) *Doc {
 	e, ok := view[key]
-	if ok && e.Value == nil { // a message that was refused
+	if ok && e.Value == nil { // a refused message
 		e.Value = []byte{}
 	}
 	return reader[Doc](key)(e.Value)
 }
 
-// reader returns what makes a document of the value of a key; nil: it has none.
+// reader returns a function that makes a document from the value of the key; nil means that the key has no value.
 func reader[T any, P interface {
 	*T
 	head() *Head

@@ -21,7 +21,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// fresh returns a connection to a NATS of its own.
 func fresh(t testing.TB) *stream.Stream {
 	t.Helper()
 	s := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL()})
@@ -66,7 +65,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Whatever lies under the key and is not a document of that cluster pauses it and opens its breakers, until a person resumes.
+// Any other value under the key pauses the cluster and opens its breakers, until a person resumes.
 func TestUnreadable(t *testing.T) {
 	s, ctx := fresh(t), t.Context()
 	must(t, control.SetPause(ctx, s, control.Pause{Cluster: "other", By: "ann"}, false))
@@ -113,7 +112,7 @@ func TestUnreadable(t *testing.T) {
 			}
 		})
 	}
-	// What is there and says nothing of itself holds, too.
+	// A document without its usual contents still applies.
 	must(t, s.Put(ctx, control.Key("c1"), []byte(`{"v":1,"key":"control.c1","pause":{"cluster":"c2","by":""},"breakers":{"tag-missing":{}}}`)))
 	view, err := s.View(ctx, control.Keys("c1")...)
 	must(t, err)

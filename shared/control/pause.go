@@ -17,8 +17,8 @@ type Pause struct {
 	By       string    `json:"by"`
 	At       time.Time `json:"at"`
 	Why      string    `json:"why,omitempty"`
-	Identity string    `json:"identity,omitempty"` // of who paused, in the cluster, where one could be asked
-	Host     string    `json:"host,omitempty"`     // the machine on which they did
+	Identity string    `json:"identity,omitempty"` // of the person, in the cluster, if one could be asked
+	Host     string    `json:"host,omitempty"`     // the machine on which they paused
 }
 
 // String says who has paused what, as a sentence.
@@ -38,7 +38,7 @@ func (p Pause) Text() say.Text {
 	return say.F("Paused by %s at %s: %s.", p.By, at, p.Why)
 }
 
-// SetPause puts a pause in force, unless its cluster has one; with replace, also then.
+// SetPause puts a pause in force unless its cluster has one; replace overrides an existing one.
 func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) error {
 	return update(ctx, s, p.Cluster, func(d *Doc, _ time.Time) error {
 		if replace || d.pause(p.Cluster) == nil {
@@ -48,8 +48,8 @@ func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) erro
 	})
 }
 
-// Resume ends the pause of a cluster, or that of all (""), and returns it; nil if there was none. Where the document can't be
-// read, it puts an empty one in its place.
+// Resume ends the pause of a cluster, or that of all (""), and returns it; nil if the cluster was not paused. It replaces an unreadable
+// document by an empty one.
 func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	var was *Pause
 	err := update(ctx, s, cluster, func(d *Doc, _ time.Time) error {
@@ -63,7 +63,7 @@ func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, erro
 	return was, nil
 }
 
-// Pauses returns all pauses that are in force, that of all clusters first.
+// Pauses returns all pauses in force, that of all clusters first.
 func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
 	found := []Pause{}
 	err := every(ctx, s, func(cluster string, d *Doc) {
@@ -74,8 +74,8 @@ func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
 	return found, err
 }
 
-// Paused returns the pause that is in force in a cluster; nil if none exists. An error leaves that open: without an answer
-// nothing may be written.
+// Paused returns the pause in force in a cluster; nil if none exists. An error leaves that open: without an answer nothing may be
+// written.
 func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	view, err := s.View(ctx, Keys(cluster)...)
 	if err != nil {
@@ -84,7 +84,7 @@ func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, erro
 	return PauseIn(view, cluster), nil
 }
 
-// PauseIn is Paused for what Keys held.
+// PauseIn is Paused for a view of Keys.
 func PauseIn(view stream.View, cluster string) *Pause {
 	if p := in(view, all).pause(""); p != nil {
 		return p
@@ -92,7 +92,7 @@ func PauseIn(view stream.View, cluster string) *Pause {
 	return in(view, Key(cluster)).pause(cluster)
 }
 
-// pause returns the pause that the document holds, or is.
+// pause returns the pause in the document; an unreadable document counts as one.
 func (d *Doc) pause(cluster string) *Pause {
 	switch {
 	case d.broken != nil:
@@ -103,8 +103,7 @@ func (d *Doc) pause(cluster string) *Pause {
 	return d.Pause
 }
 
-// A Breaker is open when fixes of a class did not work: from then on the class asks,
-// until a person closes it.
+// A Breaker is open after fixes of a class did not work: from then on the class asks, until a person closes the breaker.
 type Breaker struct {
 	Cluster string    `json:"cluster"`
 	Class   string    `json:"class"`
@@ -112,7 +111,7 @@ type Breaker struct {
 	Why     say.Text  `json:"why"` // a sentence
 }
 
-// Text returns that the breaker is open, and why.
+// Text returns the sentence that the breaker is open, and why.
 func (b *Breaker) Text() say.Text {
 	t := say.F("The breaker of the class %s has been open since %s.", b.Class, b.At.Format(time.RFC3339))
 	if b.At.IsZero() {
@@ -121,13 +120,13 @@ func (b *Breaker) Text() say.Text {
 	return t.Then(b.Why)
 }
 
-// In returns the breaker with its sentence in a language, in which it stays; nil is English.
+// In returns the breaker with its sentence fixed in a language; nil is English.
 func (b Breaker) In(l *say.Language) Breaker {
 	b.Why = say.Literal(b.Why.In(l))
 	return b
 }
 
-// AnyClass stands for all classes, whose breakers are open where the document can't be read.
+// AnyClass means all classes, whose breakers are open while the document can't be read.
 const AnyClass = "*"
 
 // Breakers returns the open breakers of a cluster, or of all ("").
@@ -147,8 +146,8 @@ func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker,
 	return open, err
 }
 
-// BreakerIn returns the breaker of a class if it is open, else nil, of what Keys held. It returns none of a document that can't
-// be read: the pause that this is goes first, so that a case waits, and nobody is asked about its plan.
+// BreakerIn returns the open breaker of a class from a view of Keys; nil if it is closed. It returns nil for an unreadable document:
+// this counts first as a pause, so the case waits and nobody is asked about its plan.
 func BreakerIn(view stream.View, cluster, class string) *Breaker {
 	d := in(view, Key(cluster))
 	if d.broken != nil {
@@ -168,7 +167,7 @@ func (d *Doc) breaker(cluster, class string) *Breaker {
 	return &b
 }
 
-// CloseBreaker lets a class write again, and reports whether its breaker was open. The fixes that opened it count no more.
+// CloseBreaker lets a class write again and reports whether its breaker was open. The fixes that opened it no longer count.
 func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) (was bool, err error) {
 	err = Update(ctx, s, cluster, func(d *Doc, _ time.Time) error {
 		_, was = d.Breakers[class]
@@ -179,11 +178,11 @@ func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) 
 	return err == nil && was, err
 }
 
-// Window is for how long fixes that did not work count.
+// Window is how long fixes that did not work count.
 const Window = 10 * time.Minute
 
-// Trip counts an attempt of a class that did not work, once. Where so many have not worked lately, it opens the breaker of the
-// class, unless it is open, and returns it then.
+// Trip counts an attempt of a class that did not work, once. When their number within Window reaches most, it opens the breaker of the
+// class unless it is open; it returns a breaker that it opened.
 func Trip(ctx context.Context, s *stream.Stream, cluster, class, attempt string, most int, why say.Text) (*Breaker, error) {
 	var opened *Breaker
 	err := Update(ctx, s, cluster, func(d *Doc, now time.Time) error {

@@ -13,33 +13,33 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Service that is written to has a place in the budgets of its class and of its cluster for so long.
+// How long a written Service keeps its place in the budgets of its class and of its cluster.
 const (
 	ClassWindow   = 10 * time.Minute
 	ClusterWindow = time.Hour
 )
 
 const (
-	// MostServices is how many Services have a place in the budgets of a cluster at once, whatever the policy allows. They fit
-	// into the document also if all were written to within ten minutes. Beyond it the budget of the cluster is spent.
+	// MostServices is how many Services can have a place in the budgets of a cluster at once, whatever the policy allows. They fit
+	// into the document even if all were written within ten minutes. Beyond it the budget of the cluster is spent.
 	MostServices = 10_000
 
-	longest  = time.Hour      // that a place is taken for
-	kept     = 24 * time.Hour // a document that nobody has changed for so long is removed; all it holds is over
+	longest  = time.Hour      // for which a place is taken
+	kept     = 24 * time.Hour // an unchanged document is removed after this; all its places are over
 	mostName = 512            // bytes of an owner or a key
 )
 
-// Places holds who has the places of the budgets of a cluster, or of a resource such as the free addresses of a vSwitch.
+// Places holds the taken places of a cluster's budgets, or of a resource such as the free addresses of a vSwitch.
 type Places struct {
 	Head
 	Taken  map[string]map[string]int64 `json:"taken,omitempty"` // ends, in Unix seconds, by class and owner; "": of the cluster, or resource
-	Resync time.Time                   `json:"resync,omitzero"` // the last moment that is reserved for a resync
+	Resync time.Time                   `json:"resync,omitzero"` // the last moment reserved for a resync
 
-	now     time.Time // as of which places that are over are dropped
-	redated bool      // a place had a later end than any can have: a server gave it whose clock was ahead
+	now     time.Time // time for which places that are over are dropped
+	redated bool      // a place had an impossibly late end, from a server whose clock was ahead
 }
 
-// A want is what an owner wants to have a place in: one of so many, for so long.
+// A want is one of a number of places that an owner asks for, and for how long.
 type want struct {
 	class string
 	of    int
@@ -52,10 +52,9 @@ func BudgetKey(cluster string) string { return "budget." + cluster }
 // ClaimKey returns the key of the places of a resource.
 func ClaimKey(resource string) string { return "claim." + resource }
 
-// seconds returns a time so long after now in whole seconds, rounded up.
+// seconds returns the time d after now in whole seconds, rounded up.
 func seconds(now time.Time, d time.Duration) int64 { return now.Add(d + time.Second - 1).Unix() }
 
-// drop drops the places that are over.
 func (p *Places) drop(now time.Time) {
 	if p.now.Equal(now) {
 		return
@@ -77,7 +76,7 @@ func (p *Places) drop(now time.Time) {
 	}
 }
 
-// lacks returns the first of what an owner wants that has no place left, and when one is free there; one past them: none.
+// lacks returns the first of the owner's wants that has no place left, and when one is free there; len(wants) if all have one.
 func (p *Places) lacks(owner string, wants []want) (i int, free time.Time) {
 	for i, w := range wants {
 		taken := p.Taken[w.class]
@@ -92,14 +91,14 @@ func (p *Places) lacks(owner string, wants []want) (i int, free time.Time) {
 	return len(wants), time.Time{}
 }
 
-// take takes a place in all that an owner wants, or in nothing, and returns what lacks, and when a place is free there. An owner
-// that has a place keeps it, at least for so long from now. If it is dry, it takes none.
+// take takes a place for each of an owner's wants, or none, and returns the first full one and when a place is free there. An owner
+// that has a place keeps it, at least for the wanted time from now. A dry call takes none.
 func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (int, time.Time, error) {
 	tooLong := func(w want) bool { return w.ttl > longest }
 	if owner == "" || len(owner) > mostName || len(key) > mostName || slices.ContainsFunc(wants, tooLong) {
 		return 0, time.Time{}, fmt.Errorf("%.80q can't have a place in %.80q, or not for so long", owner, key)
 	}
-	lacks, free := 0, time.Time{} // no results of this function: a change whose caller has left may still set them
+	lacks, free := 0, time.Time{} // not the function's results: a change whose caller has left may still set them
 	try := func(p *Places, now time.Time) bool {
 		p.drop(now)
 		if lacks, free = p.lacks(owner, wants); dry || lacks < len(wants) {
@@ -149,11 +148,11 @@ func change(ctx context.Context, s *stream.Stream, key string, change func(p *Pl
 // Room says in which budgets a Service has a place, or could have one.
 type Room struct {
 	Class, Cluster bool
-	Free           time.Time // when a place is free in the first budget that has none; zero: not known
+	Free           time.Time // when a place is free in the first full budget; zero: unknown
 }
 
-// Spend takes a place for a Service in the budget of its class and in that of the cluster, or in neither, and reports what has
-// one: of any number of Services at most so many have one. If it is dry, it takes none.
+// Spend takes a place for a Service in the budget of its class and in that of the cluster, or in neither, and reports which budgets
+// have one. Of any number of Services, at most that many get a place. A dry call takes none.
 func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid string, ofClass, ofCluster int) (Room, error) {
 	lacks, free, err := take(ctx, s, BudgetKey(cluster), uid, dry, want{class, ofClass, ClassWindow}, want{"", min(ofCluster, MostServices), ClusterWindow})
 	if err != nil {
@@ -162,7 +161,7 @@ func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid 
 	return Room{Class: lacks > 0, Cluster: lacks > 1, Free: free}, nil
 }
 
-// Spent returns when the places end that Services have in the budget of a cluster (""), and in those of its classes, the next one first.
+// Spent returns the ends of all Services' places in the budget of a cluster ("") and in those of its classes, the next one first.
 func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string][]time.Time, error) {
 	p, err := read(ctx, s, BudgetKey(cluster))
 	if err != nil {
@@ -177,15 +176,15 @@ func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string][]
 	return spent, nil
 }
 
-// Left is how many Services may still be written to.
+// Left is how many Services may still be written.
 type Left struct {
 	Cluster int                  // within an hour
 	Class   map[string]int       // within 10 minutes, by class
-	Free    map[string]time.Time // of a budget that is spent, by class or "" for the cluster's: when a place is free
+	Free    map[string]time.Time // of a spent budget, by class or "" for the cluster's: when a place is free
 }
 
-// PlacesLeft returns what is left of the budgets of a cluster and of its classes. ofCluster tells how large that of the cluster is
-// with so many Services.
+// PlacesLeft returns what is left of the budgets of a cluster and of its classes. ofCluster returns the cluster's budget for a number
+// of Services.
 func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes []string, ofClass int, ofCluster func(services int) int) (Left, error) {
 	count, err := Services(ctx, s, cluster)
 	if err != nil {
@@ -210,7 +209,7 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 	return p, nil
 }
 
-// Services returns how many LoadBalancer Services a cluster has, as the exporter has counted; 0 if it has not yet.
+// Services returns how many LoadBalancer Services a cluster has, as the exporter has counted; 0 if not counted yet.
 func Services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
 	view, err := s.View(ctx, event.CountKey(cluster))
 	if err != nil {
@@ -219,7 +218,7 @@ func Services(ctx context.Context, s *stream.Stream, cluster string) (int, error
 	return ServicesIn(view, cluster)
 }
 
-// ServicesIn is Services for what the key of the count held.
+// ServicesIn is Services for a view of the count's key.
 func ServicesIn(view stream.View, cluster string) (int, error) {
 	e, ok := view[event.CountKey(cluster)]
 	if !ok {
@@ -232,22 +231,21 @@ func ServicesIn(view stream.View, cluster string) (int, error) {
 	return n, nil
 }
 
-// Claim takes one of the places of a resource for an owner, for so long, and reports whether it has one. If it is dry, it takes
-// none.
+// Claim takes one of the places of a resource for an owner for ttl and reports whether the owner has one. A dry call takes none.
 func Claim(ctx context.Context, s *stream.Stream, dry bool, resource string, of int, owner string, ttl time.Duration) (bool, error) {
 	lacks, _, err := take(ctx, s, ClaimKey(resource), owner, dry, want{"", of, ttl})
 	return err == nil && lacks > 0, err
 }
 
-// Lock takes the only place of a resource, and reports whether it did. It is taken until unlock is called, or for so long.
-// Two calls never have it at once, whoever calls. Unlock is never nil.
+// Lock takes the only place of a resource and reports whether it did. The place is taken until unlock is called, or for ttl. Two calls
+// never have it at once, even by one caller. Unlock is never nil.
 func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.Duration) (unlock func(), held bool, err error) {
 	owner := who + "/" + rand.Text() // a late unlock finds no place of this name, whoever has the resource then
 	held, err = Claim(ctx, s, false, resource, 1, owner, ttl)
 	if !held {
 		return func() {}, false, err
 	}
-	return func() { // also of a run that was cancelled; where it fails, the place ends by itself
+	return func() { // also of a cancelled run; if it fails, the place expires
 		_ = change(context.WithoutCancel(ctx), s, ClaimKey(resource), func(p *Places, _ time.Time) bool {
 			_, has := p.Taken[""][owner]
 			delete(p.Taken[""], owner)
@@ -256,8 +254,8 @@ func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.
 	}, true, nil
 }
 
-// LockTargets takes the locks of all targets of steps, or of none, and reports whether it did. If it is dry, it only looks whether they
-// are free. It takes them in one order, whoever calls, so that no two wait for each other. Unlock is never nil.
+// LockTargets takes the locks of all targets of steps, or of none, and reports whether it did. A dry call only checks whether they are
+// free. All callers take them in the same order, which rules out deadlocks. Unlock is never nil.
 func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []string, who string, ttl time.Duration) (unlock func(), held bool, err error) {
 	var unlocks []func()
 	unlock = func() {
@@ -283,8 +281,8 @@ func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []stri
 	return unlock, true, nil
 }
 
-// Reserve reserves the next free moment for a resync in a cluster, now or so long after the one before, whichever is later,
-// and returns how long it is until then.
+// Reserve reserves the next free moment for a resync in a cluster, now or that long after the one before, whichever is later, and
+// returns how long it is until then.
 func Reserve(ctx context.Context, s *stream.Stream, cluster string, every time.Duration) (time.Duration, error) {
 	var wait time.Duration // as in take
 	err := change(ctx, s, BudgetKey(cluster), func(p *Places, now time.Time) bool {

@@ -25,7 +25,6 @@ const class = "tag-missing"
 
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// A room says in which budgets a Service has a place.
 type room struct{ class, cluster bool }
 
 func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster int) room {
@@ -35,7 +34,7 @@ func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster i
 	return room{r.Class, r.Cluster}
 }
 
-// Two engines never give more places than there are, and whoever is told so has one, also where acknowledgements get lost.
+// Two engines never give out more places than there are, and every caller that is told so has one, even with lost acknowledgements.
 func TestEnginesContend(t *testing.T) {
 	t.Parallel()
 	const services, ofClass, ofCluster = 60, 20, 50
@@ -51,7 +50,7 @@ func TestEnginesContend(t *testing.T) {
 			done := make(chan struct{})
 			var cutting, all sync.WaitGroup
 			if cuts {
-				cutting.Go(func() { // each time when something was stored, whether it is acknowledged or not
+				cutting.Go(func() { // each time after a store, acknowledged or not
 					seen := uint64(0)
 					for {
 						select {
@@ -136,8 +135,7 @@ func TestEnginesContend(t *testing.T) {
 	}
 }
 
-// A Service that asks twice has one place, in its class and in its cluster, and a place in another class takes none of the
-// cluster's.
+// A Service that asks twice has one place in its class and one in its cluster; a place in another class takes none of the cluster's.
 func TestSpendTwice(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -176,7 +174,7 @@ func TestSpendTwice(t *testing.T) {
 	}
 }
 
-// Places end by the server's time, whatever the clock of this machine says.
+// Places end by the server's time, whatever the local clock says.
 func TestPlacesEnd(t *testing.T) {
 	t.Parallel()
 	s := shift(t, time.Hour)
@@ -235,7 +233,7 @@ func TestPlacesEnd(t *testing.T) {
 		t.Error("an open breaker opens again")
 	}
 
-	// What a server has stored whose clock was a day ahead does not last for so long.
+	// Places stored by a server whose clock was a day ahead do not last that long.
 	s.pass(24 * time.Hour)
 	took("a day later", class, 2, room{class: true, cluster: true})
 	claimed("a day later", "b", true)
@@ -250,7 +248,7 @@ func TestPlacesEnd(t *testing.T) {
 	claimed("an hour later", "c", true)
 }
 
-// Moments for resyncs are apart, whoever reserves them.
+// Moments for resyncs are spaced, whoever reserves them.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	const n, every = 40, time.Minute
@@ -282,7 +280,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A lock is held once, and a late give-back takes it from nobody.
+// A lock is held once, and a late unlock does not release another holder's.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := shift(t, 0)
@@ -336,7 +334,7 @@ func TestLock(t *testing.T) {
 	if !free() {
 		t.Error("the place is not free")
 	}
-	// A run that is cancelled gives it back.
+	// A cancelled run releases it.
 	ctx, cancel := context.WithCancel(t.Context())
 	unlock, ok, err := control.Lock(ctx, s.Stream, "target.slb/lb-1", "same", time.Minute)
 	if err != nil || !ok {
@@ -347,7 +345,7 @@ func TestLock(t *testing.T) {
 	lock(true)
 }
 
-// An owner of a claim keeps its place for as long as it asks for, and no owner has two.
+// An owner of a claim keeps its place for the requested time, and no owner has two.
 func TestTakeTwice(t *testing.T) {
 	t.Parallel()
 	s := shift(t, 0)
@@ -361,7 +359,7 @@ func TestTakeTwice(t *testing.T) {
 		t.Error("two places are not those of a and b")
 	}
 	s.pass(6 * time.Minute)
-	if !take("a", 1) { // it has one, however few there are now
+	if !take("a", 1) { // it has one, however few places there are now
 		t.Error("a has lost its place")
 	}
 	s.pass(6 * time.Minute)
@@ -447,7 +445,7 @@ func TestMostPlaces(t *testing.T) {
 	t.Logf("%d Services take %d bytes", control.MostServices, len(value))
 }
 
-// A link passes connections on, and cuts them when it is told to.
+// A link passes connections on and cuts them on command.
 type link struct {
 	listen net.Listener
 	mu     sync.Mutex
@@ -536,7 +534,7 @@ func benchmarkSpend(b *testing.B, syncs bool, engines, services int) {
 	}
 }
 
-// A caller that leaves does not read what a change sets that is still being made; the race detector sees it if it does.
+// A caller that leaves does not read results of a change that is still being made; the race detector would notice.
 func TestCallersLeave(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})

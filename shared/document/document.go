@@ -1,9 +1,13 @@
-// Package document keeps what is known of an object, [event.Document], in one key of the bucket, and says who holds it.
+// Package document keeps the engine's knowledge of an object, [event.Document], in one key of the bucket, and says which engine holds
+// it. Package machine decides about an object. Begin with [Store] and [Object].
 //
-// Each write of a document is one compare-and-set on its revision. A writer that loses the comparison stops. A record is stored in the
-// document, in its outbox, and then appended to CASES, in order and once. The holder of a document is the engine that works on the
-// object. It is dead when its heartbeat, engine.<cluster>.<name>, is 15 s older than the reader's own, by the clock of NATS, both from one
-// answer. A run that holds an object for longer than it may loses it. Package machine decides about an object.
+// It guarantees:
+//
+//   - Each write of a document is one compare-and-set on its revision. A writer that loses the comparison stops.
+//   - A record is stored in the document's outbox and then appended to CASES, in order and exactly once.
+//   - The holder of a document is the engine that works on the object. It is dead when its heartbeat, engine.<cluster>.<name>, is
+//     15 s older than the reader's own; both times are those of NATS and come in one answer.
+//   - A run that holds an object for longer than its time loses it.
 package document
 
 import (
@@ -21,20 +25,20 @@ import (
 
 const (
 	kept  = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
-	heard = time.Second         // an engine that has written the document within this is not cut off from NATS
-	noted = 2 * time.Minute     // that a Note takes at most
-	soon  = 5 * time.Second     // beyond its time, until a run hangs
+	heard = time.Second         // a write of the document this recent proves that NATS is reachable
+	noted = 2 * time.Minute     // longest time of a Note
+	soon  = 5 * time.Second     // beyond its time, until a run counts as hung
 )
 
-// A Store says where documents are, and who asks for them.
+// A Store gives access to the documents of a cluster on behalf of a holder.
 type Store struct {
 	Stream  *stream.Stream // nil: all documents are empty
 	Cluster string
-	Holder  *Holder          // that the runs are of; nil: objects are read, and not held
+	Holder  *Holder          // of the runs; nil: objects are read, and not held
 	Now     func() time.Time // nil: time.Now
 }
 
-// An Object is the document of an object as a run knows it. One that the run holds may be written.
+// An Object is a run's copy of an object's document. A run that holds the object may write it.
 type Object struct {
 	event.Document
 	Key      string
@@ -46,7 +50,7 @@ type Object struct {
 
 	in      Store
 	nonce   string    // of the last write of this run
-	written time.Time // when the last write that was acknowledged began, by the clock of this machine
+	written time.Time // when the last acknowledged write began, by the local clock
 	holding *holding  // nil: the run does not hold the object
 }
 
@@ -74,7 +78,7 @@ func (s Store) Read(ctx context.Context, uid, class string) (*Object, error) {
 		return o, fmt.Errorf("%s: %w", o.Key, err)
 	}
 	o.State.Revision = e.Revision
-	for i := range o.State.Cases { // a clock that jumped back makes nothing wait for longer than it was to wait
+	for i := range o.State.Cases { // a clock that jumped back must not prolong a wait
 		c := &o.State.Cases[i]
 		if most := s.Now().Add(o.Case(c.Class).Wait); c.Wait.Until.After(most) {
 			c.Wait.Until = most
@@ -86,7 +90,7 @@ func (s Store) Read(ctx context.Context, uid, class string) (*Object, error) {
 // Mine returns the case of the run's class.
 func (o *Object) Mine() *event.Case { return o.Case(o.Class) }
 
-// Decided returns what is decided of the run's class.
+// Decided returns the machine's case of the run's class.
 func (o *Object) Decided() machine.Case {
 	if c := o.State.Case(o.Class); c != nil {
 		return *c
@@ -97,15 +101,15 @@ func (o *Object) Decided() machine.Case {
 // Last returns the newest record of the run's class; the zero record if none exists.
 func (o *Object) Last() event.Record {
 	rec := o.Record(o.Class)
-	// An engine whose clock was ahead, or this one's being behind, must not make anything wait until this one has caught up.
+	// If another engine's clock was ahead, or the local one is behind, nothing must wait until the local one has caught up.
 	if rec.At.After(o.in.Now()) && o.Stored.Before(rec.At) {
 		rec.At = o.Stored
 	}
 	return rec
 }
 
-// date gives an order that is out an expiry by the clock of this machine: how long it has been out is measured by that of NATS.
-// Without an engine, which asks for the time, the two clocks count as one.
+// date converts the expiry of a pending order to the local clock, using the time that it has been out by the clock of NATS. Without an
+// engine, which asks for the time, the two clocks count as one.
 func (o *Object) date(ctx context.Context) (err error) {
 	order, ahead := o.State.Order, time.Duration(0)
 	if order == nil || order.Expires.IsZero() {
@@ -123,8 +127,8 @@ func (o *Object) date(ctx context.Context) (err error) {
 	return nil
 }
 
-// Enter makes the run, which takes so long at most, the only one of this engine that works on the object, and has the engine's heartbeat
-// written. It returns how long to wait if another run does.
+// Enter makes the run, which takes at most most, the only one of this engine that works on the object, and has the engine's heartbeat
+// written. It returns how long to wait if another run works on it.
 func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Duration, err error) {
 	if o.Dry || o.holding != nil {
 		return 0, nil
@@ -142,7 +146,7 @@ func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Durat
 	return 0, nil
 }
 
-// Lives reports whether the engine that holds the object lives, and has a run for it if it is this one.
+// Lives reports whether the engine that holds the object lives, and, if it is this engine, whether it has a run for the object.
 func (o *Object) Lives(ctx context.Context) (bool, error) {
 	switch holder := o.State.Holder; {
 	case holder == "" || o.in.Holder == nil:
@@ -154,7 +158,7 @@ func (o *Object) Lives(ctx context.Context) (bool, error) {
 	}
 }
 
-// Store writes the document, if nobody else has since.
+// Store writes the document if it has not been written since.
 func (o *Object) Store(ctx context.Context) error {
 	if o.Dry {
 		return nil
@@ -179,8 +183,8 @@ func (o *Object) Store(ctx context.Context) error {
 	return nil
 }
 
-// overwritten returns the revision of the document if it is the one that a write with a lost acknowledgement has left. What a
-// command has changed in a document that this run still holds is written over.
+// overwritten returns the revision of the document if it is the one that a write with a lost acknowledgement has left. A command's
+// change to a document that this run still holds is overwritten.
 func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint64, error) {
 	e, err := o.in.Stream.Entry(ctx, o.Key)
 	if err != nil {
@@ -204,7 +208,7 @@ func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint
 	return o.in.Stream.Swap(ctx, o.Key, data, e.Revision, kept)
 }
 
-// Flush appends to CASES what the outbox holds. A record that CASES already has counts as appended.
+// Flush appends the outbox to CASES. A record that CASES already has counts as appended.
 func (o *Object) Flush(ctx context.Context) error {
 	for !o.Dry && len(o.Outbox) > 0 {
 		p := o.Outbox[0]
@@ -223,9 +227,8 @@ func (o *Object) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Since returns a context in which the bucket answers with what held when the document was last written, or with what is newer.
-// A node of NATS that is behind the others, or cut off from them, goes on answering with what it has: a pause, a
-// policy or a rejection that is newer than that is not in it.
+// Since returns a context in which the bucket answers with the state at the last write of the document, or a newer one. A NATS node
+// that lags or is cut off goes on answering with old values, without newer pauses, policies or rejections.
 func (o *Object) Since(ctx context.Context) context.Context {
 	if o == nil || o.holding == nil {
 		return ctx // it writes nothing
@@ -233,7 +236,8 @@ func (o *Object) Since(ctx context.Context) context.Context {
 	return stream.Since(ctx, o.Key, o.Revision)
 }
 
-// Confirm writes the document as it is, unless the run has within a second: an engine that can do that is not cut off from NATS.
+// Confirm writes the document unchanged, unless the run has written it within the last second: the write proves that the engine is not
+// cut off from NATS.
 func (o *Object) Confirm(ctx context.Context) error {
 	if time.Since(o.written) < heard {
 		return nil
@@ -241,15 +245,15 @@ func (o *Object) Confirm(ctx context.Context) error {
 	return o.Store(ctx)
 }
 
-// Leave ends the holding, whatever ends the run.
+// Leave ends the holding, however the run ends.
 func (o *Object) Leave() {
 	if o != nil && o.holding != nil {
 		o.in.Holder.free(o.Key, o.holding)
 	}
 }
 
-// Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and
-// class, or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
+// Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and class,
+// or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
 func (s Store) Note(ctx context.Context, uid, class string, next func(last event.Record) (event.Record, error)) (done bool, err error) {
 	o, err := s.Read(ctx, uid, class)
 	if err != nil {
@@ -308,7 +312,7 @@ func (s Store) Note(ctx context.Context, uid, class string, next func(last event
 	return true, o.Flush(ctx)
 }
 
-// Recount has the next run on an object and class leave a record, also if it ends as the one before.
+// Recount makes the next run on an object and class leave a record, even if it ends as the one before.
 func (s Store) Recount(ctx context.Context, uid, class string) error {
 	for {
 		o, err := s.Read(ctx, uid, class)
@@ -322,8 +326,8 @@ func (s Store) Recount(ctx context.Context, uid, class string) error {
 	}
 }
 
-// Applied returns what there is to take back of the case that a record is of: of each attempt that wrote something, or may have, the record
-// that tells the most, the newest attempt first. back is when it was taken back; zero if it was not.
+// Applied returns what can be undone of the case of a record: for each attempt that wrote something, or may have, its most complete
+// record, the newest attempt first. back is when the case was undone; zero if it was not.
 func (s Store) Applied(ctx context.Context, of event.Record) (applied []event.Record, back time.Time, err error) {
 	o, err := s.Read(ctx, of.Service.UID, of.Class)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 
 const (
 	beatEach = 3 * time.Second
-	deadAt   = 15 * time.Second // an engine whose heartbeat is so much older than one's own is dead
-	beatLife = time.Minute      // a heartbeat that is not written again leaves the bucket
+	deadAt   = 15 * time.Second // an engine is dead if its heartbeat is this much older than the reader's
+	beatLife = time.Minute      // a heartbeat that is not renewed leaves the bucket
 )
 
-// A Holder is an engine that works on documents: its name in them, its heartbeat, and the objects that its runs hold.
-// It writes its heartbeat while it holds any.
+// A Holder is an engine that works on documents: its name in them, its heartbeat, and the objects that its runs hold. It writes its
+// heartbeat while it holds any object.
 type Holder struct {
 	name, key string
 	cluster   string
@@ -32,16 +32,16 @@ type Holder struct {
 
 	mu   sync.Mutex
 	held map[string]*holding // by the key of the document
-	beat time.Time           // when the last heartbeat that was acknowledged began, by the clock of this machine
+	beat time.Time           // when the last acknowledged heartbeat began, by the local clock
 }
 
 // A holding is an object that a run of this engine holds.
 type holding struct {
-	ends  time.Time          // a run that takes longer hangs, and holds nothing any more
+	ends  time.Time          // a run that takes longer hangs, and no longer holds it
 	yield context.CancelFunc // asks a run that only watches for its place
 }
 
-// Start starts a holder, which outlives the context; a nil log: discarded.
+// Start starts a holder, which outlives the context. A nil log discards.
 func Start(ctx context.Context, s *stream.Stream, cluster string, log *slog.Logger) *Holder {
 	name := rand.Text()
 	if log == nil {
@@ -116,7 +116,6 @@ func (e *Holder) remove(ctx context.Context, key string) error {
 	return o.Store(ctx)
 }
 
-// silence removes the heartbeat.
 func (e *Holder) silence(ctx context.Context) {
 	if e.last().IsZero() {
 		return
@@ -145,8 +144,8 @@ func (e *Holder) beatNow(ctx context.Context, older time.Duration) error {
 	return nil
 }
 
-// hold makes a run the holder of an object within this engine. If another run holds it, hold asks that run to yield and reports
-// false. The returned context ends when another run asks. A run that holds the object for longer than most is considered hung.
+// hold makes a run the holder of an object within this engine. If another run holds it, hold asks that run to yield and reports false.
+// The returned context ends when another run asks. A run that holds the object for longer than most counts as hung.
 func (e *Holder) hold(ctx context.Context, key string, most time.Duration) (held *holding, yield context.Context, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,7 +159,7 @@ func (e *Holder) hold(ctx context.Context, key string, most time.Duration) (held
 	return held, yield, true
 }
 
-// Ask asks the run of this engine that holds an object to yield, if there is one.
+// Ask asks the run of this engine that holds an object, if any, to yield.
 func (e *Holder) Ask(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +168,6 @@ func (e *Holder) Ask(key string) {
 	}
 }
 
-// busy reports whether a run of this engine works on an object.
 func (e *Holder) busy(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,7 +183,7 @@ func (e *Holder) free(key string, h *holding) {
 	}
 }
 
-// ahead returns by how much the clock of NATS, which dates what it stores, is ahead of this machine's.
+// ahead returns by how much the clock of NATS, which dates stored messages, is ahead of the local one.
 func (e *Holder) ahead(ctx context.Context) (time.Duration, error) {
 	if err := e.beatNow(ctx, 0); err != nil {
 		return 0, err
@@ -197,7 +195,7 @@ func (e *Holder) ahead(ctx context.Context) (time.Duration, error) {
 	return m.Time.Sub(e.last()), nil
 }
 
-// lives reports whether another engine lives. Both heartbeats come from one answer, and are dated by NATS alone.
+// lives reports whether another engine lives. Both heartbeats come from one answer and are dated by NATS alone.
 func (e *Holder) lives(ctx context.Context, other string) (bool, error) {
 	if err := e.beatNow(ctx, beatEach); err != nil {
 		return false, err

@@ -16,11 +16,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mostClaimed is how often a class may choose other places in one run, since each choice leaves claims behind for ten minutes.
+// mostClaimed limits how often a class may choose other places in one run: each choice leaves claims behind for ten minutes.
 const mostClaimed = 16
 
-// try has the API server try the steps that write to the cluster. What it refuses is the error
-// that the step would end with. The cloud can't be asked.
+// try makes a server-side dry run of the steps that write to the cluster and returns the error that a step would end with. The cloud
+// API has no dry run.
 func (x *run) try(ctx context.Context, steps []remedy.Step) error {
 	unsure := map[string]bool{}
 	for i, s := range steps {
@@ -34,7 +34,7 @@ func (x *run) try(ctx context.Context, steps []remedy.Step) error {
 			x.rec.Note = x.rec.Note.Then(say.F("Step %d could not be tried: %s.", i+1, event.Redact(err.Error())))
 			return nil
 		case errors.Is(err, hand.ErrMoved):
-			return nil // it changes just now: a run would diagnose again
+			return nil // the Service is changing now, and a run would diagnose again
 		case err != nil:
 			return fmt.Errorf("step %d, %s: %w", i+1, s.Says(), err)
 		}
@@ -42,8 +42,7 @@ func (x *run) try(ctx context.Context, steps []remedy.Step) error {
 	return nil
 }
 
-// claim takes a place of each claim. false means that one has none left, and
-// that the case now says so.
+// claim takes a place of each claim. false means that a claim has no place left; the record then says so.
 func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	for _, cl := range claims {
 		ok, err := control.Claim(ctx, x.env.Stream, false, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
@@ -62,7 +61,7 @@ func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	return true, nil
 }
 
-// lock takes the locks of what steps write beside the Service, until the run ends. A run that only looks finds out whether they are free.
+// lock locks, until the run ends, the targets of the steps beside the Service. A run that only looks finds out whether they are free.
 func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err error) {
 	if x.unlock != nil {
 		return true, nil
@@ -80,7 +79,7 @@ func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err err
 	return held, err
 }
 
-// permits reads what decides whether the order in the document leaves.
+// permits reads what decides whether the order in the document is sent.
 func (x *run) permits(ctx context.Context) machine.Guarded {
 	if x.refusal != nil {
 		return machine.Guarded{Readable: true, Revision: x.object.Revision, Moved: true, Outcome: x.refused(x.refusal).Outcome}
@@ -137,7 +136,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			x.rec.Note = x.rec.Note.Then(proof.And("A resync was not needed.").Then(why))
 			out.Over = machine.Outcome(r)
 			return out
-		// A full sync overwrites what the plan has compared: it must be as it was.
+		// A full sync overwrites what the plan has compared, so the Service must be unchanged.
 		case ccm.SpecDigest(x.c.Service) != x.rec.Left && !x.c.Written():
 			x.drifted(s)
 			out.Moved = true
@@ -158,7 +157,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			if parked > 0 {
 				return wait(parked, event.AfterOthers, say.F("Other writes of this kind come first."))
 			}
-			if x.reserved = true; x.env.since(began) > fresh { // what was read before is stale by now
+			if x.reserved = true; x.env.since(began) > fresh { // the earlier reads are stale
 				x.taken = true
 				return x.permits(ctx)
 			}
@@ -166,7 +165,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	} else if d := x.env.due(s, x.rec, plan.Begun); d > 0 {
 		return wait(d, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
 	}
-	if x.resumed { // CASES says that the plan goes on before it does
+	if x.resumed { // CASES records that the plan goes on before it does
 		phase := event.Step
 		if first {
 			phase = event.Intent
@@ -228,11 +227,11 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	return out
 }
 
-// judge works out anew what risk a plan of an earlier run has, and whether somebody has agreed to it: by the class as long as no step
-// is made, and after that by what the sync after the other steps changes. What its record says of that is for people. moved says that
-// the class would not make this plan any more.
+// judge works out again the risk of a plan of an earlier run, and whether a person has approved it. While no step is made the class
+// decides; after that, what the sync following the remaining steps changes. The record's own statements are for people. moved means
+// that the class would no longer make this plan.
 func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Outcome, err error) {
-	if into := x.into; into != nil { // the time of this look is that of a diagnosis, and what is before and after it is not
+	if into := x.into; into != nil { // this look counts as diagnosis time, and what surrounds it does not
 		x.lap(into)
 		defer func() { x.into = into }()
 	}
@@ -245,7 +244,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	if err != nil {
 		return false, "", fmt.Errorf("check step %d: %w", made+1, err)
 	}
-	if a.State == hand.Found { // somebody has made it meanwhile, and what is left brings the sync
+	if a.State == hand.Found { // somebody else has made it; the remaining steps trigger the sync
 		made++
 	}
 	if made > 0 {
@@ -266,8 +265,7 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	if (remedy.Plan{Steps: plan.Steps}).Digest(x.r.Class, uid) != (remedy.Plan{Steps: x.steps}).Digest(x.r.Class, uid) {
 		return true, "", nil
 	}
-	// That the record lists what was agreed to shows in the digest. Of that, what a step has
-	// made since will not be changed any more.
+	// The digest proves that the record lists the approved changes. Steps made since have used some of them up.
 	said := remedy.Plan{Steps: x.steps, Changes: x.rec.Changes}
 	digest, less := said.Digest(x.r.Class, uid), remedy.Within(plan.Changes, said.Changes)
 	if made == 0 {
@@ -290,8 +288,8 @@ func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Out
 	return false, "", nil
 }
 
-// compare returns a plan of the class, of which so many steps are made, with what the sync after the others changes, and with the
-// risk of that.
+// compare returns the class's plan, of which made steps are done, with what the sync after the remaining steps changes and the risk of
+// that.
 func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.Plan, error) {
 	data, err := hand.Steps(plan.Steps)
 	if err != nil {
@@ -327,7 +325,7 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 		x.fail(fmt.Errorf("check step %d: %w", o.Step+1, err))
 		out.Result = machine.Refused
 	case remedy.Wakes(s) && errors.Is(err, hand.ErrMoved):
-		// The write before this one may well be the controller's, which needs no resync then.
+		// The write before this one may be the controller's, which makes a resync unnecessary.
 		x.rec.Reason = event.AfterOthers
 		x.rec.Rule = say.F("Somebody else has just written to the Service.")
 		out.Result = machine.Blocked
@@ -357,9 +355,9 @@ func doubted(a hand.ApplyAnswer) machine.Result {
 	return ""
 }
 
-// awake returns the evidence that the controller has synced the Service by itself
-// since the failure and since the last step; empty if none exists. A retry that syncs backends
-// alone leaves nothing but an Event, which anybody may write: it counts if the class no longer finds its cause.
+// awake returns the evidence that the controller has synced the Service without a resync step since the failure and the last step;
+// empty if none exists. A retry that syncs only backends leaves nothing but an Event, which anybody may write: it counts if the class
+// no longer finds its cause.
 func (x *run) awake(ctx context.Context) (proof say.Text, err error) {
 	since := x.ev.Failure.Last
 	if x.rec.Written.After(since) {
@@ -391,8 +389,8 @@ func (e *Env) due(s remedy.Step, rec event.Record, begun time.Time) time.Duratio
 	return settler.Settle() - e.since(since)
 }
 
-// pace waits for the cluster's next free moment for such a step. If it lies beyond
-// this run's time, the time until then is returned.
+// pace waits for the cluster's next free moment for such a step. If the moment lies beyond this run's time, pace returns the time
+// until then.
 func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
 	wait, err := control.Reserve(ctx, e.Stream, e.Cluster, every)
 	if err != nil {

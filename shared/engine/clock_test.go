@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// The fourth attempt in a day is a question; a day later they are forgotten.
+// The fourth attempt in a day is a question; a day later the attempts are forgotten.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -34,8 +34,8 @@ func TestAttempts(t *testing.T) {
 			t.Fatalf("attempt %d is counted as %d", n, len(rec.Attempts))
 		}
 		marks = append(marks, r.live().Annotations[ccm.Resync])
-		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`) // somebody puts it back
-		// A run's watch may be too short to show the change on a busy machine.
+		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`) // somebody restores the old value
+		// On a busy machine the run's watch may be too short to show the change.
 		for rec = r.ends(event.Waiting); len(rec.Steps) > 0; rec = r.ends(event.Waiting) {
 		}
 		r.advance(time.Second)
@@ -71,12 +71,11 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// The mark of an attempt is new even after all earlier ones are forgotten: a
-// touch that writes what stands there wakes nobody.
+// The mark of an attempt is new even after all earlier ones are forgotten: writing the present value again would trigger no sync.
 func TestMarkIsNew(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.steps = []remedy.Step{act{Name: "1"}} // a touch
+	r.steps = []remedy.Step{act{Name: "1"}} // a resync step
 	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	r.ends(event.Waiting)
 	first := r.live()
@@ -95,7 +94,7 @@ func TestMarkIsNew(t *testing.T) {
 	}
 }
 
-// A clock that jumps back must not make anything wait for longer than it was to wait.
+// A clock that jumps back must not prolong any wait.
 func TestClockJumpsBack(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -130,7 +129,7 @@ func TestClockJumpsBack(t *testing.T) {
 	}
 }
 
-// A run whose clock was ahead and that died holds its Service for no longer than any other.
+// A run that died and whose clock was ahead holds its Service for no longer than any other.
 func TestClockWasAhead(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before 1", "diagnose"} {
@@ -150,7 +149,7 @@ func TestClockWasAhead(t *testing.T) {
 	}
 }
 
-// Whose clock is wrong takes no run for dead that lives, and is not taken for dead: NATS' clock tells.
+// Liveness is judged by the clock of NATS: an engine with a wrong clock takes no live run for dead and is not taken for dead.
 func TestClockOfNATS(t *testing.T) {
 	t.Parallel()
 	const other = "another-class"
@@ -220,7 +219,7 @@ func TestClockOfNATSDead(t *testing.T) {
 	}
 }
 
-// A run whose clock is ahead has ended before what fails after it by all others' clocks.
+// A run whose clock is ahead has ended before any failure that follows it by all other clocks.
 func TestFixedAhead(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -235,7 +234,7 @@ func TestFixedAhead(t *testing.T) {
 	r.wrote(2)
 }
 
-// A clock that is wrong makes nobody wait for longer for the moment to write than the turn of others takes.
+// A wrong clock makes no run wait longer for its moment to write than the turns of the others take.
 func TestPaceClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
@@ -251,8 +250,8 @@ func TestPaceClock(t *testing.T) {
 	}
 }
 
-// Where others wait for its place, a case looks for the controller's sync less often the longer the sync takes: each look costs
-// two synced writes.
+// Where others wait for its place, a case looks for the controller's sync less often the longer the sync takes: each look costs two
+// synced writes.
 func TestWaitingForSync(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -277,7 +276,7 @@ func TestWaitingForSync(t *testing.T) {
 	}
 }
 
-// A step that must settle parks the plan, and the rest follows in its time.
+// A step that must settle parks the plan, and the remaining steps follow in time.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -302,8 +301,8 @@ func TestSettle(t *testing.T) {
 	r.wrote(2)
 }
 
-// The controller may retry by itself while a plan waits for its resync. A full sync leaves another hash label, one of backends alone
-// nothing but an Event. Either replaces the resync, but only if the class no longer finds its cause.
+// The controller may retry while a plan waits for its resync. A full sync leaves another hash label; a sync of backends alone leaves
+// only an Event. Either replaces the resync, but only if the class no longer finds its cause.
 func TestWokenByItself(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -356,9 +355,8 @@ func TestWokenByItself(t *testing.T) {
 	}
 }
 
-// What changed between the plan and its first step is planned anew, also where
-// that step only wakes the controller: the plan may have compared what a full
-// sync would overwrite.
+// A change between the plan and its first step leads to a new plan, even if the step only triggers a resync: the plan may have
+// compared what a full sync would overwrite.
 func TestChangedBeforeTouch(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -375,7 +373,7 @@ func TestChangedBeforeTouch(t *testing.T) {
 	r.wrote(1)
 }
 
-// What lay open or parked for more than 15 minutes is planned anew: the world has moved on.
+// A case that was open or parked for more than 15 minutes is planned anew.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]func(*rig){
@@ -399,8 +397,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// What a run wrote that could not say so is in the journal, however late another run comes, and while all is paused: else
-// it could not be undone.
+// The audit records what a killed run wrote, however late another run comes and even in a pause; without that, it could not be undone.
 func TestUnsaid(t *testing.T) {
 	t.Parallel()
 	killed := func(r *rig) { r.once("after 1", kill); r.dies() }
@@ -439,7 +436,7 @@ func TestUnsaid(t *testing.T) {
 			}
 		})
 	}
-	// It is looked at again if it can't be read, and then proven as any other.
+	// If the look fails it is repeated, and then the step is proven as any other.
 	r := build(t)
 	killed(r)
 	r.advance(18 * time.Minute)
@@ -455,7 +452,7 @@ func TestUnsaid(t *testing.T) {
 	r.wrote(1)
 }
 
-// What a plan that is too old was to write to and is gone by now holds nothing to undo: the case is diagnosed as any other.
+// If the target of a plan that is too old was deleted, nothing is left to undo, and the case is diagnosed as any other.
 func TestStaleTargetGone(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -479,7 +476,7 @@ func twoSteps() []remedy.Step {
 	}
 }
 
-// A step that a plan had not tried when it was parked is not its own, whoever has made it since.
+// A step that a parked plan had not tried is not its own, whoever has made it since.
 func TestParkedUntried(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -520,7 +517,7 @@ func TestPolicyBetweenSteps(t *testing.T) {
 	r.wrote(2)
 }
 
-// A policy that can't be read stops everything, wherever a run stands.
+// A policy that can't be read stops a run at any point.
 func TestPolicyUnreadable(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -537,7 +534,7 @@ func TestPolicyUnreadable(t *testing.T) {
 		r.fails("read the policy: boom")
 		r.wrote(0)
 	}
-	// Parked, and all written.
+	// The plan is parked, and everything is written.
 	r.on("policy", boom)
 	r.advance(time.Minute)
 	r.fails("read the policy: boom")
@@ -570,7 +567,7 @@ func TestNoTime(t *testing.T) {
 	r.wrote(2)
 }
 
-// An event from the future is an event. It happened now.
+// An event dated in the future counts as happening now.
 func TestFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -582,8 +579,7 @@ func TestFuture(t *testing.T) {
 	}
 }
 
-// What was to pass by itself and lasts becomes a question, and so does what
-// can't be told for an hour.
+// A case that waits for something to pass becomes a question if it lasts, and so does one that can't be decided for an hour.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	t.Run("a plan that waits", func(t *testing.T) {

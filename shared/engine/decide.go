@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// decide puts the class's plan into the record, and says what it leads to whatever the policy allows.
+// decide puts the class's plan into the record and reports what it leads to, before any policy.
 func (x *run) decide(plan remedy.Plan) machine.Report {
 	defer x.lap(&x.rec.Timings.Decide)
 	steps, err := remedy.Records(plan.Steps)
@@ -61,7 +61,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		// Its source may be gone, and no manager recreates the Service before the deletion has ended.
 		rec.Note = rec.Note.Then(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.Manager))
 	default:
-		// Without a digest: to agree would not help.
+		// No digest: an approval would not help.
 		rec.Ask = rec.Ask.Then(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
 		return ask(event.Asked, say.F("%s owns what the plan would write and would revert it.", own.Manager))
 	}
@@ -82,8 +82,8 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}}
 }
 
-// admits returns what decides whether the plan that was just made begins: the policy, or a person's word for it. That was read
-// beside the look; permits reads it again before each order.
+// admits returns what decides whether a new plan begins: the policy, or a person's answer. These were read beside the look; permits
+// reads them again before each order.
 func (x *run) admits() machine.Guarded {
 	g := x.known
 	rec := &x.rec
@@ -106,7 +106,7 @@ func (x *run) admits() machine.Guarded {
 	if allowed && g.breaker != nil {
 		allowed, rule = false, g.breaker.Text()
 	}
-	// What a person has said no to stays undone, whatever the policy allows by now.
+	// A rejected plan is not applied, whatever the policy allows by now.
 	if g.answers.Rejected(rec) {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Rejected)
 		return out
@@ -122,8 +122,7 @@ func (x *run) admits() machine.Guarded {
 	return out
 }
 
-// approval asks for a person's word for the plan. A case that is not in the document can't be
-// approved.
+// approval asks a person to approve the plan. Only a case that the document holds can be approved.
 func (x *run) approval(want remedy.Consent) say.Text {
 	switch {
 	case x.rec.Case == "" || x.dry && x.rec.Case != x.prev.Case:
@@ -136,7 +135,7 @@ func (x *run) approval(want remedy.Consent) say.Text {
 	return say.F("Approve the plan: lbremedy approve %s. Or allow it in the policy file, or apply it by hand.", x.rec.Case)
 }
 
-// spent asks what to do where no attempt is left.
+// spent asks what to do when no attempt is left.
 func (x *run) spent() say.Text {
 	ask := say.F("Find out why the writes so far did not end the failure. lbremedy makes no further attempt.").
 		And("To allow more attempts, raise budgets.attempts in the policy file.")
@@ -146,7 +145,7 @@ func (x *run) spent() say.Text {
 	return ask.And("To try once now, save such a policy as FILE and run it with: lbremedy run %s --policy FILE --apply.", x.rec.Service)
 }
 
-// patches returns what a person commits instead of a plan.
+// patches returns what a person can commit instead of applying the plan.
 func patches(c *remedy.Case, plan remedy.Plan) string {
 	var all string
 	for _, s := range plan.Steps {

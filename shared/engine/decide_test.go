@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// What the policy allows, and what it doesn't, with the rule that decided.
+// The policy's decisions, with the rule that decided.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	medium, high := remedy.Medium, remedy.High
@@ -105,7 +105,7 @@ func TestPlansWithoutSteps(t *testing.T) {
 			rec.Wait != tt.plan.Wait || rec.Digest != "" {
 			t.Errorf("the record is %+v", rec)
 		}
-		// One that waits is diagnosed again each time it comes.
+		// A waiting case is diagnosed again each time it comes back.
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("g"), Ask: say.F("b")})
 		if tt.want == event.Waiting {
 			r.ends(event.Asked)
@@ -114,7 +114,7 @@ func TestPlansWithoutSteps(t *testing.T) {
 	}
 }
 
-// What a GitOps tool owns is not written: it would be put back.
+// Fields owned by a GitOps tool are not written: the tool would revert them.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	argo := fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})
@@ -125,10 +125,10 @@ func TestGitOps(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		edit    []func(*corev1.Service)
-		manager string // who sets the annotation, by server-side apply
+		manager string // the field manager of the annotation, by server-side apply
 		step    step.Annotate
-		around  string // what the label of the namespace says
-		owner   string // who owns it; empty: nobody
+		around  string // the value of the namespace's label
+		owner   string // the expected owner; empty: nobody
 		note    string
 	}{
 		{name: "nobody", step: set(key, "new", "old")},
@@ -191,7 +191,7 @@ func TestRecentEdit(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		manager string
-		key     string // that is edited
+		key     string // the edited annotation
 		later   time.Duration
 		asks    bool
 	}{
@@ -240,8 +240,7 @@ func TestRecentEdit(t *testing.T) {
 	}
 }
 
-// A digest names what would be written to which Service, with what the sync after it takes
-// down or overwrites, and nothing else.
+// A digest covers the writes, the Service, and what the sync after them takes down or overwrites. It covers nothing else.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	plan := func(steps ...remedy.Step) remedy.Plan { return remedy.Plan{Finding: say.F("f"), Steps: steps} }
@@ -286,7 +285,7 @@ func TestDigest(t *testing.T) {
 		seen[d] = name
 	}
 
-	// In a run it stays, whatever happens to the Service beside the plan.
+	// Between runs the digest stays the same, whatever else happens to the Service.
 	r := build(t)
 	r.policy = remedy.Policy{}
 	first := r.ends(event.Planned).Digest
@@ -304,7 +303,7 @@ func TestDigest(t *testing.T) {
 	plan(garbled{}).Digest(class, "uid")
 }
 
-// A look plans and writes nothing, not even into the journal; it needs no stream.
+// A look plans and writes nothing, not even into the audit; it needs no stream.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -328,7 +327,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// What the declaration says of itself.
+// The texts of a declaration.
 func TestDeclaration(t *testing.T) {
 	t.Parallel()
 	r := &remedy.Remedy{Class: class, Doc: "\n# A title\n\nMore.", Diagnose: remedy.Always(remedy.Plan{}), Reads: []grant.Grant{grant.DescribeVSwitches}}
@@ -363,7 +362,7 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-// Words for people, and the way back from them.
+// Texts of values, and the values parsed from them.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	got := []any{remedy.Unknown, remedy.Yes, remedy.No, remedy.Is(true), remedy.Is(false), remedy.Todo, remedy.Done, remedy.Conflict}
@@ -405,7 +404,7 @@ func TestPolicyValues(t *testing.T) {
 		t.Error("the wrong vSwitch is allowed")
 	}
 
-	// The number of attempts is the operator's.
+	// The operator sets the number of attempts.
 	r := build(t)
 	r.policy.Budgets.Attempts = 1
 	r.ends(event.Waiting)
@@ -413,7 +412,7 @@ func TestPolicyValues(t *testing.T) {
 	r.ends(event.Failed)
 }
 
-// What a class may change of a Service follows from its steps and its annotations.
+// The fields of a Service that a class may change follow from its steps and annotations.
 func TestFields(t *testing.T) {
 	r := &remedy.Remedy{
 		Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.ClearStatus{}, step.RemoveAnnotation{}},

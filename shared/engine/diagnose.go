@@ -18,12 +18,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// again has a place for each run of this process that may read again what took too long. When it took long because
-// there are many runs, all of them reading again makes it take longer still, until none is ever fresh.
+// again limits how many runs of this process repeat reads that took too long. If many runs made the reads slow, repeating all of them
+// would make them slower still, until none is ever fresh.
 var again = make(chan struct{}, 8)
 
-// diagnose finds out whether the failure still stands, and asks the class what
-// to do. ended means that the record's result says it all.
+// diagnose finds out whether the failure still exists and asks the class what to do. ended means that the record's result is final.
 func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err error) {
 	defer x.lap(&x.rec.Timings.Diagnose)
 	end := func(r event.Result, finding say.Text) (remedy.Plan, bool, error) {
@@ -31,7 +30,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.Finding = finding
 		return remedy.Plan{}, true, nil
 	}
-	asked := new(event.ReadList) // of the look in hand: those before count no more
+	asked := new(event.ReadList) // of this look only
 	defer func() { x.rec.Reads, x.told = asked.End(), false }()
 	for n := range 3 {
 		if n == 1 {
@@ -88,8 +87,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// over returns how a failure has ended that is over: one that is over after we have written has
-// been fixed, or synced if it is not proven that traffic can flow.
+// over returns how a case ends whose failure is over. After a write it is fixed, or synced if it is unproven that traffic can flow.
 func (x *run) over(ctx context.Context) event.Result {
 	if !x.tried {
 		return event.Gone
@@ -99,9 +97,8 @@ func (x *run) over(ctx context.Context) event.Result {
 	return r
 }
 
-// readService reads the Service as it is now. over says why there
-// is nothing left to do for it. Of a case that is about another object, a Node or the
-// cluster, the Service has its name and UID and nothing else.
+// readService reads the Service. over says why nothing is left to do for it. In a case about another object (a Node or the cluster)
+// the Service has only its name and UID.
 func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	ref := x.ev.Failure.Service
 	if ref.Kind != "" {
@@ -121,12 +118,12 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	}
 	x.c.Service = svc
 	if x.ev.Failure.Probe() {
-		return say.F("This is a probe: it came through, nothing has failed, and nothing is done."), nil // whatever the Service is
+		return say.F("This is a probe: it came through, nothing has failed, and nothing is done."), nil // for any kind of object
 	}
 	return x.c.Over(svc), nil
 }
 
-// readNode reads the Node that a case is about, if it is about one. over says why there is nothing left to do for it.
+// readNode reads the Node of a case that is about one. over says why nothing is left to do for it.
 func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, err error) {
 	if ref.Kind != event.KindNode {
 		return nil, nil
@@ -143,7 +140,7 @@ func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, e
 	return nil, nil
 }
 
-// locate reads what the namespace says, and notes the mode that holds here.
+// locate reads the namespace and notes the mode that applies there.
 func (x *run) locate(ctx context.Context) error {
 	around, err := x.readNamespace(ctx)
 	if err != nil {
@@ -153,7 +150,7 @@ func (x *run) locate(ctx context.Context) error {
 	return nil
 }
 
-// readNamespace returns the labels of the Service's namespace as they are now; nil if there is no namespace, or none any more.
+// readNamespace returns the labels of the Service's namespace; nil if the object has no namespace or it was deleted.
 func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
 	in := x.ev.Failure.Service.Namespace
 	if in == "" {
@@ -169,29 +166,27 @@ func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
 	return ns.Labels, nil
 }
 
-// stand notes the mode that holds in a namespace with these labels.
+// stand notes the mode that applies in a namespace with these labels.
 func (x *run) stand(around map[string]string) {
 	x.around = around
 	may := x.permission(x.c.Policy)
 	x.rec.Mode, x.rec.Muted = string(may.Mode), may.Muted
 }
 
-// permission returns what a policy allows the class for the Service as it was read last.
+// permission returns what a policy allows the class for the Service as last read.
 func (x *run) permission(p remedy.Policy) remedy.Permission {
 	return p.At(x.r.Class, remedy.Place{
 		Cluster: x.env.Cluster, Namespace: x.c.Service.Namespace, Labels: x.c.Service.Labels, Around: x.around,
 	})
 }
 
-// synced returns positive evidence that the Service has been synced since then; told
-// says that it is an Event's.
+// synced returns positive evidence that the Service has been synced since then. told means that the evidence is an Event.
 func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, told bool, err error) {
 	svc := c.Service
 	if ccm.Quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
-		return nil, false, nil // a sync that succeeded proves nothing, or none ever has
+		return nil, false, nil // a successful sync proves nothing here, or none ever happened
 	}
-	// Whoever may create Events dates them, and the clock of this machine may be behind: what is still to come would be a
-	// success that no failure comes after.
+	// An Event carries its author's time, and the local clock may be behind. No failure can follow a success dated in the future.
 	until := e.Time().Add(event.Skew)
 	happened, err := e.Kube.Successes(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {

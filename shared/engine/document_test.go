@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// document returns the document of the rig's Service.
 func (r *rig) document() event.Document {
 	r.Helper()
 	data, err := r.env.Stream.Get(r.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)))
@@ -57,7 +56,7 @@ func (r *rig) recurs(want event.Result) event.Record {
 	return r.ends(want)
 }
 
-// A recurrence that changes nothing is counted, and one that does is journalled.
+// A recurrence that changes nothing is counted; one that changes something is recorded.
 func TestRecurrence(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -76,7 +75,7 @@ func TestRecurrence(t *testing.T) {
 			t.Errorf("after %d runs it says %+v", n, k)
 		}
 	}
-	// The same event again has its answer, and counts for nothing.
+	// The same event again is already answered and is not counted.
 	r.ends(event.Asked)
 	if k := r.running(); len(r.journal()) != 1 || k.Seen != 5 {
 		t.Errorf("%d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
@@ -96,7 +95,7 @@ func TestRecurrence(t *testing.T) {
 			t.Errorf("after change %d %d records stand in the journal, and %d runs are counted", n, len(r.journal()), k.Seen)
 		}
 	}
-	// Where the count is gone, what stands is told again: a person has closed its incident.
+	// If the count is deleted, the outcome is recorded again: a person has closed its incident.
 	r.must(r.env.Documents().Recount(t.Context(), string(r.svc.UID), class))
 	r.recurs(event.Asked)
 	if k := r.running(); len(r.journal()) != 5 || k.Seen != 1 {
@@ -105,7 +104,7 @@ func TestRecurrence(t *testing.T) {
 	r.wrote(0)
 }
 
-// A recurrence that was held up is answered after a later one, of which it is still known that it was answered.
+// A delayed recurrence arrives after a later one was answered, and counts as answered.
 func TestRecurrenceHeldUp(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -131,7 +130,7 @@ func TestRecurrenceHeldUp(t *testing.T) {
 	}
 }
 
-// That a recurrence was answered, which leaves no record, is known before its event is acknowledged.
+// A recurrence that leaves no record is counted in the document before its event is acknowledged.
 func TestRecurrenceCounted(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -139,7 +138,7 @@ func TestRecurrenceCounted(t *testing.T) {
 		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, r.hit(ctx, "diagnose")
 	}
 	r.ends(event.Asked)
-	r.once("diagnose", func(ctx context.Context) error { return r.writes(ctx, "") }) // it has taken the object, and given it back
+	r.once("diagnose", func(ctx context.Context) error { return r.writes(ctx, "") }) // another engine has taken the object and released it
 	r.advance(ccm.Retry)
 	r.event = r.failure(class, r.now())
 	if rec := r.fails("note that the run ended as the one before"); rec.Result != event.Waiting || rec.Wait < time.Second {
@@ -154,7 +153,7 @@ func TestRecurrenceCounted(t *testing.T) {
 	}
 }
 
-// A run that kills its process is counted, however often one beside it changed nothing.
+// A run that kills its process is counted, whatever unchanged recurrences happen beside it.
 func TestRecurrenceCrash(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -184,7 +183,7 @@ func TestRecurrenceCrash(t *testing.T) {
 	}
 }
 
-// A slow run is not dead, whatever the clocks say, and the recurrences beside it come back later and count for nothing.
+// A slow run is not dead, whatever the clocks say. Recurrences beside it come back later and are not counted.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -206,7 +205,7 @@ func TestSlow(t *testing.T) {
 		r.env = mine
 		return nil
 	})
-	// What it read is too old for a write by now: it reads again.
+	// Its reads are too old for a write, so it reads again.
 	r.ends(event.Waiting)
 	if got := r.count("diagnose"); got != 2 {
 		t.Errorf("it was diagnosed %d times", got)
@@ -222,8 +221,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A thousand Services that stay broken for 30 days, their controller at its longest
-// back-off, take less than 200 MB.
+// A thousand Services that stay broken for 30 days, with the controller at its longest back-off, take less than 200 MB.
 func TestStaysBroken(t *testing.T) {
 	t.Parallel()
 	const (
@@ -305,7 +303,8 @@ func TestStaysBroken(t *testing.T) {
 	}
 }
 
-// A step that may have been made when its engine was killed is not forgotten, and no other class writes to the object before it was looked at.
+// A step that may have been made when its engine was killed stays in the document, and no other class writes to the object before a
+// look.
 func TestDoubtBesideAnotherClass(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -337,7 +336,7 @@ func TestDoubtBesideAnotherClass(t *testing.T) {
 	r.wrote(1)
 }
 
-// A command that changes the document under a run ends neither the run nor what the command has changed.
+// A command that changes the document under a run does not end the run, and its change is kept.
 func TestChangedByACommand(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -389,7 +388,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// An engine whose heartbeat is too old has lost its objects. When it goes on as if nothing had been, it writes nothing.
+// An engine whose heartbeat is too old has lost its objects. If it resumes, it writes nothing.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"still fails", "diagnose"} {
@@ -424,8 +423,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// An engine that was killed between the intent and the order, or between the order and the answer, leaves the object alone for a
-// minute after the order's expiry. Then the step is made, once.
+// If an engine is killed between the intent and the order, or between the order and the answer, the object is left alone for a minute
+// after the order's expiry. Then the step is made, once.
 func TestKilledAroundOrder(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before 1", "after 1"} {
@@ -479,7 +478,7 @@ func (b brief) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error
 	return b.Hand.Apply(ctx, o)
 }
 
-// With a full CASES nothing is written, and when it has room again all records are there, in order, each once.
+// With a full CASES nothing is written. When it has room again, all records are there, in order, each once.
 func TestFullAudit(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -546,7 +545,7 @@ func TestFullAudit(t *testing.T) {
 	}
 }
 
-// A document stays within its bounds: of attempts it keeps what an undo needs, and a plan that has no room is a question.
+// A document stays within its size limit: it keeps only what an undo needs of attempts, and a plan that does not fit is a question.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	large := func(kib int, end string) string { return strings.Repeat("0123456789abcdef", kib<<6) + end }
@@ -578,7 +577,7 @@ func TestBounds(t *testing.T) {
 	if len(applied) != 3 {
 		t.Fatalf("%d attempts can be undone", len(applied))
 	}
-	// The next failure's plan has no room beside them.
+	// The next failure's plan does not fit beside them.
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, large(300, ""), was)}}
 	r.advance(time.Hour)
 	r.event = r.failure(class, r.now())
@@ -596,14 +595,14 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A fix in one run writes to NATS so often: each of these is synced before the run goes on.
+// This counts the writes to NATS of a fix in one run; each is synced before the run goes on.
 func TestWritesOfAFix(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.apart()
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}
 	r.on("after 1", r.syncs)
-	sequence := func() uint64 { // each write to the bucket has the next one
+	sequence := func() uint64 { // each write to the bucket increments it
 		t.Helper()
 		r.must(r.env.Stream.Put(t.Context(), "marker", nil))
 		e, err := r.env.Stream.Entry(t.Context(), "marker")
@@ -619,7 +618,7 @@ func TestWritesOfAFix(t *testing.T) {
 	if rec := r.run(); !rec.Result.Worked() {
 		t.Fatalf("it ended as %s: %s", rec.Result, rec.Error)
 	}
-	// The document: held; planned, with its first order; its step made; ended. Beside it, the places in the budgets.
+	// The document is written four times: held; planned, with its first order; step made; ended. Places in the budgets come on top.
 	wrote := int(sequence()-before) - 1 - beat(t.Context())
 	records := len(r.journal())
 	t.Logf("%d writes to the bucket, without the heartbeat of a new engine, and %d to CASES", wrote, records)

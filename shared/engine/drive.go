@@ -42,12 +42,12 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	at := x.ev.Failure.Last
 	return x.drive(ctx, machine.Delivered{
 		Event: x.ev.ID, Lives: lives, Again: x.ev.Again || answerable(x.prev),
-		// The clock of the run that ended may have been ahead: what has failed since by NATS' clock is another failure.
+		// The clock of the previous run may have been ahead: what has failed since, by the clock of NATS, is another failure.
 		Old: x.prev.Result.Worked() && !at.IsZero() && !at.After(x.prev.At) && !at.After(x.object.Stored),
 	})
 }
 
-// drive has the machine decide what a report leads to, and performs its effects, until one ends the run.
+// drive has the machine decide on a report and performs the effects, until one ends the run.
 func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, error) {
 	for {
 		was := x.object.State
@@ -71,7 +71,7 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 			if len(was.Outbox) > 0 {
 				err := x.object.Flush(ctx)
 				if err == nil {
-					continue // it decides again on a document without what CASES has now
+					continue // the next decision sees a document without the records that CASES has now
 				}
 				x.log.Warn("CASES lacks a record of the object", "error", err) // guard tries again before anything is written
 			}
@@ -102,7 +102,7 @@ func (x *run) engine() string {
 	return x.env.Engine.Name()
 }
 
-// perform does an effect. What it has found out is a report; end says that the run ends with it.
+// perform carries out an effect. report is what it found out; end means that the run ends with it.
 func (x *run) perform(ctx context.Context, effect machine.Effect) (report machine.Report, end bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -159,7 +159,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 	return nil, true, nil // Return or Ack
 }
 
-// guard appends what CASES lacks, and reads what decides about a plan that was just made, or about the order in the document.
+// guard appends the records that CASES lacks, and reads what decides about a new plan or about the order in the document.
 func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 	order := x.object.State.Order
 	if order != nil && !order.Undo {
@@ -233,7 +233,6 @@ func (x *run) asBefore(wait time.Duration) event.Record {
 	return rec
 }
 
-// looked ends a look.
 func (x *run) looked() (event.Record, error) {
 	if !x.began {
 		return x.under(), nil
@@ -242,14 +241,13 @@ func (x *run) looked() (event.Record, error) {
 	return x.rec, x.cause
 }
 
-// later ends a run that must come back soon, without a record: it
-// holds nothing and has found out nothing.
+// later ends a run that must come back soon, without a record: it holds nothing and has found out nothing.
 func (x *run) later(d time.Duration) (event.Record, error) {
 	x.rec.Result, x.rec.Wait = event.Waiting, d
 	return x.rec, nil
 }
 
-// leave ends what the run holds, whatever ends it.
+// leave releases what the run holds, however the run ends.
 func (x *run) leave() {
 	if x.unlock != nil {
 		x.unlock()
@@ -257,7 +255,7 @@ func (x *run) leave() {
 	x.object.Leave()
 }
 
-// found notes what has kept a look from finding anything out.
+// found notes the error that kept a look from finding anything out.
 func (x *run) found(err error) machine.Looked {
 	x.fail(err)
 	if unclear(err) {
@@ -266,7 +264,7 @@ func (x *run) found(err error) machine.Looked {
 	return machine.Looked{Answer: machine.Failed}
 }
 
-// unguarded notes what has kept a plan or an order from being decided about.
+// unguarded notes the error that kept a plan or an order from being decided.
 func (x *run) unguarded(err error) machine.Guarded {
 	x.fail(err)
 	if unclear(err) || errors.Is(err, stream.ErrConflict) {
@@ -280,7 +278,7 @@ func (x *run) fail(err error) {
 	x.rec.Error = event.Redact(err.Error())
 }
 
-// diagnoses finds out whether the failure still exists, and what to do about it.
+// diagnoses finds out whether the failure still exists and what to do about it.
 func (x *run) diagnoses(ctx context.Context) machine.Report {
 	if x.taken || x.reversal != nil { // the plan is over, and the failure is looked at again
 		first := x.rec
@@ -304,7 +302,7 @@ func (x *run) diagnoses(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Gone, Outcome: machine.Outcome(x.rec.Result)}
 }
 
-// checks looks whether the step of an order without an answer was made.
+// checks looks whether the step of an unanswered order was made.
 func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	step, err := x.ordered()
 	if err != nil {
@@ -317,7 +315,7 @@ func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	}
 	a, err := x.ask(ctx, hand.Check, e.Undo, step)
 	switch {
-	case errors.Is(err, hand.ErrNotFound): // what it would have written to is gone
+	case errors.Is(err, hand.ErrNotFound): // its target is gone
 		return machine.Looked{Answer: machine.Unmade}
 	case err != nil:
 		return x.found(fmt.Errorf("check step %d: %w", e.Step+1, err))
@@ -331,7 +329,7 @@ func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	return machine.Looked{Answer: machine.Unmade}
 }
 
-// ordered returns the step of the order in the document, as the class has declared it.
+// ordered returns the step of the order in the document, as the class declares it.
 func (x *run) ordered() (remedy.Step, error) {
 	o := x.object.State.Order
 	rec := x.prev
@@ -355,10 +353,10 @@ func (x *run) ordered() (remedy.Step, error) {
 // refused is the outcome of a case whose document holds a plan that the class can't make.
 const refused machine.Outcome = "refused"
 
-// refused notes that the document holds a plan which the class can't make.
+// refused notes that the document holds a plan that the class can't make.
 func (x *run) refused(err error) machine.Looked {
 	x.dropped = true
-	if !errors.Is(err, remedy.ErrUndeclared) { // no program knows the step any more
+	if !errors.Is(err, remedy.ErrUndeclared) { // this release does not know the step
 		x.log.Error("stored step can't be read", "error", err)
 		return machine.Looked{Answer: machine.Drifted}
 	}
@@ -368,7 +366,7 @@ func (x *run) refused(err error) machine.Looked {
 	return machine.Looked{Answer: machine.Changed, Outcome: refused}
 }
 
-// gone returns how a case ends whose Service went while a plan was under way. A clean-up has worked then, if all of it is written.
+// gone returns how a case ends whose Service was deleted during a plan. A clean-up has then worked if all of it is written.
 func (x *run) gone(over say.Text) machine.Outcome {
 	if x.r.Deleting && x.rec.Done() {
 		return machine.Outcome(event.Fixed)
@@ -381,7 +379,7 @@ func (x *run) gone(over say.Text) machine.Outcome {
 	return machine.Outcome(event.Gone)
 }
 
-// drifted notes that a step found something else than it was planned on.
+// drifted notes that a step's target has changed since the plan was made.
 func (x *run) drifted(s remedy.Step) {
 	x.dropped = true
 	x.rec.Note = x.rec.Note.Then(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))

@@ -46,10 +46,10 @@ func TestErrors(t *testing.T) {
 		t.Errorf("the last pause was %s", last)
 	}
 	r.wrote(0)
-	r.ends(event.Failed) // the journal answers
+	r.ends(event.Failed) // the document answers
 }
 
-// A case that was open for long outlives one bad minute.
+// A case that was open for long survives one bad minute.
 func TestOneErrorIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -61,13 +61,13 @@ func TestOneErrorIsNoFailure(t *testing.T) {
 	if rec.Result != event.Waiting {
 		t.Errorf("ended as %q", rec.Result)
 	}
-	rec = r.ends(event.Asked) // what the plan waits for has lasted too long by now
+	rec = r.ends(event.Asked) // the plan has waited too long by now
 	if rec.Errors != 0 || rec.Error != "" {
 		t.Errorf("after a good run %d errors are counted: %s", rec.Errors, rec.Error)
 	}
 }
 
-// A class that panics is an error of this case, wherever it does so.
+// A panic in a class is an error of this case, at any point.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -101,7 +101,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// What a step was planned on may change; what changes all the time becomes a question.
+// A step's target may change; if it changes all the time, the case becomes a question.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -137,7 +137,7 @@ func TestMoved(t *testing.T) {
 		t.Errorf("ended as %q, asks %q; the last pause was %s", rec.Result, rec.Ask, last)
 	}
 
-	// A second step that finds something else keeps what was written as an attempt.
+	// If the second step finds its target changed, the first step is kept as an attempt.
 	r = build(t)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set("a/b", "2", "1")})
 	rec = r.ends(event.Waiting)
@@ -147,7 +147,7 @@ func TestMoved(t *testing.T) {
 	r.wrote(1)
 }
 
-// A step reads the cloud anew, whatever the plan has read just before.
+// A step reads the cloud again, even right after the plan's reads.
 func TestMovedInTheCloud(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -183,7 +183,7 @@ func TestStepFails(t *testing.T) {
 			if rec.Result != event.Waiting || rec.Next != 0 || len(rec.Steps) != 1 {
 				t.Errorf("ended as %q with %d of %d steps", rec.Result, rec.Next, len(rec.Steps))
 			}
-			if point != "before 1" { // else nothing of it may be made
+			if point != "before 1" { // otherwise no write of it may exist
 				if early := r.ends(event.Waiting); early.Wait > rec.Wait {
 					t.Errorf("waits %s, then %s", rec.Wait, early.Wait)
 				}
@@ -208,7 +208,7 @@ func TestStepFails(t *testing.T) {
 	r.wrote(0)
 }
 
-// Reads that fail are errors, whatever phase makes them, and end in nothing written.
+// A failed read is an error in any phase, and nothing is written.
 func TestReadsFail(t *testing.T) {
 	t.Parallel()
 	deny := func(context.Context) error { return errors.New("connection refused") }
@@ -250,7 +250,7 @@ func TestReadsFail(t *testing.T) {
 	r.ends(event.Fixed)
 	r.wrote(1)
 
-	// While nothing shows: the class is asked because another failure came.
+	// While no sign shows: the class is asked because another failure came.
 	r = build(t)
 	r.ends(event.Waiting)
 	r.publish(r.failure("other", r.now().Add(5*time.Second)))
@@ -282,7 +282,7 @@ func TestStaleReads(t *testing.T) {
 	r.wrote(0)
 }
 
-// Runs that all take too long do not all read again at once, which would take longer still.
+// Runs that all take too long do not all repeat their reads at once, which would take longer still.
 func TestReadsAgain(t *testing.T) {
 	t.Parallel()
 	const runs, places = 12, 8
@@ -297,7 +297,7 @@ func TestReadsAgain(t *testing.T) {
 			r.on("diagnose", func(ctx context.Context) error {
 				mu.Lock()
 				if inside++; inside == places && most < places {
-					time.AfterFunc(100*time.Millisecond, func() { close(open) }) // time for more of them, were there no limit
+					time.AfterFunc(100*time.Millisecond, func() { close(open) }) // time for more of them, if they were not limited
 				}
 				most = max(most, inside)
 				mu.Unlock()
@@ -327,7 +327,7 @@ func TestReadsAgain(t *testing.T) {
 	}
 }
 
-// No secret gets out, in a record or in an error, wherever it came in.
+// No secret gets out in a record or an error, wherever it came in.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D&SecurityToken=CAISfaketoken0123456789"
@@ -407,7 +407,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A document that can't be read is not one of an object of which nothing is known.
+// A document that can't be read is not taken for a missing one.
 func TestDocumentUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
@@ -428,7 +428,7 @@ func TestDocumentUnreadable(t *testing.T) {
 	}
 }
 
-// An object whose UID makes no key has no document.
+// An object whose UID is not a valid key has no document.
 func TestDocumentOfNothing(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -436,7 +436,7 @@ func TestDocumentOfNothing(t *testing.T) {
 	r.fails("read what is known of the object")
 }
 
-// A stored step that no program knows any more is planned anew.
+// A stored step that this release does not know is planned anew.
 func TestUnknownStep(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -30,8 +30,8 @@ func (r *rig) forge(change func(*event.Record)) {
 	r.must(r.env.Stream.Put(r.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
 }
 
-// A plan that stands in the document is data: what the class would not have planned is
-// refused, with nothing written, and the next failure is diagnosed afresh.
+// A plan in the document is data: one that the class would not have made is refused with nothing written, and the next failure is
+// diagnosed afresh.
 func TestForgedPlan(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -72,8 +72,8 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
-// The risk of a plan in the document is worked out again and never read: a record that says
-// less does not get by the policy, and one that says more keeps nothing back.
+// The risk of a plan in the document is computed again and never read: a record with a lower risk does not get past the policy, and
+// one with a higher risk holds nothing back.
 func TestForgedRisk(t *testing.T) {
 	t.Parallel()
 	high := func(rec *event.Record) {
@@ -87,10 +87,10 @@ func TestForgedRisk(t *testing.T) {
 		raise  remedy.Risk // by the class, while the policy allows it
 		change func(*event.Record)
 		want   string // why it waits; empty: it goes on
-		asks   bool   // it does not wait but asks
+		asks   bool   // it asks instead of waiting
 		wrote  int64
 	}{
-		{name: "steps of higher risk, and none made", steps: 1, change: high, wrote: 1}, // those of the class, which is asked again
+		{name: "steps of higher risk, and none made", steps: 1, change: high, wrote: 1}, // the class is asked again, and its steps count
 		{name: "steps of higher risk, and one made", steps: 2, change: high, want: "risk of the plan is high", wrote: 1},
 		{name: "a higher risk of the plan", steps: 1, change: says("high"), wrote: 1},
 		{name: "a risk that is none", steps: 1, change: says("none"), wrote: 1},
@@ -121,14 +121,14 @@ func TestForgedRisk(t *testing.T) {
 	}
 }
 
-// What is left of a plan is judged, not what is made: of a write that got through, though
-// the run that made it could not say so, nothing is left but the proof.
+// Only the remaining steps of a plan are judged. If the write got through, though the killed run did not record it, only the proof
+// remains.
 func TestJudgedWhenMade(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.policy.Risk = remedy.Low
 	r.once("after 1", func(ctx context.Context) error {
-		r.must(r.syncs(ctx)) // on a load balancer of which much differs
+		r.must(r.syncs(ctx)) // on a load balancer with many differences
 		return kill(ctx)
 	})
 	r.dies()
@@ -137,8 +137,7 @@ func TestJudgedWhenMade(t *testing.T) {
 	r.wrote(1)
 }
 
-// That somebody has agreed to a plan is proven by the approval itself, of this plan and
-// for this attempt: that a record says so is nothing.
+// Only the Approval object of this plan and this attempt proves consent; a record's statement does not.
 func TestForgedApproval(t *testing.T) {
 	t.Parallel()
 	evil := func(rec *event.Record) {
@@ -148,7 +147,7 @@ func TestForgedApproval(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		steps  int
-		agreed bool // a person has, to the true plan
+		agreed bool // a person has approved the true plan
 		forge  func(*event.Record)
 	}{
 		{"nobody has agreed", 1, false, func(*event.Record) {}},

@@ -10,21 +10,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A gathering is what a diagnosis reads: policy, Service, namespace and the newest failure, and what the class's hand says to
-// that. It decides nothing.
+// A gathering holds what a diagnosis reads: policy, Service, namespace, the newest failure, and the answer of the class's hand. It
+// decides nothing.
 type gathering struct {
-	over   say.Text        // why there is nothing left to do for the Service
+	over   say.Text        // why nothing is left to do for the Service
 	newer  string          // the class of a newer failure
 	proof  say.Text        // the Service has been synced since it failed
-	byWord bool            // an Event says so
-	answer hand.LookAnswer // of the hand, unless what was read answers the failure by itself
+	byWord bool            // the proof is an Event
+	answer hand.LookAnswer // of the hand, unless the reads already settle the case
 }
 
-// gather reads side by side, and asks the hand, unless what was read answers the failure by itself.
+// gather makes the reads concurrently and asks the hand, unless the reads already settle the case.
 func (x *run) gather(ctx context.Context) (g gathering, err error) {
 	var policy remedy.Policy
 	var around map[string]string
-	var told [2][]event.Read // of the Service and of the namespace, which are told in this order
+	var told [2][]event.Read // of the Service and of the namespace, recorded in this order
 	kept := func(i int) context.Context {
 		return event.WithReads(ctx, func(r event.Read) { told[i] = append(told[i], r) })
 	}
@@ -60,11 +60,11 @@ func (x *run) gather(ctx context.Context) (g gathering, err error) {
 	return g, err
 }
 
-// proven reports whether the failure is over by what was read. Whoever may create Events can write one of success, or of
-// another failure, too: neither ends a case whose cause is seen.
+// proven reports whether the reads prove that the failure is over. Anyone who may create Events can write one of success or of another
+// failure; neither ends a case whose cause is seen.
 func (g *gathering) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.Sees) }
 
-// aside has some reads made side by side, and returns the first of their errors when all have ended. A panic is an error: in a
+// aside makes some reads concurrently and returns their first error when all have ended. It turns a panic into an error: in a
 // goroutine of its own it would end the program.
 func (x *run) aside(reads ...func() error) error {
 	failed := make([]error, len(reads))

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// about returns what a hand is told of the case.
 func (x *run) about() hand.About {
 	return hand.About{
 		Class: x.r.Class, Case: x.c.ID, Attempt: x.c.Attempt, Failure: x.c.Event, Service: x.c.Service, Now: x.c.Now, Settings: x.c.Policy.Settings,
@@ -20,7 +19,7 @@ func (x *run) about() hand.About {
 	}
 }
 
-// ask has the hand look, at steps as the class has declared them. What it has read is told as the engine's own reads are.
+// ask has the hand look at steps as the class declares them. The hand's reads are recorded like the engine's own.
 func (x *run) ask(ctx context.Context, why hand.Purpose, undo bool, steps ...remedy.Step) (hand.LookAnswer, error) {
 	data, err := hand.Steps(steps)
 	if err != nil {
@@ -29,7 +28,7 @@ func (x *run) ask(ctx context.Context, why hand.Purpose, undo bool, steps ...rem
 	return x.asks(ctx, hand.LookRequest{For: why, Steps: data, Undo: undo})
 }
 
-// asks has the hand look. The request need not say what it is about.
+// asks has the hand look and fills in what the request is about.
 func (x *run) asks(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
 	q.About, q.Idle, q.Held = x.about(), x.env.waited(x.rec), slices.Sorted(maps.Keys(x.c.Taken))
 	a, err := x.hand.Look(ctx, q)
@@ -39,8 +38,8 @@ func (x *run) asks(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, er
 	return a, err
 }
 
-// order has the hand make a step, as the class has declared it, and notes how it wrote. The case holds the Service as the
-// step has left it then.
+// order has the hand make a step, as the class declares it, and notes how it wrote. Afterwards the case holds the Service as the step
+// left it.
 func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.ApplyAnswer, error) {
 	data, err := hand.Steps([]remedy.Step{s})
 	if err != nil {

@@ -40,8 +40,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// server is the JetStream of all tests. Their clusters and Services differ, so
-// that none sees what another one stores.
+// server is the JetStream of all tests. Their clusters and Services differ, which keeps the tests apart.
 var server *embedded.Server
 
 func TestMain(m *testing.M) {
@@ -59,14 +58,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The cause of the failure that the tests' class heals: this annotation is "old".
+// The tests' class repairs this cause: the annotation is "old".
 const (
 	key   = ccm.Prefix + "vswitch-id"
 	class = "fake"
 )
 
-// A rig is one failed Service in a world of its own: an API server, a stream and
-// a cloud that are real at the wire, a class and a clock that the test leads.
+// A rig is one failed Service with its surroundings: an API server, a stream and a cloud that are real at the wire, and a class and a
+// clock that the test controls.
 type rig struct {
 	testing.TB
 	kube    *cluster.Cluster
@@ -79,17 +78,17 @@ type rig struct {
 	patches atomic.Int64                                      // patches that the API server accepted
 	steps   []remedy.Step                                     // of the default plan
 	lb      string                                            // ID of the load balancer, at 192.168.0.9
-	kinds   map[string]func(data []byte) (remedy.Step, error) // of steps that one test alone has
+	kinds   map[string]func(data []byte) (remedy.Step, error) // steps of a single test
 
 	mu     sync.Mutex
 	skew   time.Duration
-	dead   []string // keys of the heartbeats of engines that have ended
+	dead   []string // heartbeat keys of engines that have ended
 	policy remedy.Policy
 	hooks  map[string]func(context.Context) error
 	hits   map[string]int
 }
 
-// build makes a rig. The Service is as edit leaves it, status and all.
+// build makes a rig. The Service is as edit leaves it, including its status.
 func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	t.Helper()
 	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty},
@@ -172,7 +171,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// connect returns a connection of its own to the stream, as another process has one.
+// connect returns a separate connection to the stream, like another process's.
 func (r *rig) connect() *stream.Stream {
 	r.Helper()
 	s, err := stream.Connect(r.Context(), stream.Config{URL: server.URL()})
@@ -183,7 +182,7 @@ func (r *rig) connect() *stream.Stream {
 	return s
 }
 
-// apart gives the rig a JetStream of its own, and returns its address.
+// apart gives the rig a separate JetStream and returns its address.
 func (r *rig) apart() (url string) {
 	r.Helper()
 	url = nats.Start(r, embedded.Options{}).URL()
@@ -194,13 +193,12 @@ func (r *rig) apart() (url string) {
 	return url
 }
 
-// starts gives the rig's env an engine.
 func (r *rig) starts() {
 	r.env.Engine = document.Start(r.Context(), r.env.Stream, r.env.Cluster, slog.New(slog.DiscardHandler))
 	r.Cleanup(r.env.Engine.Stop)
 }
 
-// restart makes the rig's env that of a new process, of which the old one was killed.
+// restart replaces the rig's env by that of a new process, as if the old process had been killed.
 func (r *rig) restart() {
 	r.Helper()
 	env := *r.env
@@ -213,7 +211,7 @@ func (r *rig) restart() {
 	r.starts()
 }
 
-// create creates the Service with its status, which the API server takes separately.
+// create creates the Service and then its status, which the API server takes separately.
 func (r *rig) create(svc *corev1.Service) *corev1.Service {
 	r.Helper()
 	made, err := r.kube.Client().CoreV1().Services(svc.Namespace).Create(r.Context(), svc, metav1.CreateOptions{})
@@ -226,7 +224,6 @@ func (r *rig) create(svc *corev1.Service) *corev1.Service {
 	return made
 }
 
-// failure returns an event about the rig's Service.
 func (r *rig) failure(class string, at time.Time) engine.Event {
 	at = at.Truncate(time.Second)
 	return engine.Event{ID: fmt.Sprintf("%s-%d", class, at.Unix()), Failure: event.Failure{
@@ -256,7 +253,7 @@ func (r *rig) now() time.Time {
 	return time.Now().Add(r.skew)
 }
 
-// advance moves the clock of all runs. What has ended 15 s ago is dead.
+// advance moves the clock of all runs. Engines that ended 15 s ago count as dead.
 func (r *rig) advance(d time.Duration) {
 	r.mu.Lock()
 	r.skew += d
@@ -275,7 +272,7 @@ func (r *rig) advance(d time.Duration) {
 // stolen has another engine write the document of the rig's Service, and hold it.
 func (r *rig) stolen(ctx context.Context) error { return r.writes(ctx, "another") }
 
-// writes has another engine write the document of the rig's Service, and leave it to a holder; empty: to none.
+// writes has another engine write the document of the rig's Service and leave it to a holder; empty means no holder.
 func (r *rig) writes(ctx context.Context, holder string) error {
 	d := r.document()
 	d.State.Holder = holder
@@ -289,15 +286,15 @@ func (r *rig) setPolicy(p remedy.Policy) {
 	r.policy = p
 }
 
-// on has f called whenever a run comes to a point: "policy", "diagnose", "still fails",
-// "still fails after" (the write), and of a fake step "check 1", "before 1", "after 1".
+// on has f called whenever a run reaches a point: "policy", "diagnose", "still fails", "still fails after" (the write), and for a fake
+// step "check 1", "before 1", "after 1".
 func (r *rig) on(point string, f func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hooks[point] = f
 }
 
-// once is on for the first time alone.
+// once is on for the first time only.
 func (r *rig) once(point string, f func(context.Context) error) {
 	r.on(point, func(ctx context.Context) error {
 		r.on(point, nil)
@@ -316,21 +313,19 @@ func (r *rig) hit(ctx context.Context, point string) error {
 	return f(ctx)
 }
 
-// count returns how often runs have come to a point.
 func (r *rig) count(point string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hits[point]
 }
 
-// kill ends the goroutine of a run as the end of its process would: nothing that
-// follows happens, whatever error comes.
+// kill ends the goroutine of a run as the end of its process would: nothing that follows happens, whatever error comes.
 func kill(context.Context) error {
 	runtime.Goexit()
 	return nil
 }
 
-// run answers the rig's event. killed is true if the run was killed.
+// try answers an event. killed is true if the run was killed.
 func (r *rig) try(ev engine.Event) (rec event.Record, err error, killed bool) {
 	killed = true
 	done := make(chan struct{})
@@ -343,7 +338,7 @@ func (r *rig) try(ev engine.Event) (rec event.Record, err error, killed bool) {
 	return rec, err, killed
 }
 
-// run answers the rig's event, and wants no error.
+// run answers the rig's event and wants no error.
 func (r *rig) run() event.Record {
 	r.Helper()
 	rec, err, killed := r.try(r.event)
@@ -389,7 +384,6 @@ func (r *rig) wrote(want int64) {
 	}
 }
 
-// journal returns all records of the Service.
 func (r *rig) journal() []event.Record {
 	r.Helper()
 	var all []event.Record
@@ -401,7 +395,7 @@ func (r *rig) journal() []event.Record {
 	return all
 }
 
-// applied returns what there is to take back of the newest case.
+// applied returns the attempts of the newest case that can be undone.
 func (r *rig) applied() ([]event.Record, time.Time) {
 	r.Helper()
 	all := r.journal()
@@ -410,7 +404,7 @@ func (r *rig) applied() ([]event.Record, time.Time) {
 	return applied, back
 }
 
-// answer has a person answer the plan of a record, as the API server proves it.
+// answer has a person answer the plan of a record, proven by the API server.
 func (r *rig) answer(rec event.Record, reply approval.Reply, name string, groups ...string) (*kube.Approval, error) {
 	r.Helper()
 	identity.Answerable(r, r.kube)
@@ -425,7 +419,6 @@ func (r *rig) consent() event.Record {
 	return r.ends(event.Asked)
 }
 
-// approve has a person approve the plan of a record.
 func (r *rig) approve(rec event.Record, name string, groups ...string) *kube.Approval {
 	r.Helper()
 	a, err := r.answer(rec, approval.Reply{Verdict: kube.Approve}, name, groups...)
@@ -433,7 +426,6 @@ func (r *rig) approve(rec event.Record, name string, groups ...string) *kube.App
 	return a
 }
 
-// reject has a person reject it.
 func (r *rig) reject(rec event.Record, name string) *kube.Approval {
 	r.Helper()
 	a, err := r.answer(rec, approval.Reply{Verdict: kube.Reject, Comment: "it is to go"}, name)
@@ -441,8 +433,8 @@ func (r *rig) reject(rec event.Record, name string) *kube.Approval {
 	return a
 }
 
-// sync does to the Service what the controller does at the end of a full sync,
-// in the way it does it: labels and status in one patch of the status.
+// sync does to the Service what the controller does at the end of a full sync, and in the same way: labels and status in one patch of
+// the status.
 func (r *rig) sync(hash, ip string) {
 	r.Helper()
 	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, ccm.HashLabel, hash,
@@ -477,13 +469,11 @@ func (r *rig) replace() {
 	})
 }
 
-// remove deletes the Service.
 func (r *rig) remove() {
 	r.Helper()
 	r.must(r.kube.Client().CoreV1().Services(r.svc.Namespace).Delete(r.Context(), r.svc.Name, metav1.DeleteOptions{}))
 }
 
-// live returns the Service as it is now.
 func (r *rig) live() *corev1.Service {
 	r.Helper()
 	svc, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Get(r.Context(), r.svc.Name, metav1.GetOptions{})
@@ -491,8 +481,7 @@ func (r *rig) live() *corev1.Service {
 	return svc
 }
 
-// A tap counts the patches that the API server accepts, and is a point where a
-// request can be stopped: "PATCH", "GET", "WATCH".
+// A tap counts the patches that the API server accepts, and is a point where a request can be stopped: "PATCH", "GET", "WATCH".
 type tap struct {
 	rig  *rig
 	next http.RoundTripper
@@ -538,15 +527,14 @@ func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// said is an answer of the API server.
 func said(q *http.Request, code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: q, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// errNotFound has the API server not have an object.
+// errNotFound makes the API server report an object as missing.
 var errNotFound = errors.New("404")
 
-// errTimeout has the API server answer a request that it has made as one that took too long.
+// errTimeout makes the API server report a timeout for a request that it has carried out.
 var errTimeout = errors.New("504")
 
 // An act is the annotation step with points where the test can step in.
@@ -580,7 +568,7 @@ func (a act) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error
 	return a.rig.hit(ctx, "after "+a.Name)
 }
 
-// Undo is an act too where it sets the annotation back: its points are "before 1 back" and so on.
+// Undo returns an act too if it sets the annotation back; its points are "before 1 back" and so on.
 func (a act) Undo() (remedy.Step, bool) {
 	back, ok := a.Annotate.Undo()
 	if sets, is := back.(step.Annotate); is {
@@ -589,7 +577,7 @@ func (a act) Undo() (remedy.Step, bool) {
 	return back, ok
 }
 
-// paced is an act that a cluster bears only so often.
+// paced is an act that is limited to a rate for the whole cluster.
 type paced struct{ act }
 
 func (paced) Kind() string        { return "paced" }
@@ -649,7 +637,6 @@ func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
 	return r.bind([]remedy.Step{s})[0], err
 }
 
-// finalizer returns an edit that adds a finalizer.
 func finalizer(name string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Finalizers = append(svc.Finalizers, name) }
 }

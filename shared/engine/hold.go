@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A hold is what keeps a plan from being applied now, though it is allowed.
+// A hold keeps an allowed plan from being applied now.
 type hold struct {
 	by   event.Hold
 	rule say.Text      // as a sentence
@@ -27,7 +27,7 @@ const (
 	budgetLeast = 10 * time.Second // where the clock of NATS is behind
 )
 
-// held returns what holds back every write, with this pause or none.
+// held returns what holds back every write; pause may be nil.
 func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	if pause != nil {
 		return &hold{by: event.HeldByPause, rule: pause.Text(), wait: pausedWait}
@@ -39,19 +39,19 @@ func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	return nil
 }
 
-// guards are the stream's contents that may hold a plan back, all read at one moment, and the policy. The policy is read
-// last: a run that finds a pause over sees every change of the policy that was made during the pause.
+// guards are the contents of the stream that may hold a plan back, all read at one moment, and the policy. The policy is read last: a
+// run that sees the end of a pause also sees every policy change made during it.
 type guards struct {
 	breaker *control.Breaker // of the class, if it is open
 	pause   *control.Pause   // in force
 	policy  remedy.Policy
-	answers approval.Answers // to the plan, from the API server; empty if the caller did not ask for them
-	count   int              // LoadBalancer Services of the cluster, as the exporter has counted; 0 if it has not yet
+	answers approval.Answers // to the plan, from the API server; empty unless the caller asked for them
+	count   int              // LoadBalancer Services of the cluster, as the exporter has counted; 0 if not counted yet
 
 	revision uint64 // of the document
 }
 
-// guards reads them as they were when the run last wrote the document, or later, and the answers as they are now.
+// guards reads them as they were when the run last wrote the document, or later. The answers are current.
 func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 	reads := []func() error{func() error { return x.inStream(ctx, &g) }}
 	if answered {
@@ -61,7 +61,7 @@ func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 	return g, err
 }
 
-// inStream reads what the stream holds of them.
+// inStream reads the guards that the stream holds.
 func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	e, now := x.env, x.object.Since(ctx)
 	if e.Stream == nil {
@@ -81,8 +81,8 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	return err
 }
 
-// stillHeld returns the pause, freeze or spent budget that held the case back and still does; nil if it is over, or can't be
-// read. While it lasts, nothing else needs to be read.
+// stillHeld returns the pause, freeze or spent budget that held the case back and still does; nil if it is over or can't be read.
+// While it lasts, no other read is needed.
 func (x *run) stillHeld(ctx context.Context) *hold {
 	p, err := x.env.policy(ctx)
 	if err != nil {
@@ -102,9 +102,9 @@ func (x *run) stillHeld(ctx context.Context) *hold {
 	return nil
 }
 
-// spend takes the Service's places in the budgets of its class and of the cluster, which has so many Services, or only finds out
-// whether there are some. It returns the budget that has none: a place that is taken is held until its window is over, and counts once
-// for all writes on one Service.
+// spend takes the Service's places in the budgets of its class and of a cluster with this many Services; a dry run only checks for
+// free places. It returns the budget that is full. A place stays taken until its window is over and counts once for all writes to a
+// Service.
 func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services int, class, uid string) (*hold, error) {
 	most := b.OfCluster(services)
 	room, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
@@ -127,11 +127,11 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services in
 	return h, nil
 }
 
-// answers returns what people have said of plans for the Service, as the API server has it now. That somebody has rejected a plan the
-// case keeps, too: whoever may delete the Approval does not take that back.
+// answers returns what people have answered to plans for the Service, as the API server has it now. A rejection is also kept in the
+// case: deleting the Approval does not revoke it.
 func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.Time()}
-	ref := x.ev.Failure.Service // this run reads this Service; a record can be forged by anyone with access to NATS
+	ref := x.ev.Failure.Service // this run reads this Service; anyone with access to NATS can forge a record
 	if x.env.Stream == nil || ref.Kind != "" {
 		return a, nil
 	}
@@ -145,15 +145,14 @@ func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	return a, nil
 }
 
-// answerable reports whether the record is of a plan that a person may have answered since, or may have taken back that it is
-// rejected, so that it must be looked at again. A run that asks before it holds the object may be told of no answer by a node of NATS
-// that is behind.
+// answerable reports whether a person may since have answered the record's plan, or revoked a rejection, so it must be looked at
+// again. A run that asks before it holds the object may miss an answer, if a NATS node is behind.
 func answerable(rec event.Record) bool {
 	return rec.Phase == event.Settled && rec.Digest != "" && (rec.Result == event.Asked || rec.Status() == event.Rejected)
 }
 
-// objection returns what persons have said of a plan, before its first step, that keeps it from being applied: a rejection that
-// came after it was decided, or that its approval does not carry it any more. From the intent on none is taken.
+// objection returns why people's answers keep a plan from being applied before its first step: a rejection that came after the
+// decision, or an approval that no longer covers the plan. After the intent is recorded, objections no longer count.
 func (x *run) objection(g guards) say.Text {
 	now := x.rec
 	switch {
@@ -165,11 +164,11 @@ func (x *run) objection(g guards) say.Text {
 	return nil
 }
 
-// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil: it only looks, and the plan
-// could begin.
+// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil means that this is only a look,
+// and the plan could begin.
 func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 	if x.dry && !x.ev.Again {
-		return nil // whatever the budgets hold by the time that it is run
+		return nil // budgets may differ when it is applied
 	}
 	if !t.Approved {
 		h, err := x.env.spend(ctx, x.dry, x.c.Policy.Budgets, x.known.count, x.r.Class, string(x.c.Service.UID))

@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// What users notice comes from the address, the listeners and the backends as they are now, and is unknown where these can't be read.
+// The impact on users follows from the present address, listeners and backends, and is unknown if these can't be read.
 func TestImpact(t *testing.T) {
 	t.Parallel()
 	two := func(svc *corev1.Service) {

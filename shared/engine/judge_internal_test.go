@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Who has agreed to what a plan changes has agreed to less of it, too, and to no more.
+// A person who has approved a plan's changes has also approved fewer of them, but not more.
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	down, sets := event.Change{What: "a", Down: true}, event.Change{What: "b", Sets: true}

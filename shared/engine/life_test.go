@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// The straight way: one write, seen to work, and the journal tells it all.
+// The normal course: one write that is seen to work, with complete records.
 func TestFix(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -32,7 +32,7 @@ func TestFix(t *testing.T) {
 	fixture.Equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
 	r.wrote(1)
 
-	// Again: the journal has the answer, whoever asks and however late.
+	// The same event again is answered from the document, whoever asks and however late.
 	reads := r.count("GET")
 	r.ends(event.Fixed)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
@@ -45,13 +45,13 @@ func TestFix(t *testing.T) {
 	}
 	r.wrote(1)
 
-	// A person asks: it is looked at again, and nothing is written.
+	// If a person asks, it is looked at again, and nothing is written.
 	r.event.Again = true
 	r.ends(event.Gone)
 	r.wrote(1)
 }
 
-// What a plan waits for on its way does not take the place of the rule that decided it.
+// The rule that decided a plan stays in the record while the plan waits.
 func TestRuleStays(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -77,7 +77,7 @@ func TestKill(t *testing.T) {
 	}{
 		{"diagnose", 15 * time.Second},          // started
 		{"before 1", 2 * time.Minute},           // intent
-		{"after 1", 2 * time.Minute},            // applied, and not journalled
+		{"after 1", 2 * time.Minute},            // applied, and not recorded
 		{"before 2", 2 * time.Minute},           // between two steps
 		{"after 2", 2 * time.Minute},            //
 		{"WATCH", 15 * time.Second},             // all written
@@ -115,7 +115,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// An attempt that another process closed the journal on is taken up as well.
+// An attempt whose process lost the stream is taken over as well.
 func TestJournalLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"diagnose", "before 1", "after 1"} {
@@ -128,7 +128,7 @@ func TestJournalLost(t *testing.T) {
 			r.advance(3 * time.Minute)
 			r.env.Watch = 20 * time.Second
 			r.on("after 1", r.syncs)
-			if r.patches.Load() > 0 { // the journal went away in the middle of the step
+			if r.patches.Load() > 0 { // the stream went away in the middle of the step
 				r.sync("h2", "192.168.0.9")
 			}
 			r.ends(event.Fixed)
@@ -137,8 +137,7 @@ func TestJournalLost(t *testing.T) {
 	}
 }
 
-// The end of the process that asks its runs to stop is no kill: what is open is
-// parked with its steps, and goes on.
+// A process that ends by asking its runs to stop does not kill them: an open plan is parked with its steps and goes on.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -154,7 +153,7 @@ func TestCancelled(t *testing.T) {
 	r.wrote(1)
 }
 
-// What kills its process each time ends as a question, wherever it does so.
+// A case that kills its process each time becomes a question, at any point.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"diagnose", "before 1", "check 1", "WATCH"} {
@@ -190,7 +189,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// What a run wrote that died, and no other one could look at, can be undone: whether it is there, the undo finds out.
+// A write of a run that died can be undone even if no other run could check it: the undo finds out whether the write was made.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	wrote := func(r *rig) { r.once("after 1", kill); r.dies() }
@@ -264,7 +263,7 @@ func TestUnknown(t *testing.T) {
 			}
 		})
 	}
-	// So can what was written although the answer said that it was not, or came after the run had looked.
+	// So can a write that was reported as failed or that arrived after the run had looked.
 	for name, wrote := range map[string]func(*rig){
 		"it took too long": func(r *rig) {
 			r.once("patched", func(context.Context) error { return errTimeout })
@@ -293,7 +292,7 @@ func TestUnknown(t *testing.T) {
 			}
 		})
 	}
-	// What it turns out not to have made is not its own.
+	// A step that turns out not to have been made does not belong to the case.
 	r := build(t)
 	r.once("before 1", kill)
 	r.dies()
@@ -309,15 +308,15 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A step that was perhaps not made, and that somebody has moved on from, keeps no undo of the others from its end, nor the
-// next failure from the question whether what was undone is to be done again.
+// A step that was possibly not made, and whose target has changed since, does not keep an undo of the others from ending, nor the next
+// failure from asking whether to repeat what was undone.
 func TestUnknownBeside(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.class.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Is(c.Service.Annotations[key] != "new"), nil
 	}
-	r.once("PATCH", boom) // it never got there
+	r.once("PATCH", boom) // it never arrived
 	rec := r.fails("boom")
 	r.annotate("theirs")
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "theirs")}}
@@ -340,7 +339,7 @@ func TestUnknownBeside(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// Records say what a trace is made of: where the event belongs, and when what began.
+// Records hold the parts of a trace: the event's place in it, and when each phase began.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -377,7 +376,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("the third run says trace %q, opened %q, prior %s, recorded %s", fixed.Trace, fixed.Opened, fixed.Prior, fixed.Recorded)
 	}
 
-	// Without a trace of its own an event has the one that everybody gives it.
+	// An event without a trace has the trace that is derived from its ID.
 	r.event = r.failure(class, r.now().Add(time.Hour))
 	if rec := r.ends(event.Gone); rec.Trace != event.TraceOf(r.env.Cluster, r.event.ID) || rec.Opened != "" {
 		t.Errorf("an event without a trace has %q, opened %q", rec.Trace, rec.Opened)

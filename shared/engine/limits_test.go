@@ -101,7 +101,7 @@ func TestPolicyAt(t *testing.T) {
 	}
 }
 
-// Freezes hold each week in their zone, over midnight, and once.
+// Freezes apply weekly in their time zone, over midnight, and once.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -150,7 +150,7 @@ func (r *rig) spend() {
 	}
 }
 
-// held answers the rig's event, and wants it to be held back and nothing written.
+// held answers the rig's event and wants it to be held back and nothing written.
 func (r *rig) held(by event.Hold, rule string) event.Record {
 	r.Helper()
 	wrote := r.patches.Load()
@@ -162,13 +162,13 @@ func (r *rig) held(by event.Hold, rule string) event.Record {
 	return rec
 }
 
-// annotate changes the annotation that the tests are about, as somebody else would.
+// annotate changes the annotation under test, as somebody else would.
 func (r *rig) annotate(value string) {
 	r.Helper()
 	r.patch("", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
 }
 
-// However long a pause lasts, nobody takes what it holds for lost, and one that is over is seen to be.
+// A case held by a pause is not taken for lost, however long the pause lasts, and the end of the pause is noticed.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -190,8 +190,7 @@ func TestPauseLong(t *testing.T) {
 	r.ends(event.Gone)
 }
 
-// A pause stops what has not started, also between two steps, and what was planned
-// before is diagnosed afresh.
+// A pause stops whatever has not started, also between two steps; the case is diagnosed afresh afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -215,7 +214,7 @@ func TestPause(t *testing.T) {
 		t.Error("it was not diagnosed afresh")
 	}
 
-	// A document that can't be read is a pause, and asks nobody.
+	// A document that can't be read is a pause and asks nobody.
 	r = build(t)
 	r.must(r.env.Stream.Put(ctx, control.Key(r.env.Cluster), []byte("{")))
 	r.held(event.HeldByPause, "Paused by somebody")
@@ -240,7 +239,7 @@ func TestPause(t *testing.T) {
 	r.wrote(2)
 }
 
-// A policy that nobody can read is a pause, however long it lasts, and no failure.
+// A policy that can't be read is a pause, however long it lasts, and not a failure.
 func TestUnreadablePolicy(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -257,7 +256,7 @@ func TestUnreadablePolicy(t *testing.T) {
 	r.wrote(1)
 }
 
-// In a freeze a plan waits, and is made afresh when it is over.
+// In a freeze a plan waits, and is made afresh when the freeze is over.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -266,7 +265,7 @@ func TestFreeze(t *testing.T) {
 	if rec.Wait > 2*time.Minute {
 		t.Errorf("waits %s", rec.Wait)
 	}
-	// While it lasts nothing is looked up.
+	// While it lasts nothing is read.
 	before := r.hits["diagnose"]
 	r.advance(rec.Wait)
 	if rec := r.ends(event.Waiting); rec.Wait <= 0 || r.hits["diagnose"] != before {
@@ -277,8 +276,8 @@ func TestFreeze(t *testing.T) {
 	r.wrote(1)
 }
 
-// A budget bounds to how many Services is written, and a Service counts once. What
-// has waited for an hour becomes a question, and a person's word goes before it.
+// A budget limits to how many Services lbremedy writes; a Service counts once. After an hour of waiting the case becomes a question,
+// and a person's approval takes precedence over the budget.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -317,7 +316,7 @@ func TestBudgets(t *testing.T) {
 					continue
 				}
 				rec := r.held(event.HeldByBudget, tt.rule)
-				for range 400 { // the clock of NATS stands still, by which places end
+				for range 400 { // the clock of NATS, by which places end, stands still
 					if r.advance(rec.Wait); rec.Result == event.Waiting {
 						rec = r.run()
 					}
@@ -343,8 +342,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// Fixes that do not work open the breaker of the class: three of low risk, or one of
-// high. Another class is not meant, and a person closes it.
+// Fixes that do not work open the breaker of the class: three of low risk, or one of high. Other classes are not affected, and a
+// person closes the breaker.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -396,7 +395,7 @@ func TestBreaker(t *testing.T) {
 			if closed, err := control.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
 				t.Errorf("closed again: %t, %v", closed, err)
 			}
-			// What opened it counts no more.
+			// The fixes that opened it no longer count.
 			r = next()
 			r.ends(event.Waiting)
 			r.wrote(1)
@@ -404,8 +403,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A plan that was parked with nothing written meets breaker and budgets again: what has changed since keeps it back as it
-// would a new one.
+// A plan that was parked with nothing written meets breaker and budgets again, and changes since then hold it back like a new one.
 func TestParkedMeetsTheGuards(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -451,7 +449,7 @@ func TestParkedMeetsTheGuards(t *testing.T) {
 	}
 }
 
-// A plan that asks is applied once a person agrees to it, unless it has changed.
+// A plan that asks is applied once a person approves it, unless it has changed.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	ask := func(t *testing.T) (*rig, event.Record) {
@@ -495,7 +493,7 @@ func TestApprove(t *testing.T) {
 		r, rec := ask(t)
 		r.approve(rec, "ann")
 		r.ends(event.Waiting)
-		r.approve(rec, "bob") // as the console does that shows an old page
+		r.approve(rec, "bob") // as the console does from an old page
 		asksAgain(r)
 	})
 	t.Run("a word beside an attempt leaves its own", func(t *testing.T) {
@@ -580,8 +578,7 @@ func TestApprove(t *testing.T) {
 	})
 }
 
-// The policy says how many people have to approve, and which: only those count that the
-// cluster proves, each once.
+// The policy says how many people have to approve, and which ones. Only people whose identity the cluster proves count, each once.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	high := remedy.Medium
@@ -645,7 +642,7 @@ func TestConsent(t *testing.T) {
 			}
 			r.wrote(0)
 		}
-		// A record that somebody forged, of which the person was told.
+		// A forged record that was shown to the person.
 		r, rec := ask(t, remedy.ApprovalRule{})
 		told := rec
 		told.Service.Namespace = r.kube.Namespace(t)
@@ -668,7 +665,7 @@ func TestConsent(t *testing.T) {
 			t.Errorf("once more: %v", err)
 		}
 		r.must(r.again(rec, "bob", nil)) // whatever the command says
-		// Whoever may delete the object takes nothing back either.
+		// Deleting the object does not revoke the rejection either.
 		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1beta1/namespaces/" + no.Namespace + "/approvals/" + no.Name).
 			Do(t.Context()).Error())
 		if again := r.ends(event.Planned); again.Status() != event.Rejected || again.Rejected.By != "ann" {
@@ -697,7 +694,7 @@ func TestConsent(t *testing.T) {
 			r.advance(time.Minute)
 			r.event = r.failure(class, r.now())
 		}
-		r.policy.Risk = remedy.High // and it stays so
+		r.policy.Risk = remedy.High // and it remains rejected
 		r.ends(event.Planned)
 		r.wrote(0)
 		// Another plan is asked about.
@@ -732,7 +729,7 @@ func TestConsent(t *testing.T) {
 	})
 }
 
-// again creates another Approval of a person, as it is changed, whatever one function says that answers plans.
+// again creates another Approval of a person, with a change, bypassing the function that answers plans.
 func (r *rig) again(rec event.Record, name string, change func(*kube.Approval)) error {
 	r.Helper()
 	by := identity.Person(r, r.kube, name)
@@ -747,7 +744,7 @@ func (r *rig) again(rec event.Record, name string, change func(*kube.Approval)) 
 	return err
 }
 
-// later waits until the API server's time is another one.
+// later waits until the API server's time has moved on.
 func (r *rig) later(than time.Time) {
 	r.Helper()
 	shell.Until(r, "a second passes", func() bool {
@@ -757,8 +754,8 @@ func (r *rig) later(than time.Time) {
 	})
 }
 
-// Where what people have answered can't be read, nothing is written, and it is no failure of the case: neither when the plan
-// is decided nor before its first step, and neither for a plan that the policy allows.
+// If people's answers can't be read, nothing is written and the case has not failed: when the plan is decided, before its first step,
+// and even for a plan that the policy allows.
 func TestAnswersUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, nth := range []int{1, 2} {
@@ -788,7 +785,7 @@ func TestAnswersUnreadable(t *testing.T) {
 	}
 }
 
-// Without the admission policy nothing proves who created an Approval, and it counts for nothing.
+// Without the admission policy nothing proves who created an Approval, and it does not count.
 func TestUnguarded(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -836,7 +833,7 @@ func TestAgreed(t *testing.T) {
 	r.wrote(1)
 }
 
-// An approval carries the rest of a plan that has begun, in another process, and no longer than it lasts.
+// An approval covers the rest of a plan that has begun, in another process too, until it expires.
 func TestApprovedRest(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]time.Duration{"in time": 3 * time.Minute, "too late": 25 * time.Hour} {
@@ -852,7 +849,7 @@ func TestApprovedRest(t *testing.T) {
 			r.restart()
 			r.advance(3 * time.Minute)
 			if meanwhile > time.Hour {
-				r.policy.Mode = remedy.Observe // which keeps it from going on until then
+				r.policy.Mode = remedy.Observe // which holds it back until then
 				r.run()
 				r.policy.Mode = remedy.Fix
 				r.advance(meanwhile)
@@ -869,7 +866,7 @@ func TestApprovedRest(t *testing.T) {
 	}
 }
 
-// A policy that gets stricter while the class reads, or before the first step, holds for the plan in hand.
+// A policy that gets stricter while the class reads, or before the first step, applies to the plan in hand.
 func TestStricterMeanwhile(t *testing.T) {
 	t.Parallel()
 	medium := remedy.Medium
@@ -881,7 +878,7 @@ func TestStricterMeanwhile(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		before   func(*rig)
-		read     int // of the policy in the run
+		read     int // reads of the policy in the run
 		stricter func(*remedy.Policy)
 		ends     event.Result
 		held     event.Hold
@@ -928,7 +925,7 @@ func TestStricterMeanwhile(t *testing.T) {
 	}
 }
 
-// A rejection that comes after the answers were read, and before the journal says that the plan is applied, counts.
+// A rejection counts that comes after the answers were read and before the plan is recorded as being applied.
 func TestRejectedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -950,7 +947,7 @@ func TestRejectedMeanwhile(t *testing.T) {
 	r.wrote(0)
 }
 
-// A step that can't be taken back asks, unless the policy says of the class that it need not.
+// A step that can't be undone asks, unless the policy exempts the class.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -963,7 +960,7 @@ func TestOneWay(t *testing.T) {
 	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule.String(), "The plan has a step that cannot be undone: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
-	// A touch leaves nothing behind.
+	// A resync step leaves nothing behind.
 	r = build(t)
 	r.steps = []remedy.Step{step.Touch{}}
 	r.ends(event.Waiting)
@@ -992,7 +989,7 @@ func TestLabels(t *testing.T) {
 	r.wrote(0)
 }
 
-// What allows more by a label is a label of the namespace, as it is now. Those of the Service, its owner sets.
+// A label that allows more counts on the namespace, as it is now; a Service's labels are set by its owner.
 func TestNamespaceLabels(t *testing.T) {
 	t.Parallel()
 	tier := map[string]string{"tier": "test"}
@@ -1010,7 +1007,6 @@ func TestNamespaceLabels(t *testing.T) {
 	r.wrote(1)
 }
 
-// label gives the namespace of the rig a label.
 func (r *rig) label(key, value string) {
 	r.Helper()
 	_, err := r.kube.Client().CoreV1().Namespaces().Patch(r.Context(), r.svc.Namespace, types.MergePatchType,
@@ -1018,7 +1014,7 @@ func (r *rig) label(key, value string) {
 	r.must(err)
 }
 
-// What a person took back is not done again by itself.
+// A fix that a person undid is not repeated automatically.
 func TestTakenBackAsks(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -1049,7 +1045,7 @@ func TestTakenBackAsks(t *testing.T) {
 	r.wrote(3)
 }
 
-// A case with several attempts is taken back whole.
+// A case with several attempts is undone as a whole.
 func TestUndoOfSeveralAttempts(t *testing.T) {
 	t.Parallel()
 	r, values := build(t), []string{"b", "c"}
@@ -1080,8 +1076,7 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 	}
 }
 
-// Where the policy says so, what did not work is taken back when the attempts are
-// spent, also by a run that finds that left open.
+// If the policy says so, a fix that did not work is undone when the attempts are spent, also by a run that finds the undo left open.
 func TestTakeBack(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
@@ -1108,7 +1103,7 @@ func TestTakeBack(t *testing.T) {
 		r.ends(event.Asked)
 		r.wrote(2)
 	}
-	// What the case only found made is not undone.
+	// A step that the case only found made is not undone.
 	r := build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
@@ -1120,7 +1115,7 @@ func TestTakeBack(t *testing.T) {
 	if rec := r.ends(event.Failed); !strings.Contains(rec.Note.String(), "The fix was not undone") || len(rec.Ask) == 0 {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
-	// Who has moved on is left alone.
+	// A target that somebody has changed since is left alone.
 	r = build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.ends(event.Waiting)
@@ -1134,8 +1129,8 @@ func TestTakeBack(t *testing.T) {
 	r.wrote(1)
 }
 
-// A pause, a freeze and observe mode hold the automatic take-back, too, until right before its
-// first step, and between any two of them. What is only paused goes on afterwards.
+// A pause, a freeze and observe mode also hold the automatic undo, until right before its first step and between any two steps. A
+// paused undo goes on afterwards.
 func TestTakeBackHeld(t *testing.T) {
 	t.Parallel()
 	pause := func(r *rig) {
@@ -1158,7 +1153,7 @@ func TestTakeBackHeld(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stop, goOn func(*rig)
 		held       event.Hold
-		says       string // of what is left to a person
+		says       string // about what is left to a person
 	}{
 		"pause":   {pause, resume, event.HeldByPause, ""},
 		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), event.HeldByFreeze, ""},
@@ -1167,12 +1162,12 @@ func TestTakeBackHeld(t *testing.T) {
 		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk of the plan is medium"},
 		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy does not undo fixes"},
 	} {
-		for point, done := range map[string]int{"": 0, "check 2 back": 0, "after 2 back": 1} { // steps that are taken back before
+		for point, done := range map[string]int{"": 0, "check 2 back": 0, "after 2 back": 1} { // steps undone before
 			t.Run(fmt.Sprint(name, " ", point), func(t *testing.T) {
 				t.Parallel()
 				r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
 				r.steps = append(r.steps, act{Name: "2", How: remedy.Medium, Annotate: set("example.com/second", "yes", "no")})
-				if done == 1 { // what is left must be what is too much
+				if done == 1 { // the remaining step must be the one too many
 					r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")},
 						act{Name: "2", Annotate: set("example.com/second", "yes", "no")}}
 				}
@@ -1218,7 +1213,7 @@ func TestTakeBackHeld(t *testing.T) {
 	}
 }
 
-// A run whose document another engine has written takes nothing back.
+// A run whose document another engine has written undoes nothing.
 func TestTakeBackLost(t *testing.T) {
 	t.Parallel()
 	for point, done := range map[string]int{"check 2 back": 0, "after 2 back": 1} {
@@ -1231,7 +1226,7 @@ func TestTakeBackLost(t *testing.T) {
 			r.advance(20 * time.Minute)
 			r.advance(r.ends(event.Waiting).Wait)
 			r.once(point, func(context.Context) error {
-				defer time.Sleep(1100 * time.Millisecond) // what was written within a second is not written again
+				defer time.Sleep(1100 * time.Millisecond) // the document is not written twice within a second
 				return r.stolen(r.Context())
 			})
 			rec, _, _ := r.try(r.event)
@@ -1246,7 +1241,7 @@ func TestTakeBackLost(t *testing.T) {
 	}
 }
 
-// A fix that works only when its attempts are spent stays, also half undone: the controller may be slower than a run waits.
+// A fix that only works once its attempts are spent stays, even half undone: the controller may be slower than a run waits.
 func TestTakeBackWorks(t *testing.T) {
 	t.Parallel()
 	verdict := func(v remedy.Verdict) func(*rig) {
@@ -1268,7 +1263,7 @@ func TestTakeBackWorks(t *testing.T) {
 		before func(*rig) // the sync
 		point  string     // of the sync; empty: before the run
 		fails  string     // a run before the last one
-		held   bool       // so is one
+		held   bool       // so is that run
 		heal   func(*rig) // between them
 		want   event.Result
 		writes int64
@@ -1335,7 +1330,7 @@ func TestTakeBackWorks(t *testing.T) {
 	}
 }
 
-// That an Event tells of a sync does not keep a fix that did not work: whoever may create Events can write one.
+// An Event about a sync does not keep a fix that did not work: anyone who may create Events can write one.
 func TestTakeBackTold(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(svc *corev1.Service) {
@@ -1357,8 +1352,7 @@ func TestTakeBackTold(t *testing.T) {
 	r.wrote(2)
 }
 
-// A pause, a freeze, and a label that has the class observe hold what is left of a plan
-// between any two of its steps, in one run, too.
+// A pause, a freeze, and a label for observe mode hold the rest of a plan between any two steps, in one run too.
 func TestHeldBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -41,7 +41,7 @@ func (r *rig) tellAs(component string, svc *corev1.Service, reason, typ, message
 	r.must(err)
 }
 
-// Which Services fail like the one in hand is told by the newest Event of each.
+// The newest Event of each Service shows which Services fail like the one in hand.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -128,8 +128,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// Services that fail together have their peers read once, each with itself first; a read that fails is an error
-// to all of them, and is made again.
+// Services that fail together have their peers read once, each with itself first. A failed read is an error to all of them and is
+// repeated.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -184,15 +184,14 @@ func TestCrowd(t *testing.T) {
 	}
 	lists.Store(0)
 	count(nil)
-	// A long list comes in pages. Each for itself, they would read two lists a Service.
+	// A long list comes in pages. Reading separately would take two lists a Service.
 	if failed, n := ask(), lists.Load(); failed != 0 || n >= many {
 		t.Errorf("%d failed, and %d requests were made for the lists of %d Services, want fewer", failed, n, many)
 	}
 }
 
-// What is to pass by itself is looked at less and less often, until somebody is
-// asked; then it is asked again as long as the failure comes back, and a look
-// says the same.
+// A failure expected to pass is looked at less and less often, until a person is asked. The question is repeated as long as the
+// failure comes back, and a look gives the same answer.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -231,7 +230,7 @@ func TestPauses(t *testing.T) {
 	r.wrote(0)
 }
 
-// What the API said is shown without what the controller put around it.
+// The API's message is shown without the controller's wrapping.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{

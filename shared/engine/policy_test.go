@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// What a ConfigMap says counts for the next order, also between two steps of a plan. While it can't be used nothing is written; once
+// A change of the ConfigMap counts for the next order, also between two steps of a plan. While it is invalid nothing is written; once
 // it is repaired the plan goes on where it was.
 func TestPolicyConfigMap(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestPolicyConfigMap(t *testing.T) {
 	text := func(text string) func(*rig) { return put(map[string]string{policyfile.Key: text}) }
 	for title, tt := range map[string]struct {
 		edit, repair func(*rig)
-		wrong        string // empty: it is a policy
+		wrong        string // empty: the policy is valid
 	}{
 		"observe":      {text("mode: observe\n"), text(fixes), ""},
 		"garbage":      {text("mode: [fix"), text(fixes), "line 1"},

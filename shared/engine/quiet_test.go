@@ -19,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// A sync that says that it leaves backends out succeeds all the same: only the
-// class's own cause tells whether the failure is over.
+// A sync that reports skipped backends succeeds all the same: only the class's own cause tells whether the failure is over.
 func TestQuietReasons(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -47,7 +46,7 @@ func TestQuietReasons(t *testing.T) {
 	}
 }
 
-// How long a failure is known to stand.
+// The known duration of a failure.
 func TestWaited(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -73,7 +72,7 @@ func TestWaited(t *testing.T) {
 	about(5 * time.Minute)
 }
 
-// What others decide about may take longer than what passes by itself.
+// A case that waits for other people may wait longer than one expected to pass.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -89,8 +88,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A plan that writes nothing to the Service leaves no mark there: the class's own
-// cause is asked, and while it stands the case is diagnosed afresh.
+// A plan that writes nothing to the Service leaves no mark there: the class is asked for its cause, and as long as it finds the cause
+// the case is diagnosed afresh.
 func TestByCause(t *testing.T) {
 	t.Parallel()
 	r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"), func(svc *corev1.Service) {
@@ -125,7 +124,7 @@ func TestByCause(t *testing.T) {
 	}
 	r.wrote(0)
 
-	// A run that was killed after the write takes it up there.
+	// After a run is killed following the write, the next one goes on there.
 	made, gone = 0, false
 	r.event = r.failure(class, r.now().Add(time.Minute))
 	r.advance(2 * time.Minute)
@@ -146,7 +145,7 @@ func TestByCause(t *testing.T) {
 		t.Errorf("made %d times", made)
 	}
 
-	// A Service that went meanwhile is no success, and what can't be told is an error.
+	// A Service that was deleted meanwhile is not a success, and an unknown state is an error.
 	for _, tt := range []struct {
 		name  string
 		write func()
@@ -174,7 +173,7 @@ func TestByCause(t *testing.T) {
 	}
 }
 
-// elsewhere is a step that writes to something else than the Service.
+// elsewhere is a step that writes to something other than the Service.
 type elsewhere struct {
 	act
 	At  string `json:"at"`
@@ -204,7 +203,7 @@ func (e elsewhere) Apply(context.Context, *remedy.Case, *remedy.Writers) error {
 
 func (elsewhere) Undo() (remedy.Step, bool) { return nil, false }
 
-// The ports of a Service are somebody's, too.
+// The ports of a Service have an owner, too.
 func TestOwnedPorts(t *testing.T) {
 	t.Parallel()
 	applied := func(svc *corev1.Service) {
@@ -259,7 +258,6 @@ func TestOwnedPorts(t *testing.T) {
 	}
 }
 
-// ports is a step that changes the Service's ports.
 type ports struct{ act }
 
 func (ports) Kind() string              { return "ports" }
@@ -267,8 +265,8 @@ func (ports) Keys() []string            { return []string{remedy.PortsKey} }
 func (ports) Patch(*remedy.Case) []byte { return []byte(`{"spec":{"ports":[]}}`) }
 func (ports) Undo() (remedy.Step, bool) { return nil, false }
 
-// A failure that ends in one way and in another in turn, as strangers' Events can make it, leaves some records and then one
-// an hour: they would fill the journal. A person's question is answered all the same, and so is a plan.
+// A failure that ends in two ways in turn, as strangers' Events can make it, leaves some records and then one an hour; without this
+// limit they would fill the audit. A person's question is answered all the same, and so is a plan.
 func TestRecordsWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -27,8 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// Of many runs on one Service at once exactly one writes, and none of the others
-// takes the ones before it for dead.
+// Of many concurrent runs on one Service exactly one writes, and none of the others takes the ones before it for dead.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -66,7 +65,7 @@ func TestManyRuns(t *testing.T) {
 	}
 }
 
-// A slow run that another has overtaken loses its right to write with its next append.
+// A slow run that another has overtaken loses its right to write at its next append.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -82,7 +81,7 @@ func TestOvertaken(t *testing.T) {
 	r.wrote(1)
 }
 
-// Several classes at once on one Service: what one has begun to write, no other disturbs.
+// Several classes run at once on one Service: a write that one has begun is not disturbed by the others.
 func TestManyClasses(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -107,7 +106,7 @@ func TestManyClasses(t *testing.T) {
 		}
 	}
 
-	// What the first class left open when it died keeps the other from writing, and not from looking.
+	// A plan that the first class left open when it died keeps the other from writing but not from looking.
 	r = build(t)
 	r.once("after 1", kill)
 	r.dies()
@@ -145,7 +144,7 @@ func TestLostIsNoCrash(t *testing.T) {
 	}
 }
 
-// Services of one place: each gets one or chooses something else, and says so.
+// Services that share places: each gets one or chooses another, and says so.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	var full, taken int
@@ -171,7 +170,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%d Services took the only place, %d asked", taken, full)
 	}
 
-	// A class that doesn't listen is stopped.
+	// A class that ignores this is stopped.
 	r := build(t)
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
@@ -185,7 +184,7 @@ func TestClaims(t *testing.T) {
 	}
 	r.fails("claim a place")
 
-	// What ends while it looks for another place ends there.
+	// A run that fails while it looks for another place ends there.
 	for _, point := range []string{"still fails", "diagnose"} {
 		r = build(t)
 		r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -209,7 +208,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Two cases that write to one thing do it one after the other.
+// Two cases that write to one target write one after the other.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	target := fmt.Sprint("ram/p", time.Now().UnixNano())
@@ -231,7 +230,7 @@ func TestTargets(t *testing.T) {
 	b.ends(event.Waiting)
 	b.wrote(1)
 
-	// A lock that can't be taken is an error, and those before it are given back.
+	// A lock that can't be taken is an error, and those before it are released.
 	r := build(t)
 	r.steps = []remedy.Step{
 		act{Name: "1", At: target, Annotate: set(key, "new", "old")},
@@ -245,7 +244,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// A step that another case makes while the plan waits for its target is found, and what is left of the plan is made.
+// If another case makes the step while the plan waits for its target, the step is found and the rest of the plan is made.
 func TestMadeByAnother(t *testing.T) {
 	t.Parallel()
 	target := fmt.Sprint("ram/p", time.Now().UnixNano())
@@ -269,8 +268,7 @@ func TestMadeByAnother(t *testing.T) {
 	}
 }
 
-// However many cases wait for their turn, all get one: who comes back at the
-// moment that it was given doesn't queue again.
+// However many cases wait for their turn, all get one: a case that comes back at its moment doesn't queue again.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	var rigs []*rig
@@ -307,7 +305,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A moment that is near is waited for within the run; the end of the run ends it.
+// A run waits for a near moment; the end of the run ends the wait.
 func TestPaceSoon(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -327,7 +325,7 @@ func TestPaceSoon(t *testing.T) {
 	r.wrote(1)
 }
 
-// A node of NATS that is behind the others answers, too. What it does not know of yet holds all the same.
+// A NATS node that is behind the others answers, too. Decisions that it does not know yet apply all the same.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -359,12 +357,12 @@ func TestBehind(t *testing.T) {
 	r.wrote(1)
 }
 
-// What a run has read is stale when its moment has come, if that took long: it is read again, and the class is asked again.
+// If the wait for the moment took long, the run's reads are stale: they are repeated, and the class is asked again.
 func TestPaceStale(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		late   func(*rig)                        // happens while it waits
-		class  func(*remedy.Remedy, func() bool) // as what the class says that waits so long
+		class  func(*remedy.Remedy, func() bool) // in place of the class that waits so long
 		want   event.Result
 		says   string
 		writes int64
@@ -432,8 +430,7 @@ func TestPaceStale(t *testing.T) {
 	}
 }
 
-// An approval counts also where a node of NATS answers that does not know of it yet: its event must not be acknowledged
-// before.
+// An approval counts even if a NATS node answers that does not know it yet: its event must not be acknowledged before.
 func TestApprovedBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -453,7 +450,7 @@ func TestApprovedBehind(t *testing.T) {
 	r.wrote(1)
 }
 
-// What a run takes for said already is what the newest record says, also where a node of NATS answers that does not know of it.
+// A run compares itself with the newest record, even if a NATS node answers that does not know that record.
 func TestRepeatsBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -477,7 +474,7 @@ func TestRepeatsBehind(t *testing.T) {
 	}
 }
 
-// A case that goes on to end as before outlives its last record: that it is gone is no sign of a node that is behind.
+// A case that keeps ending as before outlives its last record: a missing record does not prove that the node is behind.
 func TestRepeatsAged(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -494,8 +491,8 @@ func TestRepeatsAged(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// While it waits for its moment a run may be cut off, and another one may begin: what it reads then proves nothing, and it
-// writes only if it still holds the object.
+// While it waits for its moment, a run may be cut off and another may begin. Its later reads then prove nothing, and it writes only if
+// it still holds the object.
 func TestPaceLost(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// tell puts into the document what people and hands are told of the machine's decision, which was made on a document as it was.
+// tell writes the machine's decision, made on the document was, into the document for people and hands.
 func (x *run) tell(ctx context.Context, was machine.Doc) error {
 	d := x.object
 	mine := x.object.Decided()
@@ -64,7 +64,7 @@ func (x *run) intend(mine machine.Case) {
 
 // tellMade puts a step that was made into the record of its plan.
 func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
-	if x.rec.Attempt != e.Attempt || x.rec.Undoing || e.Step >= len(x.rec.Steps) { // of a plan that was given up while this was in doubt
+	if x.rec.Attempt != e.Attempt || x.rec.Undoing || e.Step >= len(x.rec.Steps) { // its plan was given up while this was in doubt
 		for _, done := range x.object.Mine().Done {
 			if done.Attempt == e.Attempt {
 				rec := x.rec
@@ -133,7 +133,7 @@ func (x *run) append(e machine.Entry, phase event.Phase) error {
 	return nil
 }
 
-// rests puts into the document how the run ends, with the machine's entry for that; nil: it has none.
+// rests puts into the document how the run ends, with the machine's entry for it; nil if the machine has none.
 func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) error {
 	rec := &x.rec
 	x.rested = true
@@ -158,7 +158,7 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 		rec.Errors = 0
 	}
 	if rec.Result != event.Waiting && len(rec.Decided) > 0 {
-		rec.Rule = rec.Decided // it waits for nothing any more
+		rec.Rule = rec.Decided // it no longer waits
 	}
 	if o := x.object.State.Order; o != nil && o.Class == x.r.Class && !o.Undo && o.Attempt == rec.Attempt && o.Step < len(rec.Steps) {
 		rec.Steps[o.Step].Unknown = true
@@ -202,13 +202,13 @@ func (x *run) concludes(mine machine.Case) {
 	default:
 		x.waits(mine)
 	}
-	// Of a plan that is over without a step, the record shows no more than which step failed.
+	// For a plan that ended without a step, the record shows only which step failed.
 	if x.dropped || mine.Plan == nil && rec.Error != "" && !x.intended && !rec.Undoing {
 		rec.Steps, rec.Next = nil, 0
 	}
 }
 
-// waits puts into the record for what the case waits.
+// waits puts into the record what the case waits for.
 func (x *run) waits(mine machine.Case) {
 	rec := &x.rec
 	rec.Result, rec.Wait = event.Waiting, max(time.Second, mine.Wait.Until.Sub(x.at))
@@ -251,7 +251,7 @@ func (x *run) waits(mine machine.Case) {
 	}
 }
 
-// question puts into the record what a person is asked.
+// question puts a person's question into the record.
 func (x *run) question(mine machine.Case, result event.Result) {
 	rec := &x.rec
 	switch mine.Outcome {
@@ -276,7 +276,7 @@ func (x *run) question(mine machine.Case, result event.Result) {
 	}
 }
 
-// asksWhatLasts puts into the record what a person is asked where an hour was no progress.
+// asksWhatLasts puts a person's question into the record after an hour without progress.
 func (x *run) asksWhatLasts(mine machine.Case) {
 	rec := &x.rec
 	rec.Result = event.Asked
@@ -304,10 +304,9 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 	}
 }
 
-// repeats reports whether the run has ended as the last record says already, and has
-// written nothing: then that record stands for it, too.
+// repeats reports whether the run has written nothing and has ended as the last record says; that record then covers this run too.
 func (x *run) repeats() bool {
-	// Where a person has closed the incident, it is told again.
+	// After a person has closed the incident, a new record is needed.
 	if x.object.Mine().Seen == 0 || x.person || x.prev.Phase != event.Settled || x.recorded {
 		return false
 	}
@@ -318,7 +317,7 @@ func (x *run) repeats() bool {
 	return x.prev.SameEnd(x.rec)
 }
 
-// lap stores how long the present phase took, and begins the next one.
+// lap stores how long the present phase took and begins the next one.
 func (x *run) lap(into *time.Duration) {
 	now := x.env.Time()
 	*into += now.Sub(x.clock)

@@ -14,13 +14,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A line is what carries calls to a function. It may drop a call, or the answer.
+// A line carries calls to a function. It may drop a call, or the answer.
 type line struct {
 	before, after func(order bool) error
 	lie           func(answer []byte) []byte
 }
 
-// remote has the rig's class handled by a function: calls are signed, and answers are checked. It returns the line between them.
+// remote has a function handle the rig's class: calls are signed, and answers are checked. It returns the line between them.
 func (r *rig) remote() *line {
 	r.Helper()
 	key, err := hand.NewKey()
@@ -86,8 +86,8 @@ func TestRemote(t *testing.T) {
 	r.wrote(1)
 }
 
-// The answer to an order is lost. Nothing is sent until the order has expired and a minute has passed; then the step is checked and not made
-// again.
+// The answer to an order is lost. Nothing is sent until the order has expired and a minute has passed; then the step is checked and
+// not repeated.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]bool{"the step was made": true, "the order was lost, too": false} {
@@ -130,7 +130,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// The engine is killed when an order is out. Whoever goes on waits until the order has expired, and finds the step.
+// The engine is killed while an order is out. The next engine waits until the order has expired, and finds the step.
 func TestKilledAfterOrder(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{"for 30 s": 30 * time.Second, "for 300 s": 300 * time.Second} {
@@ -183,7 +183,7 @@ func TestOrderNotSent(t *testing.T) {
 	}
 }
 
-// A function that says that it made a call which its step does not declare opens the breaker of its class.
+// A function that reports a call which its step does not declare opens the breaker of its class.
 func TestUndeclaredCall(t *testing.T) {
 	t.Parallel()
 	r := build(t)

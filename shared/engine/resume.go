@@ -12,16 +12,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// unread ends a run that can't read the document: one that no version of
-// this program can read blocks the object, and asking each second won't help.
+// unread ends a run that can't read the document. A document that no version of this program can read blocks the object, and retrying
+// each second would not help.
 var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.Outcome{Wait: time.Minute}}
 
-// load reads what is known of the object.
 func (x *run) load(ctx context.Context) (err error) {
 	if x.object, err = x.env.Documents().Read(ctx, x.ev.Failure.Service.UID, x.r.Class); err != nil {
 		return fmt.Errorf("read what is known of the object: %w", err)
 	}
-	x.object.Mine() // what the machine decides of a class, the document tells of, too
+	x.object.Mine() // creates the class's entry, which the machine decides on and the document shows
 	x.object.Dry, x.prev = x.dry, x.object.Last()
 	return nil
 }
@@ -34,12 +33,10 @@ func (x *run) last() time.Time {
 	return x.object.Mine().Since(x.prev).At
 }
 
-// since returns how long ago a time was. A clock that jumped back must not make
-// anything wait for longer than it was to wait: it is never negative.
+// since returns how long ago a time was. It is never negative: a clock that jumped back must not prolong a wait.
 func (e *Env) since(at time.Time) time.Duration { return max(0, e.Time().Sub(at)) }
 
-// begin starts the record of this run. An open case goes on under its ID; after
-// one that ended, another begins.
+// begin starts the record of this run. An open case keeps its ID; after one that ended, a new case begins.
 func (x *run) begin() {
 	prev, f := x.prev, x.ev.Failure
 	x.rec = event.Record{
@@ -78,13 +75,12 @@ func (x *run) begin() {
 	if !f.Last.IsZero() {
 		x.rec.Timings.Queue = x.env.since(f.Last)
 	}
-	// Numbers go on where attempts are forgotten: a mark that the Service bears
-	// already would wake nobody.
+	// Numbers go on after attempts are forgotten: a mark that the Service already has would trigger no sync.
 	x.rec.Attempt = prev.Attempt
 	x.c.ID, x.c.Attempt = x.rec.Case, x.object.Decided().Attempt+1
 }
 
-// sign lets all further lines of the log bear the case.
+// sign adds the case to all further log lines.
 func (x *run) sign() {
 	x.log = x.log.With("case", x.rec.Case)
 }
@@ -114,8 +110,7 @@ func (x *run) take(mine machine.Case) error {
 	return nil
 }
 
-// waitsSince returns since when the case waits whose last record this is; zero if
-// it doesn't.
+// waitsSince returns since when the case of the last record waits; zero if it doesn't.
 func (x *run) waitsSince() time.Time {
 	if x.prev.Idle() || x.prev.Lasting() && x.env.since(x.last()) < stale {
 		return x.prev.Since

@@ -1,58 +1,62 @@
-// Package engine decides what is done about failures, has it done, and remembers it.
+// Package engine decides what to do about failures, has it done, and remembers it. Begin with [Run]; package machine holds the
+// decisions.
 //
-// # The words
+// # Terms
 //
-//   - An engine is a process that works on failures ([document.Holder]): it has a name, and a heartbeat in the bucket.
+//   - An engine is a process that works on failures ([document.Holder]). It has a name and a heartbeat in the bucket.
 //   - A run answers one failure for one class ([Run]), within [Env.Bound].
-//   - An object is what a failure is about: a Service, mostly.
-//   - A document is what is known of an object (package document), in one key of the bucket, state.<cluster>.<uid>. Its holder is the engine
-//     that works on the object.
-//   - A case is what is known of the failures of one object and class: the newest record, the attempts that can be undone, and counts.
-//   - A hand does what needs the rights of a class (package hand): it looks, or makes one step. It may be a function elsewhere.
+//   - An object is what a failure is about, usually a Service.
+//   - A document is what the engine knows of an object (package document). It has one key in the bucket, state.<cluster>.<uid>.
+//     Its holder is the engine that works on the object.
+//   - A case is what the document says of the failures of one object and class: the newest record, the attempts that can be
+//     undone, and counts.
+//   - A hand acts with the rights of a class (package hand): it looks, or makes one step. It may be a remote function.
 //   - An order tells a hand to make one step. It has an ID and an expiry, after which no hand begins to write.
-//   - The audit is the stream CASES. Records are appended to it, and nothing is decided from it.
+//   - The audit is the stream CASES. Records are appended to it, and no decision reads it.
 //
-// # How a run goes
+// # How a run works
 //
-// It reads the document, and tells the machine that a failure was delivered. The machine (package machine) is a pure
-// function: it takes the document and a report, and returns the document as it is to be stored and the effects that follow. The run
-// performs them in order, and reports what came of them (drive.go): it stores the document, flushes the audit, has the hand look
-// (diagnose.go, decide.go, verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and
-// sends orders. What the machine has decided is put into a record for people (record.go). So what is decided can be
-// explored without a cluster, and what is read and said is here.
+// The run reads the document and reports to the machine that a failure was delivered. The machine (package machine) is a pure
+// function: it takes the document and a report, and returns the new document and the effects that follow. The run performs the effects
+// in order and reports the results (drive.go). It stores the document, flushes the audit, has the hand look (diagnose.go, decide.go,
+// verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and sends orders. It also
+// puts each decision into a record for people (record.go). So tests can explore all decisions without a cluster; this package does the
+// reading and the telling.
 //
-// A run that waits between two steps ends, and the next one goes on from the document. One that takes a plan over asks the class again
-// as long as no step is made, and works out risk and approval anew: what a record says of them is for people.
+// A run that waits between two steps ends, and the next run goes on from the document. The next run works out risk and approval again,
+// and asks the class again as long as no step is made: the risk and approval in a record are only for people.
 //
 // # The seven rules
 //
-//  1. No step made: look again. A step made, or possibly made: go on from the document, after the step was checked. An order of which
-//     that is unknown stays in the document until a look has found it out, and keeps other classes from writing to the object.
-//  2. An engine is dead when its heartbeat is 15 s older than the reader's own, by the clock of NATS, both from one answer. A run
-//     that finds an object held by a dead engine counts a crash; three crashes in a row become a question. A run that takes longer
-//     than its time loses its object. After an order without an answer nothing is sent for the object until the
-//     order has expired and a minute has passed; then the step is checked.
-//  3. Before each order the run has written the document within a second. Pause, breakers and the document itself are read in one answer,
-//     and the document must have that revision: a node of NATS that is cut off answers old values for a while. Policy and
-//     approvals come from the API server, and what can't be read pauses.
-//  4. An order, its ID and its expiry are stored before it is sent, and its answer before the next one.
-//  5. A case that waits has a time and a reason in its document, and the stream brings its failure back then.
-//  6. A record is stored in the document, in its outbox, and then appended to CASES, in order and once. No order is sent
-//     while the outbox holds anything, so that a full CASES stops all writes. A run that ends as the one before is counted in the
-//     document and leaves no record; of runs that write nothing and end in another way each time, eight in a row leave one, and then
-//     one an hour.
+//  1. If no step was made, the run looks again. If a step was made, or possibly made, the run checks the step and goes on from
+//     the document. An order with an unknown result stays in the document until a look has settled it, and until then no other
+//     class writes to the object.
+//  2. An engine is dead when its heartbeat is 15 s older than the reader's own heartbeat. Both times are the NATS server's and
+//     come in one answer. A run that finds an object held by a dead engine counts a crash; three crashes in a row become a
+//     question. A run that exceeds its time loses its object. After an unanswered order, nothing is sent for the object until
+//     the order has expired and one more minute has passed; then the step is checked.
+//  3. Before each order, the run has written the document within the last second. Pause, breakers and the document are read in
+//     one answer, and the document must have the revision that the run wrote: a NATS node that is cut off answers old values for
+//     a while. Policy and approvals come from the API server. Anything that can't be read pauses the case.
+//  4. An order is stored with its ID and expiry before it is sent, and its answer is stored before the next order.
+//  5. A waiting case has a time and a reason in its document, and the stream delivers its failure again at that time.
+//  6. A record is first stored in the document's outbox and then appended to CASES, in order and exactly once. No order is sent
+//     while the outbox holds a record, so a full CASES stops all writes. A run that ends as the previous one is counted in the
+//     document and leaves no record. Of runs that write nothing and end differently each time, eight in a row leave a record
+//     each; after that, one an hour does.
 //  7. Budgets, claims, breakers and pauses are documents of package control.
 //
-// A document has a size limit. An attempt keeps what an undo needs of it, records are appended to CASES before they would crowd others out, and
-// a plan that has no room is a question to a person.
+// A document has a size limit. It keeps only the parts of an attempt that an undo needs. Records are appended to CASES before they
+// would crowd out others. A plan that does not fit becomes a question to a person.
 //
 // # Where the code differs from the design
 //
 //   - A document leaves the bucket 30 days after its last write, as its records leave CASES.
-//   - Times are the engine's own, but for heartbeats and for how long an order has been out, which are those of NATS.
-//   - A plan that began more than a quarter of an hour ago does not go on: what is made of it stays in the document, and the class is asked again.
-//   - A run that only watches gives its place up where others wait for it ([Env.Crowded]). A plan that is parked until its moment to trigger
-//     a resync keeps that moment, or with many waiting nobody's would ever come.
+//   - Times are the engine's own, except heartbeats and the age of an order, which are the NATS server's.
+//   - A plan that began more than 15 minutes ago does not go on. The steps made stay in the document, and the class is asked
+//     again.
+//   - A run that only watches gives up its place if others wait for it ([Env.Crowded]). A plan parked until its moment to trigger
+//     a resync keeps that moment; with many plans waiting, none would otherwise get one.
 package engine
 
 import (
@@ -76,18 +80,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An Env is what runs share: the cluster, the hands, the stream and the policy.
-// It is safe for any number of runs at once.
+// An Env is what runs share: the cluster, the hands, the stream and the policy. It is safe for concurrent use by any number of runs.
 type Env struct {
 	Cluster string                                              // ID of the cluster
 	Stream  *stream.Stream                                      // documents, failures, the audit; nil: Look only
 	Kube    *kube.Cluster                                       // what the engine itself reads: Services, namespaces, Events
-	Hand    func(*remedy.Remedy) hand.Hand                      // does for a class what needs its rights
+	Hand    func(*remedy.Remedy) hand.Hand                      // acts with the rights of a class
 	Policy  func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
-	Decode  func(kind string, data []byte) (remedy.Step, error) // makes a stored step again
-	Engine  *document.Holder                                    // that the runs are of; nil: each run is one of its own
+	Decode  func(kind string, data []byte) (remedy.Step, error) // decodes a stored step
+	Engine  *document.Holder                                    // the engine of the runs; nil: each run starts its own
 	Who     string                                              // worker, http, fc or cli, for the record
-	Person  *event.Person                                       // who called the command, for the record; nil: nobody did
+	Person  *event.Person                                       // who called the command, for the record; nil: not a person
 	Agreed  *approval.Agreement                                 // of that person to one plan; nil if absent
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
 	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
@@ -96,12 +99,12 @@ type Env struct {
 	Log     *slog.Logger                                        // nil: discarded
 }
 
-// Documents returns where the documents of the cluster are.
+// Documents returns the store of the cluster's documents.
 func (e *Env) Documents() document.Store {
 	return document.Store{Stream: e.Stream, Cluster: e.Cluster, Holder: e.Engine, Now: e.Time}
 }
 
-// started returns the Env with an engine, which stop ends if it is one of its own.
+// started returns the Env with an engine; stop ends the engine if started created it.
 func (e *Env) started(ctx context.Context) (env *Env, stop func()) {
 	if e.Engine != nil || e.Stream == nil {
 		return e, func() {}
@@ -111,24 +114,24 @@ func (e *Env) started(ctx context.Context) (env *Env, stop func()) {
 	return &own, own.Engine.Stop
 }
 
-// Limits of time.
+// Time limits.
 const (
 	defaultBound = 2 * time.Minute
 	defaultWatch = time.Minute
-	glance       = 200 * time.Millisecond // for its moment to write, where others wait: the stream brings the case back
-	fresh        = 5 * time.Second        // reads older than this are made again before a write
+	glance       = 200 * time.Millisecond // wait for a moment to write, where others wait: the stream brings the case back
+	fresh        = 5 * time.Second        // older reads are repeated before a write
 	stale        = 15 * time.Minute       // work that waited longer is diagnosed afresh
-	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this
+	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this window
 	claimFor     = 10 * time.Minute       // how long a claim is held
-	byCause      = 30 * time.Second       // until the class looks for its cause again where nothing was written to the Service
-	proofCLB     = ccm.Retry + grace      // without a sign of success by then a write did not work
+	byCause      = 30 * time.Second       // until the class looks for its cause again after a plan that wrote nothing to the Service
+	proofCLB     = ccm.Retry + grace      // without a sign of success by then, a write did not work
 	proofNLB     = 2 * ccm.Retry          //
-	grace        = 2 * time.Minute        // that a sync takes, with what it queues for
+	grace        = 2 * time.Minute        // duration of a sync, including its time in the queue
 	echo         = 30 * time.Second       // a failure this soon after a write may be from before it
-	glimpsed     = 5 * time.Minute        // what a pause or freeze holds is diagnosed again after this, and counts as looked at
+	glimpsed     = 5 * time.Minute        // a case held by a pause or freeze is diagnosed again after this, and counts as looked at until then
 )
 
-// Time returns the time by the clock of the Env.
+// Time returns the current time by the clock of the Env.
 func (e *Env) Time() time.Time {
 	if e.Now != nil {
 		return e.Now()
@@ -154,7 +157,7 @@ func (e *Env) watch() time.Duration {
 // crowded reports whether others wait for the place of a run that only waits.
 func (e *Env) crowded() bool { return e.Crowded != nil && e.Crowded() }
 
-// Logger returns where the Env logs to.
+// Logger returns the logger of the Env.
 func (e *Env) Logger() *slog.Logger {
 	if e.Log != nil {
 		return e.Log
@@ -166,26 +169,23 @@ func (e *Env) Logger() *slog.Logger {
 type Event struct {
 	ID      string // of the CloudEvent
 	Failure event.Failure
-	Again   bool // a person asks: answer also if the event is settled
+	Again   bool // a person asks: answer even if the event is settled
 }
 
-// Run answers one event for one class and returns how it ended. The record it
-// returns is in the document. An error means that the run could not find out or
-// could not write; the record, if it has a Wait, says when to come back, and the
-// event must be delivered again.
+// Run answers one event for one class and returns how it ended; the document has the returned record. An error means that the run
+// could not read or write something. The event must then be delivered again, after the record's Wait if it has one.
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	env, stop := env.started(ctx)
 	defer stop()
 	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.phases(ctx) })
 }
 
-// Look answers what Run would do, and writes nothing, neither in the cluster nor
-// in the cloud nor in NATS.
+// Look returns what Run would do and writes nothing: not in the cluster, the cloud or NATS.
 func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) })
 }
 
-// answer has a run do what it is for, within its time.
+// answer calls do for a run, within the run's time.
 func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error)) (rec event.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
@@ -198,8 +198,8 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	return do(ctx, x)
 }
 
-// look finds out what run would do. Where a person asks and a stream is at hand it meets the
-// same guards. A case that the document does not hold has no ID yet.
+// look finds out what run would do. If a person asks and a stream is at hand, it meets the same guards. A case that the document does
+// not hold has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
 	x.dry = true
 	if err := x.load(ctx); err != nil {
@@ -217,7 +217,7 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 	return rec, err
 }
 
-// under returns what there is to say where a look does not diagnose: a plan is under way.
+// under returns the record of a look that does not diagnose, because a plan is under way.
 func (x *run) under() event.Record {
 	x.rec.Phase, x.rec.Result = "", event.Waiting
 	x.rec.Note = x.rec.Note.Then(say.F("A plan is under way for this failure. No other one is made, and this one goes on."))
@@ -229,43 +229,43 @@ type run struct {
 	env      *Env
 	r        *remedy.Remedy
 	ev       Event
-	failed   time.Time    // of the failure in hand, as who dated it says: compared with such times alone
+	failed   time.Time    // of the failure in hand, by the clock that dated it: compare it only with times of that clock
 	c        *remedy.Case // what is known of the case; only a hand reads more
 	hand     hand.Hand
 	object   *document.Object  // its document
 	dry      bool              // it only looks
 	person   bool              // it undoes for a person
-	rec      event.Record      // what the next append says
+	rec      event.Record      // the content of the next append
 	prev     event.Record      // the last record of the class
 	told     bool              // the document has what the look has read
-	plan     remedy.Plan       // that the class has made in this run
+	plan     remedy.Plan       // made by the class in this run
 	steps    []remedy.Step     // of the plan, or of the undo
-	risk     remedy.Risk       // of the plan, worked out in this run
-	claimed  int               // how often the class chose a place that was taken
-	taken    bool              // the plan is of an earlier run, and must be judged
-	resumed  bool              // it is, and CASES does not say that it goes on
-	refusal  error             // the plan in the document can't be taken over
+	risk     remedy.Risk       // of the plan, computed in this run
+	claimed  int               // how often the class chose a taken place
+	taken    bool              // the plan is an earlier run's and must be judged
+	resumed  bool              // so is the plan, and CASES does not yet say that it goes on
+	refusal  error             // why the plan in the document can't be taken over
 	checked  bool              // a look has found the step made
-	reserved bool              // the moment to make the controller sync is this plan's
-	reversal *reversal         // of an undo; nil: it has not begun
-	around   map[string]string // labels of the namespace; nil: they are not known
-	known    guards            // as they were read last
+	reserved bool              // this plan has the moment to trigger a sync
+	reversal *reversal         // of an undo; nil: not begun
+	around   map[string]string // labels of the namespace; nil: unknown
+	known    guards            // as last read
 	unlock   func()            // nil: the targets are not locked
 	log      *slog.Logger
 	clock    time.Time      // when the present phase began
-	at       time.Time      // when the machine decided last
+	at       time.Time      // when the machine last decided
 	into     *time.Duration // takes the time of the present phase if the run ends in it; nil: no phase is being timed
 
 	// How the run ends.
 	cause     error          // nil: without an error
-	unclear   bool           // nobody knows what is allowed
+	unclear   bool           // it is unknown what is allowed
 	held      *hold          // what holds the plan back
 	want      remedy.Consent // that the plan needs
 	unsettled say.Text       // why the attempt counts as one that did not work
 	dropped   bool           // its plan is over, and the case is diagnosed again
 	intended  bool           // the document has had the plan
 	tried     bool           // this case has had an attempt before
-	rested    bool           // the document says how it has ended
+	rested    bool           // the document says how the run has ended
 	acked     bool           // the failure or the request is answered
 	lives     bool           // another run has the object
 	began     bool           // the run has worked on the case
@@ -294,7 +294,7 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	return x, nil
 }
 
-// ErrForeign says that an event is not for this host: it must not come back.
+// ErrForeign means that an event is for another host; it must not be delivered again.
 var ErrForeign = errors.New("not for this host")
 
 // An unreadable is an error that leaves open what is allowed.
@@ -302,7 +302,6 @@ type unreadable struct{ error }
 
 func (u unreadable) Unwrap() error { return u.error }
 
-// policy reads the policy in force.
 func (e *Env) policy(ctx context.Context) (remedy.Policy, error) {
 	p, err := e.Policy(ctx)
 	if err != nil {
@@ -311,7 +310,7 @@ func (e *Env) policy(ctx context.Context) (remedy.Policy, error) {
 	return p, nil
 }
 
-// unclear reports whether an error leaves open what is allowed: that is a pause, however long it lasts.
+// unclear reports whether an error leaves open what is allowed, which counts as a pause however long it lasts.
 func unclear(err error) bool {
 	return errors.As(err, new(unreadable)) || errors.Is(err, control.ErrUnreadable)
 }

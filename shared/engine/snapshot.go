@@ -9,11 +9,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// preserve keeps a snapshot in CASES before steps of medium or high risk are applied, as they were declared. A run that only looks
-// has it taken, and keeps none. An error means that the steps must not be applied.
+// preserve keeps a snapshot in CASES before steps of medium or high risk are applied. A run that only looks has the snapshot taken and
+// does not keep it. After an error the steps must not be applied.
 func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Step, undo bool) error {
 	if risk == remedy.Low || x.c.Event.Service.Kind != "" {
-		return nil // of a cluster there is no load balancer to write to
+		return nil // a cluster-wide case writes to no load balancer
 	}
 	a, err := x.ask(ctx, hand.Backup, undo, steps...)
 	s := a.Backup

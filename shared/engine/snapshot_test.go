@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// snapshots returns what was kept of the rig's Service, each with whether the journal
-// held an intent by then.
+// snapshots returns the kept snapshots of the rig's Service, each with whether the audit held an intent by then.
 func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	r.Helper()
 	subject := event.KeptSubject(r.env.Cluster, string(r.svc.UID), class)
@@ -41,8 +40,8 @@ func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	return kept, intents
 }
 
-// Before a medium or high step the journal keeps how the load balancer stood, its
-// listeners and groups with backends; before a low one it keeps nothing.
+// Before a medium or high step the audit keeps the state of the load balancer, its listeners, and its groups with backends; before a
+// low one it keeps nothing.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	for risk, want := range map[remedy.Risk]int{remedy.Low: 0, remedy.Medium: 1, remedy.High: 1} {
@@ -107,8 +106,7 @@ func TestSnapshotOfNLB(t *testing.T) {
 	}
 }
 
-// Without a snapshot nothing is written, whichever read of it fails, and the error
-// comes back.
+// Without a snapshot nothing is written, whichever of its reads fails, and the error comes back.
 func TestNoSnapshotNoWrite(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups",
@@ -132,7 +130,7 @@ func TestNoSnapshotNoWrite(t *testing.T) {
 	}
 }
 
-// A load balancer that is gone is kept as gone, and a Service may have none.
+// A missing load balancer is kept as missing, and a Service may have none.
 func TestSnapshotOfNothing(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -150,7 +148,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// What a class may read for snapshots follows from its declaration.
+// The reads that a class may make for snapshots follow from its declaration.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	clb, nlb := []grant.Grant{grant.DescribeLoadBalancerAttribute}, []grant.Grant{grant.GetNLB}

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// newer returns the class of a failed sync of the Service that is newer than the failure in hand, if it is another one.
+// newer returns the class of the Service's newest failed sync if it is newer than the failure in hand and of another class.
 func (x *run) newer(ctx context.Context) (string, error) {
 	if x.env.Stream == nil {
 		return "", nil
@@ -23,9 +23,8 @@ func (x *run) newer(ctx context.Context) (string, error) {
 	return f.Class, nil
 }
 
-// newest returns the newest failure of the Service in the stream, of one class or of any ("*"), that has a time. The newest message
-// under its UID can come from an Event that a stranger wrote about another Service. The time of a message that is dated in the future is
-// unknown.
+// newest returns the newest dated failure of the Service in the stream, of one class or of any ("*"). The newest message under its UID
+// may come from an Event that a stranger wrote about another Service. The time of a message dated in the future is unknown.
 func (x *run) newest(ctx context.Context, class string) (f event.Failure, found bool, err error) {
 	of := x.ev.Failure.Service
 	kept, err := x.env.Stream.Lasts(ctx, stream.Failed, event.FailedSubject(x.env.Cluster, class, of.UID))

@@ -7,8 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// What a stranger has put under the UID of a Service, or dated in the future, is not its
-// newest failure: the run in hand is not superseded by it.
+// A failure that a stranger put under the UID of a Service, or dated in the future, is not its newest failure and does not supersede
+// the run in hand.
 func TestStrangersFailures(t *testing.T) {
 	t.Parallel()
 	year2100 := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -40,8 +40,8 @@ func TestStrangersFailures(t *testing.T) {
 	}
 }
 
-// A failure that is dated in the future happened when the exporter met it: it is not
-// newer than the end of its own case, and what the cluster shows since then counts.
+// A failure dated in the future happened when the exporter met it: it is not newer than the end of its own case, and the state of the
+// cluster since then counts.
 func TestDatedInTheFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -58,8 +58,8 @@ func TestDatedInTheFuture(t *testing.T) {
 	}
 }
 
-// Whoever has a clock that is behind dates a failure with its own time. A sync from before the failure is still to come by
-// that clock, and proves nothing.
+// An author whose clock is behind dates a failure with that clock. By that clock a sync from before the failure is still to come, and
+// it proves nothing.
 func TestSyncedInTheFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -15,32 +15,29 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ErrNoUndo says that a record holds a step that can't be taken back, or not any more.
+// ErrNoUndo means that a record holds a step that can't be undone, or no longer can.
 var ErrNoUndo = errors.New("there is no way back")
 
-// Undo takes back the steps of the attempts of a case, as [document.Store.Applied] returns them, the
-// last step first, and records it. It stops before the first step whose target is
-// not as the plan left it: then somebody has moved on, and the error says where. A
-// touch has nothing to take back and is passed over. A step that has nothing left to take
-// back is Found. What a load balancer that was created since rules out is not put back: that
-// is an ErrNoUndo. An error that leaves the record empty has written nothing.
+// Undo undoes the steps of the attempts of a case, as [document.Store.Applied] returns them, the last step first, and records it. It
+// stops before the first step whose target is not as the plan left it, with an error that says where. It skips resync steps, which
+// have nothing to undo. A step with nothing left to undo is Found. A value that a load balancer created since rules out is not
+// restored: the error is ErrNoUndo. If Undo returns an error and an empty record, it has written nothing.
 //
-// It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
+// A person has ordered it, so pauses, freezes and observe mode do not hold it back.
 func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
-	if _, err := undo(ctx, env, r, applied, true); err != nil { // what can't begin leaves no record behind
+	if _, err := undo(ctx, env, r, applied, true); err != nil { // an undo that can't begin leaves no record
 		return event.Record{}, err
 	}
 	return undo(ctx, env, r, applied, false)
 }
 
-// LookUndo answers what Undo would do, and writes nothing, neither in the cluster nor in the
-// cloud nor in NATS: it goes the same way, and has the API server try the writes to
-// the cluster. The error is that of Undo; the record says what would be done before it.
+// LookUndo returns what Undo would do and writes nothing: not in the cluster, the cloud or NATS. It has the API server dry-run the
+// writes to the cluster. Its error is that of Undo; the record says what would be done before the error.
 func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
 	return undo(ctx, env, r, applied, true)
 }
 
-// undo is Undo and LookUndo.
+// undo implements Undo and LookUndo.
 func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, dry bool) (event.Record, error) {
 	if len(applied) == 0 {
 		return event.Record{}, errNothingApplied
@@ -58,7 +55,7 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	})
 }
 
-// takeBack begins the run with a person's word to undo a case.
+// takeBack begins the run with a person's order to undo a case.
 func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err error) {
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
@@ -93,24 +90,24 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 	return out, nil
 }
 
-// errNothingApplied says that there is nothing to undo.
+// errNothingApplied means that the case has no step to undo.
 var errNothingApplied = errors.New("no step was applied that can be undone")
 
 // A reversal is the undo of a run.
 type reversal struct {
-	steps  []remedy.Step   // that undo, in the order to make them
-	made   []remedy.Step   // what they undo, as the class has declared it
+	steps  []remedy.Step   // that undo, in order
+	made   []remedy.Step   // what they undo, as the class declares it
 	of     []place         // the attempt and the step of each
-	maybe  map[int]bool    // steps of which it is unknown whether there is anything to take back
-	unsure map[string]bool // targets that a dry run does not know any more
+	maybe  map[int]bool    // steps that possibly have nothing to undo
+	unsure map[string]bool // targets whose state a dry run no longer knows
 	last   event.Record    // the last write of the case
-	begun  bool            // its record has been told
+	begun  bool            // its record is written
 }
 
 // A place is that of a step in an attempt.
 type place struct{ attempt, step int }
 
-// reverse begins the record of an undo of the case's attempts. The steps that are undone already are not in it.
+// reverse begins the record of an undo of the case's attempts, without the steps that are undone already.
 func (x *run) reverse(ctx context.Context) error {
 	if x.reversal != nil {
 		return nil
@@ -150,8 +147,8 @@ func (x *run) reverse(ctx context.Context) error {
 	return nil
 }
 
-// inverse works out the steps that undo attempts, the newest one's last first, and the steps that they undo. It notes of
-// which it is unknown whether there is anything to undo. The way back follows from each step: what a record says of it is for people.
+// inverse works out the steps that undo attempts, the newest attempt's last step first, and the steps that they undo. It notes which
+// steps possibly have nothing to undo. The undo follows from the step; what a record says of it is for people.
 func (x *run) inverse(v *reversal, applied []event.Record) error {
 	for _, rec := range applied {
 		planned, err := x.r.Planned(x.env.Decode, rec)
@@ -161,7 +158,7 @@ func (x *run) inverse(v *reversal, applied []event.Record) error {
 		for i, s := range slices.Backward(planned[:len(rec.Made())]) {
 			back, ok := s.Undo()
 			switch {
-			case rec.Steps[i].Found: // somebody else has made it, and may need it
+			case rec.Steps[i].Found: // somebody else has made it and may need it
 			case ok:
 				v.maybe[len(v.steps)] = rec.Steps[i].Unknown
 				v.steps, v.made, v.of = append(v.steps, back), append(v.made, s), append(v.of, place{rec.Attempt, i})
@@ -179,7 +176,7 @@ func (x *run) inverse(v *reversal, applied []event.Record) error {
 	return nil
 }
 
-// bars looks whether all that the case's attempts have made is as they left it, and can be undone.
+// bars checks that everything the case's attempts made is as they left it and can be undone.
 func (x *run) bars(ctx context.Context) machine.Report {
 	drifted := func(err error) machine.Report {
 		x.fail(fmt.Errorf("case %s: %w", x.rec.Case, err))
@@ -227,7 +224,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		a, failed := x.ask(ctx, hand.Check, true, s)
 		err := x.reversible(i, a.State, a.Differs, failed)
 		if v.maybe[i] && errors.Is(err, remedy.ErrMoved) && i < len(v.made)-1 {
-			continue // a step that was perhaps not made, and that somebody has moved on from, keeps the others from nothing
+			continue // a step that was possibly not made, and whose target has changed since, does not stop the others
 		}
 		if errors.Is(err, remedy.ErrMoved) {
 			x.fail(err)
@@ -258,8 +255,8 @@ func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
 	return machine.Outcome(r)
 }
 
-// reversible returns what keeps step i of an undo from being made, which was found to stand there. That its target is
-// something else than what the plan left is an error, which says what differs.
+// reversible returns what keeps step i of an undo from being made, given the state found. An error says how the target differs from
+// what the plan left.
 func (x *run) reversible(i int, state hand.State, differs string, failed error) error {
 	switch {
 	case failed != nil && state == "":
@@ -272,7 +269,7 @@ func (x *run) reversible(i int, state hand.State, differs string, failed error) 
 	return fmt.Errorf("undo %d, %s: %w.%s", i+1, x.reversal.steps[i].Says(), remedy.ErrMoved, differs)
 }
 
-// restores reads what decides whether the order of an undo leaves: nothing but the document keeps a person's.
+// restores reads what decides whether the order of an undo is sent. Only the document can hold back a person's undo.
 func (x *run) restores(ctx context.Context) machine.Guarded {
 	if err := x.reverse(ctx); err != nil {
 		x.fail(err)
@@ -328,7 +325,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
-	// What the document holds to take back is data, as a plan there is.
+	// The document's content is data, so it is checked like a plan.
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.reversal.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
@@ -366,7 +363,7 @@ func (x *run) opens(ctx context.Context) error {
 func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	v, out := x.reversal, machine.Applied{ID: o.ID}
 	i := slices.Index(v.of, place{o.Attempt, o.Step})
-	if i < 0 { // there is nothing to put back
+	if i < 0 { // nothing to put back
 		out.Result = machine.Found
 		x.rec.Next-- // tell counts it
 		return out
@@ -399,7 +396,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 		return refused(machine.Refused, err)
 	case a.State == hand.Found:
 	case x.dry && errors.Is(failed, hand.ErrUnsure):
-		v.unsure[s.Target()] = true // it is not as it would be
+		v.unsure[s.Target()] = true // its state is unknown after a dry run
 		x.rec.Note = x.rec.Note.Then(say.F("Step %d could not be tried: %s.", i+1, event.Redact(failed.Error())))
 	case failed != nil:
 		return refused(machine.Refused, fmt.Errorf("undo %d, %s: %w", i+1, s.Says(), failed))
@@ -419,7 +416,7 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	return out
 }
 
-// asksAboutUndo puts into the record what a person is asked about an undo that can't go on.
+// asksAboutUndo puts into the record a person's question about an undo that can't go on.
 func (x *run) asksAboutUndo(mine machine.Case) {
 	rec := &x.rec
 	rec.Result, rec.Held = event.Failed, ""
@@ -437,9 +434,9 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 	}
 }
 
-// works returns the evidence that the controller has synced the Service since the last write of the case, and that the failure
-// is over; empty if none exists. The controller may have been slower than a run waits. A failure since that sync proves
-// that it does not work, and an Event alone tells of no sync. An error leaves it open.
+// works returns the evidence that the controller has synced the Service since the last write of the case and that the failure is over;
+// empty if none exists. The controller may have been slower than a run waits. A failure after that sync proves that the fix does not
+// work, and an Event alone does not prove a sync. An error leaves it open.
 func (x *run) works(ctx context.Context) (say.Text, error) {
 	last := x.reversal.last
 	since, failed := last.Written, x.c.Event.Last
@@ -464,7 +461,7 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	own := x.c.Attempt
 	defer func() { x.c.Attempt = own }()
 	for x.c.Attempt > 1 && !x.c.Written() {
-		x.c.Attempt-- // the class is asked about the attempt whose mark the Service bears
+		x.c.Attempt-- // ask the class about the attempt whose mark the Service has
 	}
 	a, err := x.ask(ctx, hand.Prove, false)
 	switch {
@@ -478,8 +475,8 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	return say.F("The fix works by now and is not undone.").Then(proof), nil
 }
 
-// lastWrite returns the record of the last write of a case, given its attempts, the newest first. An undo that began and never
-// said how it ended may have written, too: from then on.
+// lastWrite returns the record of the last write of a case, given its attempts, the newest first. An undo that began and did not
+// record its end may have written too, at any time since it began.
 func lastWrite(applied []event.Record, prev event.Record) (last event.Record) {
 	if len(applied) > 0 {
 		last = applied[0]

@@ -45,7 +45,7 @@ func (r *rig) tags() map[string]string {
 	return tags
 }
 
-// What was written is taken back, the last step first, and the journal tells it.
+// Written steps are undone, the last one first, and the records say so.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
@@ -95,7 +95,7 @@ func TestUndo(t *testing.T) {
 	}
 	// The event that led to it is settled.
 	r.ends(event.Undone)
-	// Once more: there is nothing left to undo.
+	// A second undo finds nothing left.
 	wrote = r.patches.Load()
 	for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
 		if _, err := undo(t.Context(), r.env, r.class, []event.Record{rec}); err == nil || !strings.Contains(err.Error(), "no step was applied") {
@@ -105,7 +105,7 @@ func TestUndo(t *testing.T) {
 	r.wrote(wrote)
 }
 
-// Nothing is taken back where somebody has moved on.
+// Nothing is undone where somebody has made a change since.
 func TestUndoRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -164,7 +164,7 @@ func TestUndoRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			// What is shown beforehand meets the same guards.
+			// The preview meets the same guards.
 			look, same := undone(t)
 			tt.before(look, &same)
 			look.forge(func(rec *event.Record) { rec.Steps = same.Steps })
@@ -194,7 +194,7 @@ func TestUndoRefuses(t *testing.T) {
 	}
 }
 
-// What a load balancer that was created since can never be is not put back.
+// A value that a load balancer created since rules out is not restored.
 func TestUndoRuledOut(t *testing.T) {
 	t.Parallel()
 	zone := ccm.Prefix + ccm.MasterZone
@@ -204,9 +204,9 @@ func TestUndoRuledOut(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		was    string // the zone that it asked for; empty: none
-		leaves bool   // the class says nothing of how load balancers are created
+		leaves bool   // the class does not say how load balancers are created
 		before func(*rig)
-		want   string // why it is refused; empty: it is not
+		want   string // why it is refused; empty: it is allowed
 		final  bool
 	}{
 		{name: "there is none", was: "z-was"},
@@ -254,7 +254,7 @@ func TestUndoRuledOut(t *testing.T) {
 			}
 		})
 	}
-	// Nor is it where the policy wants to undo what did not work.
+	// The automatic undo does not restore it either.
 	r := build(t, func(svc *corev1.Service) { svc.Annotations[zone] = "z-was" })
 	r.class.Creates, r.class.Annotations = true, append(r.class.Annotations, ccm.MasterZone)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set(zone, "z-new", "z-was")})
@@ -271,7 +271,7 @@ func TestUndoRuledOut(t *testing.T) {
 	r.wrote(2)
 }
 
-// The way back is worked out from the step: what the journal says of it is for people.
+// The undo is worked out from the step; what the record says of it is for people.
 func TestUndoOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
@@ -304,8 +304,7 @@ func TestUndoAgainstRun(t *testing.T) {
 	r.wrote(wrote)
 }
 
-// A dry run knows what a patch would leave for the next one, and says of a load balancer
-// that it does not.
+// A dry run knows what a patch would leave for the next one, and reports that it does not know this of a load balancer.
 func TestLookUndoOfSeveralSteps(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -331,7 +330,7 @@ func TestLookUndoOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// The journal holds what each step wrote, and that a step found all done.
+// Records hold what each step wrote, and whether a step found everything done.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -351,7 +350,7 @@ func TestCalls(t *testing.T) {
 	if c := steps[2].Calls; len(c) != 1 || c[0].Action != "patch services" || c[0].Version != r.live().ResourceVersion {
 		t.Errorf("the Service was written: %+v", steps[2])
 	}
-	// What it found is somebody else's: an undo leaves it.
+	// A step that was found made belongs to somebody else: an undo leaves it.
 	r.advance(3 * time.Minute)
 	applied, _ := r.applied()
 	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
@@ -363,7 +362,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A write that is refused is in the journal, too. Of one whose run was killed nobody knows.
+// A refused write is recorded, too. The result of one whose run was killed is unknown.
 func TestCallsOfTrouble(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -383,7 +382,7 @@ func TestCallsOfTrouble(t *testing.T) {
 	}
 }
 
-// What run would do without --apply is what it does: the same journal, budgets and locks.
+// A run without --apply meets the same records, budgets and locks.
 func TestLookMeetsTheGuards(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -19,11 +19,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// proves watches the Service for the marks of a full sync after our write. Only
-// all of them together are success: the same Service, as we left it, with a new
-// hash label, an address that its load balancer has, and a class that no longer
-// finds its cause. It is fixed if, beside that, each of its ports has a running listener,
-// and a backend where the class is about backends.
+// proves watches the Service for the marks of a full sync after the write. Success takes all of them: the same Service as the write
+// left it, a new hash label, an address that its load balancer has, and a class that no longer finds its cause. It is fixed if, in
+// addition, each of its ports has a running listener, and a backend where the class is about backends.
 func (x *run) proves(ctx context.Context) machine.Report {
 	if x.refusal != nil {
 		return x.refused(x.refusal)
@@ -50,11 +48,11 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	watch, cancel := context.WithTimeout(ctx, x.env.watch())
 	defer cancel()
 	defer context.AfterFunc(x.object.Yields, cancel)() // another class's failure of the object
-	last := x.c.Service                                // as it was read, or as the write left it: the watch goes on from there
+	last := x.c.Service                                // as read, or as the write left it: the watch goes on from there
 	tells := func(svc *corev1.Service) bool {
 		return len(x.c.Over(svc)) > 0 || ccm.SpecDigest(svc) != x.rec.Left || ccm.SyncedAnew(svc, x.rec.Hash)
 	}
-	if err := x.object.Flush(ctx); err != nil { // or people who follow CASES would learn of the step when the watch ends
+	if err := x.object.Flush(ctx); err != nil { // otherwise people who follow CASES would see the step only when the watch ends
 		x.log.Warn("CASES lacks a record of the object", "error", err)
 	}
 	for known := tells(last); ; known = false {
@@ -100,8 +98,8 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	}
 }
 
-// proven reports that the failure is over. A listener that is about to run, and a read that may succeed later,
-// are looked at again for as long as the controller's sync would be.
+// proven reports that the failure is over. A listener that is about to run, and a read that may succeed later, are checked again for
+// as long as a controller's sync may take.
 func (x *run) proven(ctx context.Context) machine.Report {
 	r, why, soon := x.traffic(ctx)
 	if soon && x.env.since(x.rec.Written) <= x.limit() {
@@ -112,8 +110,8 @@ func (x *run) proven(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Proven, Outcome: machine.Outcome(r)}
 }
 
-// traffic returns how a run ends that has ended the failure: as fixed if traffic can flow, too, else as synced, and why
-// that is not proven. soon says that another look may prove it. A Service that leaves needs none.
+// traffic returns how a run ends that has ended the failure: fixed if traffic can flow, otherwise synced, and why that is unproven.
+// soon means that another look may prove it. A Service that is being deleted needs no traffic.
 func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon bool) {
 	if x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0 {
 		return event.Fixed, nil, false
@@ -129,7 +127,7 @@ func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon b
 	return event.Fixed, nil, false
 }
 
-// limit returns how long after the write a sign of success is waited for.
+// limit returns how long after the write to wait for a sign of success.
 func (x *run) limit() time.Duration {
 	if x.c.Service != nil && ccm.NLB(x.c.Service) {
 		return proofNLB
@@ -137,8 +135,8 @@ func (x *run) limit() time.Duration {
 	return proofCLB
 }
 
-// provesByCause looks whether a plan worked that wrote nothing to the Service: no mark of the controller
-// tells that. If the class still finds its cause after a while, the case is diagnosed again.
+// provesByCause checks whether a plan worked that wrote nothing to the Service, so the controller leaves no mark. If the class still
+// finds its cause after a while, the case is diagnosed again.
 func (x *run) provesByCause(ctx context.Context) machine.Report {
 	a, err := x.ask(ctx, hand.Cause, false)
 	switch {
@@ -155,7 +153,7 @@ func (x *run) provesByCause(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.NotYet, After: byCause}
 }
 
-// unproven reports that there was no success in the time to watch.
+// unproven reports that the watch ended without success.
 func (x *run) unproven(ctx context.Context) machine.Report {
 	f, found, err := x.newest(ctx, "*")
 	if err != nil {
@@ -183,7 +181,7 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 			x.rec.Note = x.rec.Note.Then(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
 			return machine.Looked{Answer: machine.Superseded, Outcome: machine.Outcome(event.Superseded)}
 		}
-	// Our clock may be behind that which dates failures: the one that was answered is none that came back.
+	// The local clock may be behind the clock that dates failures: the failure in hand is not one that came back.
 	case sameFound && same.Last.After(written.Add(echo)) && same.Last.After(x.rec.Answers.Add(echo)):
 		return x.failedAgain(ctx, say.F("The same failure came back after the write."))
 	}
@@ -198,7 +196,7 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.NotYet, After: after}
 }
 
-// bears is how many fixes of low or medium risk that did not work lately open a breaker. One of high risk does.
+// bears is how many recent fixes of low or medium risk that did not work open a breaker. One of high risk does.
 const bears = 3
 
 // failedAgain reports that an attempt did not work, which counts for the breaker of the class.
@@ -216,7 +214,7 @@ func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	}
 }
 
-// trip counts the attempt as one that did not work, and opens the breaker of the class where so many have not lately.
+// trip counts the attempt as one that did not work, and opens the breaker of the class after that many.
 func (x *run) trip(ctx context.Context, most int, why say.Text) error {
 	attempt := fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt)
 	opened, err := control.Trip(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)
@@ -226,10 +224,10 @@ func (x *run) trip(ctx context.Context, most int, why say.Text) error {
 	return err
 }
 
-// bore returns the risk of a fix that is written. The cause is gone by then, so the risk in the
-// record counts, too: it can only open a breaker.
+// bore returns the risk of an applied fix. The cause is gone by then, so the risk in the record counts too; it can only open a
+// breaker.
 func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
-	said := remedy.High // of a record that doesn't say
+	said := remedy.High // if the record doesn't say
 	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {
 		return remedy.High
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// long is a time to watch that no test uses up: what it waits for comes.
+// long is a watch that no test uses up: the awaited sign comes earlier.
 const long = 30 * time.Second
 
 // Only all marks of a full sync together are success.
@@ -91,8 +91,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// The record of a fix says how long the controller took to sync the write, by the times of the API server, and says nothing where
-// the hash is of another state.
+// The record of a fix says how long the controller took to sync the write, by the times of the API server, and omits it if the hash is
+// of another state.
 func TestSyncDelay(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -137,7 +137,7 @@ func TestStepSeen(t *testing.T) {
 	r.ends(event.Fixed)
 }
 
-// A fix counts as fixed only if each port has a running listener. Where that is not proven it is synced, and says why.
+// A fix counts as fixed only if each port has a running listener. If that is unproven it is synced, and says why.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	listener := func(r *rig, status string) {
@@ -191,7 +191,7 @@ func TestTraffic(t *testing.T) {
 			if rec := r.ends(tt.want); !strings.Contains(rec.Note.String(), tt.note) || (tt.note == "") != (len(rec.Note) == 0) {
 				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
 			}
-			r.ends(tt.want) // as the journal says
+			r.ends(tt.want) // from the document
 			r.event.ID = "older"
 			r.ends(tt.want)
 			r.wrote(1)
@@ -199,7 +199,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// What was written and doesn't show yet is looked at again; the controller's sign may come late.
+// A write without a sign yet is looked at again; the controller may be late.
 func TestSignComesLate(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -218,7 +218,7 @@ func TestSignComesLate(t *testing.T) {
 	r.wrote(1)
 }
 
-// A proof for which the watch leaves no time is no error: it is looked for again.
+// A proof for which the watch leaves no time is not an error: it is looked for again.
 func TestNoTimeToProve(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -259,7 +259,7 @@ func TestNoSign(t *testing.T) {
 	}
 }
 
-// What the stream tells of the time after the write.
+// Failures in the stream from after the write.
 func TestFailuresAfterWrite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -297,7 +297,7 @@ func TestFailuresAfterWrite(t *testing.T) {
 	}
 }
 
-// The failure that a plan answers did not come back because the clock of who wrote is behind that which dates failures.
+// The failure that a plan answers did not come back: the writer's clock is behind the one that dates failures.
 func TestFailureBeforeWriteBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -315,8 +315,7 @@ func TestFailureBeforeWriteBehind(t *testing.T) {
 	r.wrote(1)
 }
 
-// A run that takes the proof over and doesn't see the Service in its time asks
-// the class about the Service all the same.
+// A run that takes the proof over and doesn't see the Service in its time still asks the class about the Service.
 func TestHoldsWithoutWatch(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -339,7 +338,7 @@ func TestUnsettledThrice(t *testing.T) {
 			t.Fatalf("attempt %d wrote nothing", n)
 		}
 		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
-		r.steps[0] = act{Name: "1", Annotate: set(key, "old", "old")} // writes no change but the mark
+		r.steps[0] = act{Name: "1", Annotate: set(key, "old", "old")} // changes nothing but the mark
 		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 		if n == 1 {
 			r.ends(event.Waiting) // changed by somebody
@@ -357,7 +356,7 @@ func TestUnsettledThrice(t *testing.T) {
 	}
 }
 
-// A failure that is over after we wrote was fixed, however the proof got lost.
+// A failure that is over after a write was fixed, however the proof got lost.
 func TestGoneAfterWriteIsFixed(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -369,7 +368,7 @@ func TestGoneAfterWriteIsFixed(t *testing.T) {
 	r.wrote(1)
 }
 
-// The clean-up of a Service that goes has worked when the controller lets go of it.
+// The clean-up of a Service that is being deleted has worked when the controller releases it.
 func TestCleanUp(t *testing.T) {
 	t.Parallel()
 	leaving := func(r *rig) { r.class.Deleting = true; r.remove() }
@@ -404,7 +403,7 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
-// What is over before the plan is not written to, and each proof says why.
+// A failure that is over before the plan leads to no write, and each proof says why.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	synced := func(svc *corev1.Service) {
@@ -534,7 +533,7 @@ func TestGone(t *testing.T) {
 			if tt.want != event.Gone || tt.name == "another of its name" {
 				return
 			}
-			// The journal has the answer, and a look gives the same one.
+			// The document has the answer, and a look gives the same one.
 			look, err := engine.Look(t.Context(), r.env, r.class, r.event)
 			if err != nil || look.Result != event.Gone || look.Finding.String() != rec.Finding.String() {
 				t.Errorf("a look ends as %q: %s, %v", look.Result, look.Finding, err)
@@ -543,7 +542,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// What goes between two steps is not written to, whoever has its name then.
+// A Service deleted between two steps is not written to, even if another one has its name.
 func TestGoneBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -1,21 +1,20 @@
 package event
 
-// An automaton finds all of a set of patterns in one pass over a text, after
-// Aho and Corasick: the time depends on the length of the text alone, so that
-// neither many patterns nor a hostile text can make it slow. ASCII letters
-// match in either case. It is read-only once built.
+// An automaton finds all of a set of patterns in one pass over a text, after Aho and Corasick: its time depends only on the length of
+// the text, so neither many patterns nor a hostile text can make it slow. ASCII letters match in either case. It is read-only once
+// built.
 type automaton struct {
-	column [256]uint8 // of a byte; 0 for the bytes that stand in no pattern
-	stride int32      // length of a state's row in next: its columns, then its number if patterns end there
+	column [256]uint8 // of a byte; 0 for bytes outside all patterns
+	stride int32      // length of a state's row in next: its columns, and a final one for its number if patterns end there
 	next   []int32    // next[state+column]; a state is the offset of its row
-	fail   []int32    // by state number: number of the longest proper suffix that is a state too
-	depth  []int32    // by state number: length of the prefix that the state stands for
-	ends   [][]int32  // by state number: the patterns that end there
+	fail   []int32    // by state number: number of the longest proper suffix that is also a state
+	depth  []int32    // by state number: length of the prefix that the state represents
+	ends   [][]int32  // by state number: patterns that end there
 	size   []int32    // by pattern
 }
 
-// newAutomaton returns the automaton of the patterns, which are lower case.
-// A pattern is known by its index; an empty one is never found.
+// newAutomaton returns the automaton of the patterns, which are lower case. A pattern's ID is its index; an empty pattern is never
+// found.
 func newAutomaton(patterns []string) *automaton {
 	a := &automaton{stride: 2}
 	states := 1
@@ -65,8 +64,8 @@ func (a *automaton) add(pattern string, id int32) {
 	a.ends[state] = append(a.ends[state], id)
 }
 
-// link fills in, level by level, where to go when the next byte doesn't
-// continue a pattern, and turns state numbers into offsets of rows.
+// link fills in, level by level, the transitions for bytes that don't continue a pattern, and turns state numbers into offsets of
+// rows.
 func (a *automaton) link() {
 	var queue []int32
 	for c := range a.stride - 1 {
@@ -99,7 +98,7 @@ func (a *automaton) link() {
 	}
 }
 
-// A hit is a pattern that was found, and where: text[start:end].
+// A hit is a pattern that was found, and its position: text[start:end].
 type hit struct{ pattern, start, end int32 }
 
 // find returns the hits in the text, ordered by their ends.

@@ -7,23 +7,19 @@ import (
 	"strings"
 )
 
-// A Row names the texts and error codes that one class is known by.
+// A Row names the texts and error codes by which one class is recognised.
 //
-// A text is looked for in the message without regard to letter case, kinds of
-// white space and its own trailing punctuation. A "*" in it stands for up to
-// 200 bytes of anything. A text begins at the beginning of a word; one without
-// a space is a whole word.
+// A text is searched in the message without regard to letter case, kinds of white space and its own trailing punctuation. A "*" in it
+// matches up to 200 arbitrary bytes. A text begins at the beginning of a word; a text without a space is a whole word.
 //
-// A text that begins with a quote, such as `": EOF`, tells what became of a
-// call: it counts right behind an address of Alibaba Cloud, in quotes or, as Go wrote it
-// before 1.14, without. Elsewhere such words are anybody's.
+// A text that begins with a quote, such as `": EOF`, is the result of a call: it counts only right behind an address of Alibaba Cloud,
+// quoted or, as Go wrote it before 1.14, unquoted. Elsewhere such words could be anybody's.
 //
-// A code is looked for where the message has a field for it or says nothing else, without regard to
-// letter case. One that ends in "*" stands for all codes that begin so; one
-// that ends in ".*" for the code before that as well.
+// A code is searched where the message has a field for it or consists of it, without regard to letter case. A code that ends in "*"
+// matches all codes with that prefix; one that ends in ".*" also matches the prefix alone.
 type Row struct {
 	Class string
-	Kinds []string // of the objects that the class answers for: KindNode, KindCluster, "" for Services; nil: Services alone
+	Kinds []string // of the class's objects: KindNode, KindCluster, "" for Services; nil: Services only
 	Codes []string
 	Texts []string
 }
@@ -33,11 +29,10 @@ func (r Row) answers(kind string) bool {
 	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
 }
 
-// kinds are those of the objects that failures are about.
 var kinds = []string{"", KindNode, KindCluster}
 
-// CheckRows reports what is wrong with a table: a class, text or code that is
-// empty, and a text or code that two classes claim for objects of one kind.
+// CheckRows reports what is wrong with a table: an empty class, text or code, and a text or code that two classes claim for objects of
+// one kind.
 func CheckRows(rows []Row) error {
 	for _, kind := range kinds {
 		if err := checkRows(slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return !r.answers(kind) })); err != nil {
@@ -83,8 +78,7 @@ func checkRows(rows []Row) error {
 	return nil
 }
 
-// Input is a Kubernetes Event about a Service, as far as it tells the class.
-// Fields that aren't known are empty.
+// An Input holds the parts of a Kubernetes Event that decide its class. Unknown fields are empty.
 type Input struct {
 	Reason    string
 	Type      string
@@ -92,11 +86,11 @@ type Input struct {
 	Message   string
 }
 
-// How a match was made.
+// Ways to match.
 const (
 	ByText   = "text"
 	ByCode   = "code"
-	ByReason = "reason" // of the Event, of a class that no text decides
+	ByReason = "reason" // of the Event, for a class that no text decides
 )
 
 // A Match is the verdict on an Input.
@@ -108,8 +102,7 @@ type Match struct {
 	Why      string // why the runner-up lost, or else what decided, as a sentence
 }
 
-// A Classifier names the class of a failed load-balancer sync from the Event
-// that tells of it. It is safe for concurrent use.
+// A Classifier names the class of a failed load-balancer sync from its Event. It is safe for concurrent use.
 type Classifier struct {
 	find     *automaton
 	patterns []pattern // by the automaton's index
@@ -119,26 +112,24 @@ type Classifier struct {
 	foretold []int32 // by state of the automaton: the entry meant by a message that breaks off there, or ambiguous
 	gaps     int     // number of texts with a "*"
 	classes  map[string]bool
-	others   map[string]*Classifier // of the objects that are no Services, by kind
+	others   map[string]*Classifier // for other objects than Services, by kind
 }
 
-// A family is all the codes that begin in one way.
+// A family is all codes with one prefix.
 type family struct {
 	prefix string // in lower case
 	entry  int32
-	alone  bool // the prefix itself, and no code that begins so
+	alone  bool // only the prefix itself, without longer codes
 }
 
-// An entry is one text or code of a class.
 type entry struct {
 	class  string
-	text   string // as the table has it
+	text   string // as in the table
 	length int32  // folded, without gaps
-	tells  bool   // a message that has it is of Alibaba Cloud's controller
+	tells  bool   // a message with it is from Alibaba Cloud's controller
 }
 
-// A pattern is what the automaton looks for: a mark of the message's structure,
-// or a text or a part of one.
+// A pattern is what the automaton searches: a mark of the message's structure, or a text or a part of one.
 type pattern struct {
 	mark  mark
 	entry int32 // of a text
@@ -146,17 +137,17 @@ type pattern struct {
 	part  int32 // of a text with gaps
 	parts int32
 	whole bool // a text without a space: found as a whole word
-	call  bool // a text that counts behind an address of Alibaba Cloud alone
+	call  bool // a text that only counts behind an address of Alibaba Cloud
 }
 
-// What foretold holds besides entries.
+// Values of foretold besides entries.
 const (
-	nothing   = -1 // no text begins so
-	ambiguous = -2 // texts of several classes begin so
+	nothing   = -1 // no text begins this way
+	ambiguous = -2 // texts of several classes begin this way
 )
 
-// NewClassifier returns a classifier with the table's classes. It panics on a
-// table that CheckRows refuses: that is a mistake in the program.
+// NewClassifier returns a classifier with the table's classes. It panics on a table that CheckRows refuses, which is a mistake in the
+// program.
 func NewClassifier(rows []Row) *Classifier {
 	if err := CheckRows(rows); err != nil {
 		panic(err)
@@ -237,8 +228,7 @@ func (c *Classifier) enter(class, text string, length int32) int32 {
 	return int32(len(c.entries) - 1)
 }
 
-// foresee fills in which text a message means that breaks off: the shortest of
-// those that begin so, if they are all of one class.
+// foresee fills in the text that a truncated message means: the shortest of those that begin that way, if they are all of one class.
 func (c *Classifier) foresee(looked []string) {
 	c.foretold = slices.Repeat([]int32{nothing}, len(c.find.depth))
 	for id, text := range looked {
@@ -263,28 +253,24 @@ func (c *Classifier) foresee(looked []string) {
 	}
 }
 
-// reasonFailed is a reason of Events that tell of a failed sync, and the kubelet's
-// too: there the controller's own wording decides.
+// reasonFailed is a reason of Events about a failed sync and also of the kubelet's Events: the controller's own wording decides.
 const reasonFailed = "Failed"
 
-// Ensured is the reason of Events in which the controller says that a sync has succeeded.
+// Ensured is the reason of Events by which the controller reports a successful sync.
 const Ensured = "EnsuredLoadBalancer"
 
-// DryRun reports whether the message is of the controller's check before an
-// upgrade: such an Event is reported and never acted on.
+// DryRun reports whether the message is from the controller's check before an upgrade: such an Event is reported and never acted on.
 func DryRun(message string) bool {
 	text := fold(message[:min(len(message), 256)])
 	return bytes.Contains(text[:start(text)], []byte(prefixDryRun))
 }
 
-// Classify names the class of the failure that the Event tells of: a class of
-// the table, Unclassified for a failed load-balancer sync that no class
-// covers, and Ignored for everything else, other clouds' failures included.
+// Classify returns the class of an Event's failure: a class of the table, Unclassified for a failed load-balancer sync that no class
+// covers, and Ignored for everything else, including other clouds' failures.
 //
-// The first error of an API in the message decides, before what follows it and
-// before what the controller found itself; in it the longest text, and its
-// error code if no text is known. It takes microseconds, and never more than a
-// bounded time, since it reads no more than Cut leaves of the message.
+// The first error of an API in the message decides, before later errors and before the controller's own findings. In that error the
+// longest text decides, and its error code if no text is known. Classify takes microseconds, and always a bounded time, since it reads
+// only the part of the message that Cut leaves.
 func (c *Classifier) Classify(in Input) Match {
 	w, known := warningOf(in.Reason)
 	if in.Reason == "" {
@@ -307,7 +293,7 @@ func (c *Classifier) Classify(in Input) Match {
 	return c.verdict(in)
 }
 
-// verdict names the class by the texts and codes of the table.
+// verdict returns the class by the texts and codes of the table.
 func (c *Classifier) verdict(in Input) Match {
 	s := &scan{c: c, gaps: make([]progress, c.gaps), best: none, second: none, called: -1}
 	s.read(in.Message)

@@ -109,7 +109,7 @@ func TestClassifyIgnored(t *testing.T) {
 	}
 }
 
-// A classifier without classes still tells a failure from anything else.
+// A classifier without classes still tells failures from other Events.
 func TestClassifyWithoutTable(t *testing.T) {
 	c := NewClassifier(nil)
 	for _, l := range corpus.Rows(t) {
@@ -118,7 +118,7 @@ func TestClassifyWithoutTable(t *testing.T) {
 			want = Ignored
 		}
 		got := c.Classify(Input{Reason: l.Reason, Type: l.Type, Component: l.Component, Message: l.Message}).Class
-		// Without the texts nothing shows whose a message is that has no wrapper.
+		// Without the texts, nothing identifies the author of a message without a wrapper.
 		if got != want && !(got == Ignored && (l.Reason == "" || l.Component == "")) {
 			t.Errorf("%s: got %s, want %s", l.Message, got, want)
 		}
@@ -160,7 +160,7 @@ func TestCheckRows(t *testing.T) {
 	}
 }
 
-// What became of a call counts behind an address of Alibaba Cloud alone, and is no proof of whose message it is.
+// The result of a call counts only behind an address of Alibaba Cloud, and does not prove the author of the message.
 func TestClassifyCalls(t *testing.T) {
 	c := NewClassifier([]Row{{Class: "a", Texts: []string{`": EOF`, `": net/http: TLS handshake timeout`}}})
 	for message, want := range map[string]string{

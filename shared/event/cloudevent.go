@@ -19,28 +19,23 @@ import (
 
 // Limits, in bytes.
 const (
-	// MaxMessage is how long the message of a failure may be. Escaping makes it
-	// at most six times as long in JSON, which still fits into MaxPayload.
+	// MaxMessage is the longest message of a failure. Escaped in JSON it is at most six times as long, which still fits into
+	// MaxPayload.
 	MaxMessage = 8 << 10
-	// MaxPayload is how long the data of a failure may be: what CloudEvents
-	// asks every intermediary to forward.
+	// MaxPayload is the longest data of a failure: the size that CloudEvents asks every intermediary to forward.
 	MaxPayload = 64 << 10
-	// MaxRecord is how long the data of a record may be: what a message of NATS
-	// holds by default, less its headers.
+	// MaxRecord is the longest data of a record: the default limit of a NATS message, less its headers.
 	MaxRecord = 960 << 10
 )
 
-// gap stands in a message where its middle was cut out.
+// gap replaces the removed middle of a message.
 const gap = " […] "
 
-// headPart is how much of a cut message is its beginning. The error stands
-// there; lists of pods put the telling words at the end.
+// headPart is the length of a cut message's beginning. The error is at the beginning; lists of pods put the decisive words at the end.
 const headPart = MaxMessage / 4 * 3
 
-// Cut returns the text with its middle left out where it is longer than
-// MaxMessage, and with valid UTF-8 only. The result is at most MaxMessage
-// bytes long and cutting it again changes nothing. Redact first, as Abridge
-// does: a secret that is cut in two is recognised no more.
+// Cut removes the middle of a text that is longer than MaxMessage and makes it valid UTF-8. The result is at most MaxMessage bytes
+// long, and cutting it again changes nothing. Redact first, as Abridge does: a secret that is cut in two is no longer recognised.
 func Cut(s string) string {
 	if len(s) > MaxMessage {
 		head, tail := cutPoints(s)
@@ -52,7 +47,7 @@ func Cut(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// cutPoints returns where the beginning of a long text ends and its end begins.
+// cutPoints returns the end of a long text's first part and the start of its last part.
 func cutPoints(s string) (head, tail int) {
 	head, tail = headPart, len(s)-(MaxMessage-headPart-len(gap))
 	for head > headPart-utf8.UTFMax && !utf8.RuneStart(s[head]) {
@@ -64,9 +59,8 @@ func cutPoints(s string) (head, tail int) {
 	return head, tail
 }
 
-// NewFailed returns the CloudEvent of a failure, its message redacted and cut.
-// It is an ErrInvalid if the failure lacks what identifies it or what a
-// subject needs, and an ErrTooLarge if the data stays longer than MaxPayload.
+// NewFailed returns the CloudEvent of a failure, with its message redacted and cut. It is an ErrInvalid if the failure lacks its
+// identity or something that a subject needs, and an ErrTooLarge if the data stays longer than MaxPayload.
 func NewFailed(f Failure) (event.Event, error) {
 	f.Message = Abridge(f.Message)
 	f.Count = max(f.Count, 1)
@@ -93,7 +87,7 @@ func (f Failure) ID() string {
 	return f.Event.UID + "." + strconv.Itoa(f.Count) + "." + f.Event.ResourceVersion
 }
 
-// valid reports, as an ErrInvalid, what keeps the failure from being an event.
+// valid reports, as an ErrInvalid, why the failure can't be an event.
 func (f Failure) valid() error {
 	if f.Event.UID == "" || f.Event.ResourceVersion == "" {
 		return invalid("the Event %q has no UID or no resourceVersion", clip(f.Event.Name))
@@ -114,17 +108,16 @@ func valid(cluster, class string, s Service) error {
 	return nil
 }
 
-// Forms of what stands in sentences and commands that people read, and paste: none holds what a shell or a line would take for
-// more than a word.
+// Forms of texts that people read, and paste, in sentences and commands: a shell or a line takes each for a single word.
 var (
 	caseForm   = regex.New(`^[0-9A-Fa-f]{8}-[0-9]{8}T[0-9]{6}$`)
 	digestForm = regex.New(`^[0-9a-f]{32}$`)
-	labelForm  = regex.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) // what Kubernetes takes for a namespace and for a Service
+	labelForm  = regex.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) // Kubernetes names of namespaces and Services
 	kindForm   = regex.New(`^[a-z]([a-z -]{0,30}[a-z])?$`)
-	idForm     = regex.New(`^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,251}[A-Za-z0-9])?$`) // what the doctor finds something about
+	idForm     = regex.New(`^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,251}[A-Za-z0-9])?$`) // objects of the doctor's findings
 )
 
-// formed reports, as an ErrInvalid, what in the names of a Service was never given to one.
+// formed reports, as an ErrInvalid, a name of the Service that Kubernetes would not accept.
 func (s Service) formed() error {
 	switch {
 	case s.Kind == "" && !labelForm().MatchString(s.Namespace):
@@ -137,7 +130,7 @@ func (s Service) formed() error {
 	return nil
 }
 
-// formed reports, as an ErrInvalid, what in the record was never written by a run.
+// formed reports, as an ErrInvalid, a field of the record that no run writes.
 func (r Record) formed() error {
 	switch {
 	case !caseForm().MatchString(r.Case):
@@ -148,9 +141,8 @@ func (r Record) formed() error {
 	return r.Service.formed()
 }
 
-// ReadFailed returns the failure that a CloudEvent holds. It accepts fields that it doesn't
-// know, and data that leaves out what the attributes say. It is an ErrInvalid if the event
-// isn't a failure, lacks what identifies it, or contradicts itself.
+// ReadFailed returns the failure in a CloudEvent. It accepts unknown fields, and data without the fields that repeat attributes. It is
+// an ErrInvalid if the event isn't a failure, lacks its identity or contradicts itself.
 func ReadFailed(e event.Event) (Failure, error) {
 	var f Failure
 	if err := read(e, &f, MaxPayload, TypeFailed); err != nil {
@@ -179,7 +171,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 
 func clean(text string) string { return strings.ToValidUTF8(Redact(text), "?") }
 
-// Clean returns the record redacted in all texts. The steps themselves stay as they are: undoing needs them.
+// Clean returns the record with all texts redacted. The steps themselves stay unchanged: an undo needs them.
 func (r Record) Clean() Record {
 	r.Message = Abridge(r.Message)
 	r.Cause, r.Error = clean(r.Cause), clean(r.Error)
@@ -192,9 +184,8 @@ func (r Record) Clean() Record {
 	return r
 }
 
-// NewRecord returns the CloudEvent of a record, which it cleans. Its type says
-// whether the run has ended. It is an ErrInvalid if the record lacks what
-// identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
+// NewRecord returns the CloudEvent of a record, which it cleans. Its type says whether the run has ended. It is an ErrInvalid if the
+// record lacks its identity, and an ErrTooLarge if its data is longer than MaxRecord.
 func NewRecord(r Record) (event.Event, error) {
 	r = r.Clean()
 	if r.Attempts == nil {
@@ -216,7 +207,7 @@ func NewRecord(r Record) (event.Event, error) {
 	return e, check(e)
 }
 
-// id returns the ID of the CloudEvent of the record: each append of a case has its own.
+// id returns the ID of the record's CloudEvent, different for each append of a case.
 func (r Record) id() string {
 	return strings.Join([]string{
 		r.Case, r.Class, string(r.Phase), strconv.Itoa(r.Attempt), strconv.Itoa(r.Next),
@@ -224,7 +215,7 @@ func (r Record) id() string {
 	}, ".")
 }
 
-// valid reports, as an ErrInvalid, what keeps the record from being an event.
+// valid reports, as an ErrInvalid, why the record can't be an event.
 func (r Record) valid() error {
 	if r.Case == "" || r.Phase == "" || r.At.IsZero() {
 		return invalid("the record of %s has no case, no phase or no time", clip(r.Service.String()))
@@ -232,8 +223,7 @@ func (r Record) valid() error {
 	return valid(r.Cluster, r.Class, r.Service)
 }
 
-// ReadRecord returns the entry of the journal that a CloudEvent holds. It is as
-// tolerant as ReadFailed, and errs with the same kinds.
+// ReadRecord returns the record in a CloudEvent. It is as tolerant as ReadFailed and returns the same kinds of errors.
 func ReadRecord(e event.Event) (Record, error) {
 	var r Record
 	if err := read(e, &r, MaxRecord, TypeSettled, TypeIntent); err != nil {
@@ -251,9 +241,8 @@ func ReadRecord(e event.Event) (Record, error) {
 	return r, nil
 }
 
-// MessageID returns what JetStream knows the message of an event by: for a
-// failure "<event uid>.<resourceVersion>", since one version of an Event is
-// published once, whatever its count; else the event's ID.
+// MessageID returns the JetStream message ID of an event: "<event uid>.<resourceVersion>" for a failure, since one version of an Event
+// is published once, whatever its count; otherwise the event's ID.
 func MessageID(e event.Event) string {
 	id := e.ID()
 	if e.Type() != TypeFailed {
@@ -317,8 +306,8 @@ func read(e event.Event, data any, limit int, types ...string) error {
 	return nil
 }
 
-// agree reports, as an ErrInvalid, where attributes and data contradict each
-// other: routes go by the ones, remedies by the others.
+// agree reports, as an ErrInvalid, where attributes and data contradict each other: routing uses the attributes, remedies use the
+// data.
 func agree(e event.Event, cluster, class, uid string) error {
 	for _, pair := range []struct{ name, want string }{
 		{ExtCluster, cluster}, {ExtClass, class}, {ExtServiceUID, uid},
@@ -330,7 +319,7 @@ func agree(e event.Event, cluster, class, uid string) error {
 	return nil
 }
 
-// check returns what the specification of CloudEvents holds against the event, as an ErrInvalid.
+// check returns, as an ErrInvalid, the first violation of the CloudEvents specification.
 func check(e event.Event) error {
 	err := e.Validate()
 	if err == nil {
@@ -348,7 +337,6 @@ func check(e event.Event) error {
 	return invalid("not a CloudEvent: %s", strings.Join(faults, "; "))
 }
 
-// extension returns an extension as text; empty if none exists.
 func extension(e event.Event, name string) string {
 	if e.Context == nil {
 		return ""
@@ -360,7 +348,7 @@ func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: %w: its data has %d bytes, the limit is %d", ErrInvalid, ErrTooLarge, size, limit)
 }
 
-// visible returns the text without what can't stand in an attribute: control characters.
+// visible returns the text without control characters, which attributes can't hold.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {

@@ -189,7 +189,7 @@ func TestTrace(t *testing.T) {
 		if got := TraceParent(first); got != "" || TraceID(bad) != "" {
 			t.Errorf("%q: got %q and %q", bad, got, TraceID(bad))
 		}
-		// What comes with a trace that can't be read begins one of its own.
+		// An event with an unreadable trace begins a new one.
 		if f, err := ReadFailed(first); err != nil || f.Trace != TraceParent(again) {
 			t.Errorf("%q: got %q, %v", bad, f.Trace, err)
 		}
@@ -314,7 +314,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Texts are redacted; a step is what undoing goes by, and stays as it is.
+// Texts are redacted; a step stays unchanged, since an undo is worked out from it.
 func TestNewRecordRedacts(t *testing.T) {
 	secret := "with AccessKeySecret=" + testSecret
 	e, err := NewRecord(record(func(r *Record) {

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
-// input returns a row of the corpus as the classifier takes it.
 func input(r corpus.Row) event.Input {
 	return event.Input{Reason: r.Reason, Type: r.Type, Component: r.Component, Message: r.Message}
 }
@@ -36,7 +35,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// What hides a secret must not hide what a message says.
+// Redaction must not change the class of a message.
 func TestCorpusRedacted(t *testing.T) {
 	c := event.NewClassifier(table.Table())
 	for _, l := range corpus.Rows(t) {
@@ -49,7 +48,7 @@ func TestCorpusRedacted(t *testing.T) {
 	}
 }
 
-// The address of a signed call has the controller's key ID, token and signature. None is published.
+// The address of a signed call contains the controller's key ID, token and signature. None of these is published.
 func TestCorpusHasNoSecretLeft(t *testing.T) {
 	secret := regexp.MustCompile(`(?:AccessKeyId|SecurityToken|Signature)=([^&"\s]{3,})`)
 	const uid = "3f9a12bc-0000-4000-8000-000000000000"
@@ -94,8 +93,7 @@ func TestClassifyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// Neither a message that was made to be slow nor one that is full of what is looked for
-// takes long.
+// A message made to be slow, or full of searched texts, does not take long.
 func TestClassifyIsBounded(t *testing.T) {
 	c := event.NewClassifier(table.Table())
 	messages := event.Hostile()
@@ -156,7 +154,7 @@ func BenchmarkClassify(b *testing.B) {
 	}
 }
 
-// The vendor's pages name failures by the code alone. A code in other words is anybody's.
+// The vendor's pages name failures by the code alone. A code among other words could be anybody's.
 func TestBareCode(t *testing.T) {
 	c := event.NewClassifier(table.Table())
 	for message, want := range map[string]string{

@@ -10,31 +10,31 @@ import (
 	"github.com/lbremedy/lbremedy/shared/machine"
 )
 
-// A Document is what the engine knows of one object. It lies in the bucket, in one key, and every change of it is one
-// compare-and-set: the engine that loses the comparison stops.
+// A Document is what the engine knows of one object. It has one key in the bucket, and every change is one compare-and-set: the engine
+// that loses the comparison stops.
 type Document struct {
 	V      int              `json:"v"`                // version of this format
-	State  machine.Doc      `json:"state"`            // decides
-	Rest   time.Duration    `json:"rest,omitempty"`   // nanoseconds that the order which is out had left when this was written
-	Cases  map[string]*Case `json:"cases,omitempty"`  // by class: what State needs no look at
-	Outbox []Entry          `json:"outbox,omitempty"` // for each entry of State's outbox the record
+	State  machine.Doc      `json:"state"`            // what decisions use
+	Rest   time.Duration    `json:"rest,omitempty"`   // nanoseconds that the pending order had left when this was written
+	Cases  map[string]*Case `json:"cases,omitempty"`  // by class: what State does not decide on
+	Outbox []Entry          `json:"outbox,omitempty"` // the record of each entry of State's outbox
 }
 
 // DocumentVersion is the version of the format of a Document.
 const DocumentVersion = 1
 
-// A Case is what people and hands are told of the failures of one object and class.
+// A Case is what people and hands see of the failures of one object and class.
 type Case struct {
 	Record  *Record  `json:"record,omitempty"`  // the newest one
 	Done    []Record `json:"done,omitempty"`    // the attempts of State's Done: they may be undone
-	Audited uint64   `json:"audited,omitempty"` // sequence in CASES of the newest record that is known to be there
+	Audited uint64   `json:"audited,omitempty"` // sequence in CASES of the newest record known to be there
 
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
-	Seen    int           `json:"seen,omitempty"`    // runs in a row that ended as Record says, the one that wrote it among them
+	Seen    int           `json:"seen,omitempty"`    // runs in a row that ended as Record says, including the one that wrote it
 	First   time.Time     `json:"first,omitzero"`    // when the first of them ended
 	Last    time.Time     `json:"last,omitzero"`     // when the last of them ended
 	Event   string        `json:"event,omitempty"`   // ID of the newest CloudEvent that was answered
-	Version string        `json:"version,omitempty"` // resource version of the Event that this was made of
+	Version string        `json:"version,omitempty"` // resource version of that CloudEvent's Kubernetes Event
 	Wait    time.Duration `json:"wait,omitempty"`    // nanoseconds until the case is looked at again
 	Used    time.Time     `json:"used,omitzero"`     // until then its runs have used up the records that they may write without a plan
 }
@@ -42,24 +42,24 @@ type Case struct {
 const (
 	// MaxDone is how many attempts of a case can be undone.
 	MaxDone = 3
-	// MaxDocument is how many bytes a document has at most.
+	// MaxDocument is the largest size of a document in bytes.
 	MaxDocument = 768 << 10
 
 	spare = 64 << 10 // bytes of a document that no plan may take
 )
 
-// Of runs that write nothing, so many in a row may end in another way than the one before, and then one in this time.
+// Of runs that write nothing, this many in a row may end differently from the one before; after that, one in this time.
 const (
 	idleBurst = 8
 	idleEach  = time.Hour
-	idleWait  = 10 * time.Minute // at most, until a run that may not is made again
+	idleWait  = 10 * time.Minute // at most, until a run that was held back is repeated
 )
 
 // An Entry is a record that has to be appended to CASES.
 type Entry struct {
 	ID     string  `json:"id"` // of the message
 	Class  string  `json:"class"`
-	Record *Record `json:"record,omitempty"` // nil: that of the class's case
+	Record *Record `json:"record,omitempty"` // nil: the record of the class's case
 }
 
 // ReadDocument decodes a document. Another version, or an unknown field, is an error.
@@ -89,7 +89,7 @@ func ReadDocument(data []byte) (Document, error) {
 	return d, nil
 }
 
-// Encode returns the document as it is stored. One that is too large is an error.
+// Encode returns the document in its stored form. A document that is too large is an error.
 func (d *Document) Encode() ([]byte, error) {
 	data, err := json.Marshal(d)
 	if err == nil && len(data) > MaxDocument {
@@ -101,7 +101,8 @@ func (d *Document) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Room reports whether the document has room for a record with a plan, for what its steps leave to an undo, and for what may come beside it.
+// Room reports whether the document has room for a record with a plan, for what an undo needs of its steps, and for what may be added
+// beside it.
 func (d *Document) Room(rec Record) bool {
 	need := size(d.State) + spare
 	for class, c := range d.Cases {
@@ -109,7 +110,7 @@ func (d *Document) Room(rec Record) bool {
 		switch {
 		case class == rec.Class:
 			steps := size(rec.Undoable().Steps)
-			need += steps + max(size(rec), steps+size(c.Done)) // the record of an undo takes the place of this one
+			need += steps + max(size(rec), steps+size(c.Done)) // the record of an undo replaces this one
 		case c.Record != nil:
 			need += size(c.Record) + size(c.Record.Undoable().Steps)
 		}
@@ -117,11 +118,10 @@ func (d *Document) Room(rec Record) bool {
 	return need <= MaxDocument
 }
 
-// size returns how many bytes a part of a document has.
 func size(part any) int {
 	data, err := json.Marshal(part)
 	if err != nil {
-		return MaxDocument + 1 // Encode says why
+		return MaxDocument + 1 // Encode reports the error
 	}
 	return len(data)
 }
@@ -150,7 +150,7 @@ func (d *Document) Record(class string) Record {
 	return Record{}
 }
 
-// Ended counts a run that ended as a record says, which answered an Event of this resource version.
+// Ended counts a run that ended as a record says and answered an Event of this resource version.
 func (c *Case) Ended(rec Record, version string, now time.Time) {
 	c.Answered(rec.Event, version, now)
 	if c.Seen++; !rec.Repeats {
@@ -159,9 +159,9 @@ func (c *Case) Ended(rec Record, version string, now time.Time) {
 	c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
 }
 
-// Uses returns how long a run has to wait that is about to leave a record and has written nothing; zero: it may, and Used is to be
-// this then. Whoever may create Events can make a failure end in one way and in another in turn, by Events of success, and each such
-// end is a record: without a limit one namespace would fill CASES, which all clusters share.
+// Uses returns how long a run has to wait that is about to leave a record and has written nothing; zero means that it may, and that
+// Used has to become the returned time. Anyone who may create Events can make a failure end in two ways in turn, by Events of success,
+// and each end is a record: without a limit one namespace could fill CASES, which all clusters share.
 func (c *Case) Uses(now time.Time) (used time.Time, wait time.Duration) {
 	if used = c.Used; used.Before(now) || used.Sub(now) > idleBurst*idleEach { // by a clock that was ahead
 		used = now
@@ -172,7 +172,7 @@ func (c *Case) Uses(now time.Time) (used time.Time, wait time.Duration) {
 	return used.Add(idleEach), 0
 }
 
-// Since returns a record of the case as it stands since the last run that ended as it says.
+// Since returns a record of the case with the times of the last run that ended as it says.
 func (c *Case) Since(rec Record) Record {
 	if c != nil && rec.Phase == Settled && c.Last.After(rec.At) {
 		rec.At, rec.Event, rec.Wait = c.Last, c.Event, c.Wait
@@ -180,17 +180,17 @@ func (c *Case) Since(rec Record) Record {
 	return rec
 }
 
-// Answered notes that an event was answered, made of an Event of this resource version. One that was held up may be answered
-// after those that came later: then it is not noted.
+// Answered notes that an event was answered, made of an Event of this resource version. It ignores a delayed event that is answered
+// after later ones.
 func (c *Case) Answered(id, version string, now time.Time) {
 	older := version != "" && (len(version) < len(c.Version) || len(version) == len(c.Version) && version < c.Version)
-	if older && now.Sub(c.Last) < time.Hour { // a cluster that was restored begins again with old versions
+	if older && now.Sub(c.Last) < time.Hour { // a restored cluster begins again with old versions
 		return
 	}
 	c.Event, c.Version = id, version
 }
 
-// Undoable returns as much of a record as an undo needs: its steps, whose way back follows from them.
+// Undoable returns the parts of a record that an undo needs: its steps, from which the undo follows.
 func (r Record) Undoable() Record {
 	r.Reads, r.Changes, r.Found, r.Timings = nil, nil, nil, Timings{}
 	r.Steps = slices.Clone(r.Steps)
@@ -201,7 +201,7 @@ func (r Record) Undoable() Record {
 	return r
 }
 
-// Plan returns the plan of a class of which a step is made, or may be, as much of it as an undo needs.
+// Plan returns the plan of a class if a step is made or may be, with the parts that an undo needs.
 func (d *Document) Plan(class string) (rec Record, ok bool) {
 	mine, c := d.State.Case(class), d.Cases[class]
 	if mine == nil || mine.Plan == nil || c == nil || c.Record == nil || c.Record.Attempt != mine.Attempt || c.Record.Undoing {
@@ -211,7 +211,7 @@ func (d *Document) Plan(class string) (rec Record, ok bool) {
 	return made(*c.Record, mine.Plan.Next, o != nil && o.Class == class && !o.Undo)
 }
 
-// made returns a record of which so many steps are made, and the one after them may be.
+// made returns a record with steps steps made, and possibly the next one too (maybe).
 func made(rec Record, steps int, maybe bool) (Record, bool) {
 	if steps > len(rec.Steps) || steps == 0 && !maybe {
 		return Record{}, false
@@ -223,7 +223,7 @@ func made(rec Record, steps int, maybe bool) (Record, bool) {
 	return rec, true
 }
 
-// Keep stores the records of the attempts that State can undo of a class. The plan that was given up last is that of plan.
+// Keep stores the records of the attempts of a class that State can undo. plan is the plan that was given up last.
 func (d *Document) Keep(class string, plan Record) {
 	mine, c := d.State.Case(class), d.Case(class)
 	if mine == nil {
@@ -245,7 +245,7 @@ func (d *Document) Keep(class string, plan Record) {
 	c.Done = done
 }
 
-// Attempts returns what can be undone of a case of a class, by its ID, the newest attempt first.
+// Attempts returns the undoable attempts of a case of a class, by its ID, the newest first.
 func (d *Document) Attempts(class, id string) []Record {
 	var all []Record
 	if rec, ok := d.Plan(class); ok && rec.Case == id {
@@ -259,7 +259,7 @@ func (d *Document) Attempts(class, id string) []Record {
 	return all
 }
 
-// Attempts returns what the history of one case, the oldest record first, says of its attempts that are not undone, the newest first.
+// Attempts returns the attempts in the history of one case, the oldest record first, that are not undone, the newest first.
 func Attempts(history []Record) []Record {
 	var done []Record
 	for _, r := range history {

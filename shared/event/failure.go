@@ -1,10 +1,9 @@
-// Package event is what lbremedy puts on the wire: the payloads, their
-// CloudEvents types and subjects, the classifier that names the error class of
-// a message, the redaction of secrets, and the binding to NATS headers.
+// Package event defines what lbremedy puts on the wire: the payloads, their CloudEvents types and subjects, the classifier that names
+// the error class of a message, the redaction of secrets, and the binding to NATS headers. Begin with [Failure], [Record] and
+// [Document].
 //
-// It knows no class: the classifier takes its table as a value. It imports
-// nothing else of lbremedy and no NATS client, so that whatever reads or writes
-// the wire can use it.
+// It contains no class: the classifier takes its table as a value. It imports no NATS client, and of lbremedy only packages machine,
+// regex and say, so every reader and writer of the wire can use it.
 package event
 
 import (
@@ -32,15 +31,14 @@ const (
 	ExtRecorded   = "recordedtime" // when the exporter made the event, CloudEvents' extension of that name
 )
 
-// Classes that no remedy folder declares by texts.
+// Classes without a remedy folder's texts.
 const (
 	Unclassified = "unclassified" // a failed load-balancer sync that no class covers
-	Ignored      = "ignored"      // anything else, other clouds' failures included
+	Ignored      = "ignored"      // anything else, including other clouds' failures
 )
 
-// A Failure is the data of a TypeFailed event: one occurrence of a Kubernetes
-// Event that says that a load-balancer sync failed. It is a hint, not a fact:
-// nothing in it is used as a value to write.
+// A Failure is the data of a TypeFailed event: one occurrence of a Kubernetes Event about a failed load-balancer sync. It is a hint,
+// not a fact: lbremedy never writes a value from it.
 type Failure struct {
 	Cluster   string    `json:"cluster"`
 	Class     string    `json:"class"`
@@ -55,26 +53,26 @@ type Failure struct {
 	Last      time.Time `json:"last"`
 
 	// Attributes of the CloudEvent that the data leaves out.
-	Trace    string    `json:"-"` // W3C trace context; empty or malformed: the one that TraceOf names
-	Recorded time.Time `json:"-"` // when the exporter made the event; zero: it isn't said
+	Trace    string    `json:"-"` // W3C trace context; empty or malformed: TraceOf names one
+	Recorded time.Time `json:"-"` // when the exporter made the event; zero: unknown
 }
 
-// A Service names the object that an event is about: mostly a Service. Of another object Kind says what it is,
-// there is no namespace, Name is its name or ID, and UID is a Node's own, or else a digest that stays the same, see Thing.
+// A Service names the object of an event, usually a Service. For another object Kind is set, Namespace is empty, Name is its name or
+// ID, and UID is a Node's own, or else a stable digest, see Thing.
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	Kind      string `json:"kind,omitempty"` // "load balancer", "cluster" and the like; empty: a Service
+	Kind      string `json:"kind,omitempty"` // "load balancer", "cluster" and others; empty: a Service
 }
 
-// Thing returns the name of an object of a cluster that has no UID of its own.
+// Thing returns the name of an object of a cluster that has no UID.
 func Thing(cluster, kind, name string) Service {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(cluster+"|"+kind+"|"+name)))
 	return Service{Kind: kind, Name: name, UID: strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-")}
 }
 
-// String returns "namespace/name", or "load balancer lb-1" of what is no Service.
+// String returns "namespace/name", or for other objects its kind and name, such as "load balancer lb-1".
 func (s Service) String() string {
 	if s.Kind != "" {
 		return s.Kind + " " + s.Name
@@ -82,7 +80,6 @@ func (s Service) String() string {
 	return s.Namespace + "/" + s.Name
 }
 
-// subject returns what a CloudEvent about it has as its subject.
 func (s Service) subject() string {
 	if s.Kind != "" {
 		return strings.ReplaceAll(s.Kind, " ", "-") + "s/" + s.Name
@@ -90,19 +87,18 @@ func (s Service) subject() string {
 	return "namespaces/" + s.Namespace + "/services/" + s.Name
 }
 
-// A Reference names the Kubernetes Event that a failure was read from.
+// A Reference names the Kubernetes Event from which a failure was read.
 type Reference struct {
 	Name            string `json:"name"`
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// Skew is how far the clock of who dated a failure may be ahead of ours.
+// Skew is how far the clock that dated a failure may be ahead of the local one.
 const Skew = time.Minute
 
-// Dated returns the failure with a time that may be true. Whoever writes an Event chooses
-// its time, and one of 2100 would be newer than all that comes: what is dated in the
-// future happened when the exporter met it, and now if it doesn't say.
+// Dated returns the failure with a plausible time. The author of an Event chooses its time, and one of 2100 would be newer than all
+// later ones: a failure dated in the future happened when the exporter met it, or now if that is unknown.
 func (f Failure) Dated(now time.Time) Failure {
 	if f.Last.After(now.Add(Skew)) {
 		f.Last = now

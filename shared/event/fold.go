@@ -7,10 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// fold returns the text in the form in which messages are compared:
-// ASCII letters in lower case, white space of any kind and length as one space
-// and none at the ends, the escapes \n, \r, \t and \" of logs undone,
-// full-width and curly forms as their ASCII ones.
+// fold returns the text in the form in which messages are compared: ASCII letters in lower case; white space of any kind and length as
+// one space, and none at the ends; the escapes \n, \r, \t and \" of logs undone; full-width and curly forms as their ASCII ones.
 func fold(s string) []byte {
 	return []byte(strings.Join(strings.Fields(strings.Map(plainRune, escapes.Replace(s))), " "))
 }
@@ -18,8 +16,8 @@ func fold(s string) []byte {
 // escapes are those of logs.
 var escapes = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`)
 
-// plainRune returns the ASCII form of a character in lower case, a space for
-// white space, -1 for what is invisible, and else the character itself.
+// plainRune returns the ASCII form of a character in lower case, a space for white space, -1 for an invisible character, and otherwise
+// the character itself.
 func plainRune(r rune) rune {
 	switch {
 	case r >= 'A' && r <= 'Z':
@@ -45,14 +43,13 @@ func foldText(s string) string {
 	return strings.TrimRight(string(fold(s)), " .,;:!。")
 }
 
-// What Kubernetes and the controller put before a message, folded.
+// Prefixes that Kubernetes and the controller put before a message, folded.
 const (
 	prefixCombined = "(combined from similar events):"
 	prefixDryRun   = "dryrun:"
 )
 
-// start returns where a folded message begins, without what Kubernetes and the
-// controller put before it.
+// start returns where a folded message begins behind the prefixes of Kubernetes and the controller.
 func start(text []byte) int32 {
 	i := 0
 	for {

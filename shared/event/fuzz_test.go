@@ -8,8 +8,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FuzzDecodeJSON reads anything as a structured event and as a record of the journal.
-// What breaks off is an error, and what is read can be written and read again.
+// FuzzDecodeJSON reads anything as a structured event and as a record. A truncated input is an error, and a decoded one can be written
+// and read again.
 func FuzzDecodeJSON(f *testing.F) {
 	e, err := NewRecord(Record{
 		Origin: Origin{

@@ -13,14 +13,14 @@ func hostile() []string {
 		big("message: "), big("https://"), big("[SDKError] "), big("Error syncing load balancer ["), big("alicloud: "),
 		big("the quota of "), big("(combined from similar events): "), big("DryRun:"), big("Signature="), big("LTAI"), big("eyJ"),
 		big("bearer "), big("://a@"), big("token='"), big("-----BEGIN PRIVATE KEY-----"), big("authorization: a "), big(`\"`), big("STS.a"),
-		// What is read behind a mark and not taken is read again behind the next one.
+		// Text behind a mark that was searched without a match is searched again behind the next mark.
 		big("authorization:a,"), big("authorization:a;"), big("authorization=a,"), big("authorization=,"), big("authorization:a_ "), big(`authorization:"",`),
 		big("authorization: a\n"), big("authorization:[],"), big("authorization: basic,"), big("authorization%3da&"), big("authorization: "),
 		big("signature:"), big("signature=,"), big("signature = "), big("signature%3d%26"), big(`signature="`), big("xsignature:a"), big(`"token":`),
 		big("token=,"), big("token=''"), big(`token=\"`), big("token=["), big("/token': a"), big("accesskeysecret"), big("bearer aaaaaaa "), big("LTAI5t7."),
 		big("STS.aaaaaaaaaaaaaaaaaaaaaaaa."), "STS." + big("a"), big("eyJ."), big("eyJaaaaaaaaa/"), big("://"), big("x://a"), "://" + big("a"),
 		big("-----begin"), big("-----BEGIN PUBLIC KEY-----"), "signature" + big(" "), big("signature") + big(" "),
-		// The same of the classifier.
+		// The same for the classifier.
 		big("failed to ensure load balancer for service : "), "error syncing load balancer: " + big("failed to ensure load balancer for service "),
 		big("error syncing load balancer [["), big(`"code":"a`), big("code=a."), big("errorcode: "), big("got=["), big("data: map[{"), big("https://a.aliyuncs.com:"),
 		big("http://100.100.100.200/"), big("sdkerror:"), big("message:., "), big("is forbidden: user "), big(`\"\n`), big("dryrun: "), big("error deleting:"),
@@ -30,8 +30,7 @@ func hostile() []string {
 	return texts
 }
 
-// within reports whether f takes no longer than the limit, in the best of some
-// runs: what others do on the machine is not its fault.
+// within reports whether f takes no longer than the limit in the best of several runs, which excludes other load on the machine.
 func within(limit time.Duration, f func()) (time.Duration, bool) {
 	least := time.Hour
 	for range 20 {

@@ -19,14 +19,13 @@ const (
 	markKubernetes
 )
 
-// marks are the texts that show how a message is built, folded.
+// marks are the texts that show the structure of a message, folded.
 var marks = []struct {
 	mark mark
 	text string
 }{
-	// What the controller begins its messages with. All but the first four are
-	// older than a bracket with the load balancer's ID; other clouds' service
-	// controllers begin theirs in the same way.
+	// Beginnings of the controller's messages. All but the first four are older than a bracket with the load balancer's ID; other
+	// clouds' service controllers begin theirs in the same way.
 	{markWrapper, "error syncing load balancer"},
 	{markWrapper, "error deleting load balancer"},
 	{markWrapper, "fail to ensure loadbalancer, error"},
@@ -34,7 +33,7 @@ var marks = []struct {
 	{markWrapper, "error creating load balancer"},
 	{markWrapper, "error deleting:"},
 
-	// How the service controller of Kubernetes, which other clouds use, goes on.
+	// Continuations by the service controller of Kubernetes, which other clouds use.
 	{markUpstream, "failed to ensure load balancer"},
 	{markUpstream, "failed to delete load balancer"},
 	{markUpstream, "failed to check if load balancer"},
@@ -42,7 +41,7 @@ var marks = []struct {
 	{markUpstream, "failed to remove load balancer"},
 	{markUpstream, "failed to update load balancer"},
 
-	// Words of the Alibaba Cloud controller alone.
+	// Words only of the Alibaba Cloud controller.
 	{markController, "alicloud:"},
 	{markController, "alicloud-loadbalancer"},
 	{markController, "alibaba-cloud-loadbalancer"},
@@ -84,15 +83,14 @@ var marks = []struct {
 	{markForeign, "digitalocean"},
 	{markForeign, "hcloud"},
 
-	// Where the error of an API call begins.
+	// Beginnings of an API call's error.
 	{markError, "aliyun api error"},
 	{markError, "[sdkerror]"},
 	{markError, "sdkerror:"},
 	{markError, "sdk.servererror"},
 	{markError, "sdk.clienterror"},
 
-	// What an API says, and where it ends: there the next error of an
-	// aggregate follows, or the wrappers of a next one.
+	// Beginning and end of an API's message: at the end, the next error of an aggregate follows, or its wrappers.
 	{markMessage, "message:"},
 	{markResidue, "., "},
 	{markResidue, ". , "},
@@ -104,8 +102,7 @@ var marks = []struct {
 	{markCode, `code":`},
 	{markCode, `code" :`},
 
-	// Parts that say nothing of their own: addresses, and data that was sent or
-	// received. They can hold any word.
+	// Parts without a meaning of their own: addresses, and data sent or received. They can contain any word.
 	{markURL, "http://"},
 	{markURL, "https://"},
 	{markNested, "data: {"},
@@ -119,8 +116,7 @@ var marks = []struct {
 	{markNested, "got ["},
 	{markNested, "got=["},
 
-	// The API server of Kubernetes refuses, or can't ask whom it must ask; what
-	// follows is its story.
+	// The API server of Kubernetes refuses, or can't ask a webhook; the rest of the message is its own.
 	{markKubernetes, `is forbidden: user "`},
 	{markKubernetes, "failed calling webhook"},
 	{markKubernetes, "denied the request:"},

@@ -64,7 +64,7 @@ func TestEncodeNATS(t *testing.T) {
 	}
 }
 
-// A message that was stored with a header which only NATS may write is refused: its writer wanted to be taken for the server.
+// A message stored with a header that only NATS may write is refused: its writer pretended to be the server.
 func TestForgedHeaders(t *testing.T) {
 	header, data, err := EncodeNATS(mustFailed(t, failure()))
 	if err != nil {
@@ -214,7 +214,7 @@ func TestDecodeNATS(t *testing.T) {
 	}
 }
 
-// A record speaks for the cluster, the Service and the class of its subject alone.
+// A record counts only for the cluster, Service and class of its subject.
 func TestDecodeRecord(t *testing.T) {
 	const other = "b32ada40-ffff-ffff-ffff-ffffffffffff"
 	e, err := NewRecord(record())
@@ -284,7 +284,7 @@ func FuzzPercentDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		plain := percentDecode(s)
 		if strings.HasPrefix(plain, `"`) && strings.HasSuffix(plain, `"`) && len(plain) > 1 {
-			// Once encoded, its quotes are encoded too, and it comes back as well.
+			// Encoded again, its quotes are encoded too, and it comes back as well.
 			plain = percentDecode(percentEncode(plain))
 		}
 		if again := percentDecode(percentEncode(plain)); again != plain {

@@ -17,18 +17,18 @@ type Result string
 const (
 	Gone       Result = "gone"       // the failure was over before anything was done
 	Superseded Result = "superseded" // the newest failure of the Service is of another class
-	Planned    Result = "planned"    // observe mode: this is what would be done
-	Asked      Result = "asked"      // a person must act, or agree
+	Planned    Result = "planned"    // observe mode: the plan that would be applied
+	Asked      Result = "asked"      // a person must act or approve
 	Waiting    Result = "waiting"    // looked at again later
 	Fixed      Result = "fixed"      // written, and proven to work: traffic can flow
-	Synced     Result = "synced"     // written, and the failure is over; that traffic can flow is not proven
+	Synced     Result = "synced"     // written, and the failure is over; unproven that traffic can flow
 	Unsettled  Result = "unsettled"  // written, and the failure came back or nothing proves success
-	Failed     Result = "failed"     // an error that trying again didn't end
-	Undone     Result = "undone"     // what an earlier run wrote was taken back
+	Failed     Result = "failed"     // an error that did not end with retries
+	Undone     Result = "undone"     // an earlier run's writes were undone
 	Foreign    Result = "ignored"    // not a failed load-balancer sync of this cloud
 )
 
-// Worked reports whether what was written ended the failure.
+// Worked reports whether the writes ended the failure.
 func (r Result) Worked() bool { return r == Fixed || r == Synced }
 
 // Settled reports whether the result ends the case for the event that led to it.
@@ -49,22 +49,22 @@ func (r Result) Final() bool {
 	return false
 }
 
-// A Hold says what holds back a plan that the policy would apply.
+// A Hold is the reason that a plan allowed by the policy is held back.
 type Hold string
 
 // The holds.
 const (
 	HeldByPause  Hold = "pause"  // a person has stopped all writes
 	HeldByFreeze Hold = "freeze" // the policy freezes this time
-	HeldByBudget Hold = "budget" // enough has been written lately
-	TakenBack    Hold = "undo"   // the fix did not work and is about to be taken back
+	HeldByBudget Hold = "budget" // the budget is spent
+	TakenBack    Hold = "undo"   // the fix did not work and is about to be undone
 )
 
-// Holds are all of them.
+// Holds are all holds.
 var Holds = []Hold{HeldByPause, HeldByFreeze, HeldByBudget, TakenBack}
 
-// A Reason says why a plan that is to be applied, or is, ends as waiting. What a run does
-// next depends on it; the rule of the record says the same to people, in a sentence.
+// A Reason says why a plan that is to be applied, or is being applied, ends as waiting. The next run depends on it; the record's rule
+// says the same to people, in a sentence.
 type Reason string
 
 // The reasons.
@@ -73,25 +73,25 @@ const (
 	ForStep     Reason = "step"   // the step before the next one takes a while to act
 	AfterOthers Reason = "others" // a moment to write is reserved, after others
 	ForPolicy   Reason = "policy" // the policy, a pause or a freeze stops the rest of the plan
-	ForSync     Reason = "sync"   // all is written; the controller's sync is to show
-	ByCause     Reason = "cause"  // all is written, nothing of it to the Service; whether it worked shows in the cause alone
+	ForSync     Reason = "sync"   // everything is written; the controller's sync has to follow
+	ByCause     Reason = "cause"  // everything is written, but not to the Service; only the cause shows whether it worked
 )
 
-// An Approved says who answered a plan: agreed to it, or rejected it.
+// An Approved says who answered a plan: approved or rejected it.
 type Approved struct {
 	By       string    `json:"by"`
 	At       time.Time `json:"at"`
-	Identity string    `json:"identity,omitempty"` // user name in the cluster, where one could be asked
-	Host     string    `json:"host,omitempty"`     // the machine on which they agreed
-	Object   string    `json:"object,omitempty"`   // UID of the Approval in the cluster, which proves who By is; empty: By has run the engine by hand
-	Chat     string    `json:"chat,omitempty"`     // where they said so, if the notifier created the Approval in their name
+	Identity string    `json:"identity,omitempty"` // user name in the cluster, if one could be asked
+	Host     string    `json:"host,omitempty"`     // the machine on which they approved
+	Object   string    `json:"object,omitempty"`   // UID of the Approval in the cluster, which proves the identity of By; empty: By has run the engine by hand
+	Chat     string    `json:"chat,omitempty"`     // the chat of the answer, if the notifier created the Approval in their name
 	Comment  string    `json:"comment,omitempty"`
 }
 
 // String returns Text in English.
 func (a Approved) String() string { return a.Text().String() }
 
-// Text returns who it was, with what is known beside it in parentheses.
+// Text returns the person, with the other known facts in parentheses.
 func (a Approved) Text() say.Text {
 	who := say.Literal(Person{Name: a.By, Identity: a.Identity, Host: a.Host}.String())
 	if a.Chat != "" {
@@ -103,10 +103,10 @@ func (a Approved) Text() say.Text {
 	return who
 }
 
-// inChat is how an Approval names where it comes from, if that is a chat.
+// inChat is the form in which an Approval names a chat as its origin.
 var inChat = regex.New(`^(\S+) user (\S+), at the sink (\S+), by the click (\S+)$`)
 
-// FromChat returns what an Approval says of the chat that it comes from.
+// FromChat returns an Approval's statement about the chat that it comes from.
 func FromChat(chat string) say.Text {
 	if m := inChat().FindStringSubmatch(chat); m != nil {
 		return say.F("%s user %s, at the sink %s, by the click %s", m[1], m[2], m[3], m[4])
@@ -114,12 +114,12 @@ func FromChat(chat string) say.Text {
 	return say.Literal(chat)
 }
 
-// An Impact says what the users of a Service notice while its syncs fail, as its address and the listeners of its load balancer show it.
+// An Impact is what the users of a Service notice while its syncs fail, judged by its address and the listeners of its load balancer.
 type Impact string
 
 // The impacts, the worst last.
 const (
-	Unchecked Impact = "unknown"         // whether traffic flows could not be found out
+	Unchecked Impact = "unknown"         // whether traffic flows could not be determined
 	Frozen    Impact = "backends frozen" // each port has a running listener, with the backends of the last sync
 	Partly    Impact = "partly down"     // some ports take no traffic
 	Down      Impact = "down"            // the load balancer is gone, or no port takes traffic
@@ -129,7 +129,7 @@ const (
 // Impacts are all of them, the worst last.
 var Impacts = []Impact{Unchecked, Frozen, Partly, Down, NeverUp}
 
-// Text returns the impact as a sentence, or nothing for no impact.
+// Text returns the impact as a sentence; empty for no impact.
 func (i Impact) Text() say.Text {
 	switch i {
 	case Unchecked:
@@ -146,7 +146,7 @@ func (i Impact) Text() say.Text {
 	return nil
 }
 
-// A Phase is where in its life a record stands.
+// A Phase is the stage of a record in its run.
 type Phase string
 
 // The phases, in order.
@@ -156,20 +156,19 @@ const (
 	Settled Phase = "settled" // the run has ended with Result
 )
 
-// A Record is one entry of the journal, and the data of TypeIntent and TypeSettled events.
+// A Record is one entry of CASES, and the data of TypeIntent and TypeSettled events.
 //
-// A record is whole: the last one of a Service and class tells everything that
-// a later run needs, without those before it.
+// A record is complete: the last one of a Service and class holds everything that a later run needs, without those before it.
 type Record struct {
-	// The parts, by the phases of a run. In JSON all their fields stand side by side, in this order.
+	// The parts, by the phases of a run. In JSON all their fields are at one level, in this order.
 	Origin
 	Run
 	Decision
 	Plan
 	Progress
 	Outcome
-	Reads []Read  `json:"reads,omitempty"` // by which the finding came about; in the first record that a run writes after them
-	Found []Found `json:"found,omitempty"` // by a scheduled run: what its next one is compared with
+	Reads []Read  `json:"reads,omitempty"` // on which the finding is based; in the first record that a run writes after them
+	Found []Found `json:"found,omitempty"` // by a scheduled run, for comparison with its next one
 }
 
 // An Origin says which case a record is of, and which failure its run answers.
@@ -183,10 +182,10 @@ type Origin struct {
 	EventTime time.Time `json:"eventTime"`
 	Recorded  time.Time `json:"recorded,omitzero"` // when the exporter made the event
 	Trace     string    `json:"trace,omitempty"`   // W3C trace context of the event
-	Opened    string    `json:"opened,omitempty"`  // that of the event which opened the case, where it is of another trace
+	Opened    string    `json:"opened,omitempty"`  // that of the event that opened the case, if it is of another trace
 }
 
-// A Run says when a run began, where it stands or how it ended, and what the case has seen before it.
+// A Run says when a run began, its state or result, and what the case has seen before it.
 type Run struct {
 	Prior    time.Time   `json:"prior,omitzero"` // when the run before this one on the same event ended
 	Began    time.Time   `json:"began,omitzero"` // when this run began
@@ -194,50 +193,50 @@ type Run struct {
 	Result   Result      `json:"result,omitempty"` // of a settled run
 	At       time.Time   `json:"at"`
 	Who      string      `json:"who"`              // host that ran: worker, http, fc, cli
-	Person   *Person     `json:"person,omitempty"` // who called the command, of a run by cli
-	Attempt  int         `json:"attempt"`          // number of the last attempt to write, from 1; 0 if there was none
+	Person   *Person     `json:"person,omitempty"` // the caller of the command, of a run by cli
+	Attempt  int         `json:"attempt"`          // number of the last attempt to write, from 1; 0: no attempt yet
 	Attempts []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
 	First    time.Time   `json:"first"`            // when the first run of this case began
-	Since    time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
+	Since    time.Time   `json:"since,omitzero"`   // when a case that waits with nothing to write began to wait
 	Impact   Impact      `json:"impact,omitempty"` // what users notice, of a case that asks a person or is held back
 }
 
-// A Decision says whether the plan is applied, and who or what decided so.
+// A Decision says whether the plan is applied, and what decided that.
 type Decision struct {
 	Mode     string    `json:"mode,omitempty"`
-	Rule     say.Text  `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
+	Rule     say.Text  `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what it waits for
 	Decided  say.Text  `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
-	Reason   Reason    `json:"reason,omitempty"`   // what a plan waits for that is to be applied, or is
+	Reason   Reason    `json:"reason,omitempty"`   // what a plan waits for that is to be applied or is being applied
 	Held     Hold      `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
-	Approved *Approved `json:"approved,omitempty"` // who agreed to the plan
-	Undoing  bool      `json:"undoing,omitempty"`  // the steps take back what was written
-	Muted    bool      `json:"muted,omitempty"`    // a label says that nobody is to be asked
-	Back     time.Time `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
+	Approved *Approved `json:"approved,omitempty"` // who approved the plan
+	Undoing  bool      `json:"undoing,omitempty"`  // the steps undo what was written
+	Muted    bool      `json:"muted,omitempty"`    // a label says to ask nobody
+	Back     time.Time `json:"back,omitzero"`      // when the fix of this failure was undone; from then on a plan needs a person's approval
 
-	Seconded []Approved `json:"seconded,omitempty"` // who agreed beside Approved, where the policy wants several
+	Seconded []Approved `json:"seconded,omitempty"` // who else approved, if the policy requires several
 	Rejected *Approved  `json:"rejected,omitempty"` // who rejected the plan: nobody is asked about it again
 }
 
-// A Plan says what the class found, and what it would do about it.
+// A Plan is what the class found and the steps that it proposes.
 type Plan struct {
 	Finding say.Text     `json:"finding,omitempty"`
 	Cause   string       `json:"cause,omitempty"`
 	Risk    string       `json:"risk,omitempty"`
 	Steps   []StepRecord `json:"steps,omitempty"`
-	Changes []Change     `json:"changes,omitempty"` // what the sync after the steps will change in the cloud beside them; what matters most comes first
+	Changes []Change     `json:"changes,omitempty"` // what the sync after the steps will also change in the cloud, the most important first
 }
 
 // A Progress says how far the plan is applied, and how it left the Service.
 type Progress struct {
 	Next    int       `json:"next,omitempty"` // index of the first step that isn't applied
 	Written time.Time `json:"written,omitzero"`
-	Answers time.Time `json:"answers,omitzero"` // of the failure that it answered, by the clock which dates failures
+	Answers time.Time `json:"answers,omitzero"` // time of the answered failure, by the clock that dates failures
 	Hash    string    `json:"hash,omitempty"`   // the controller's hash label before the first write
 	Left    string    `json:"left,omitempty"`   // digest of the Service's annotations and spec at the intent and after the last write
 }
 
-// An Outcome says what a run leaves to others, beside its Result: to people what they are to do and
-// to know, to the next run when it is due and how often those before it went wrong.
+// An Outcome is what a run leaves to others, beside its Result: questions and notes to people; to the next run, when it is due and how
+// many runs before it failed.
 type Outcome struct {
 	Ask     say.Text      `json:"ask,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
@@ -248,52 +247,52 @@ type Outcome struct {
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
-	Repeats bool          `json:"-"` // the run ended as the record before says: it is counted, and this one is not in the journal
+	Repeats bool          `json:"-"` // the run ended as the last record says: it is counted and leaves no record
 }
 
-// A Found is one finding of a doctor's check about one thing, as the journal keeps it.
+// A Found is one finding of a doctor's check about one object, as CASES keeps it.
 type Found struct {
-	Key      string   `json:"key,omitempty"`  // tells findings of the check about the thing apart
+	Key      string   `json:"key,omitempty"`  // distinguishes the check's findings about the object
 	Severity string   `json:"severity"`       // warning or critical
-	Text     say.Text `json:"text,omitempty"` // empty where there are so many that they are only counted
+	Text     say.Text `json:"text,omitempty"` // empty if there are so many that they are only counted
 	Do       say.Text `json:"do,omitempty"`
 }
 
 // A Change is one thing that a full sync of the Service will change in the cloud.
 type Change struct {
-	Balancer string   `json:"balancer,omitempty"` // ID of the load balancer; empty: of one that is not there yet, or was not found
+	Balancer string   `json:"balancer,omitempty"` // ID of the load balancer; empty: not created yet, or not found
 	What     string   `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
 	How      say.Text `json:"how"`                // a clause
-	Down     bool     `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
-	Sets     bool     `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
-	Unknown  bool     `json:"unknown,omitempty"`  // whether it will be changed could not be found out
+	Down     bool     `json:"down,omitempty"`     // traffic is interrupted, permanently or for a while
+	Sets     bool     `json:"sets,omitempty"`     // overwrites a value that somebody has set
+	Unknown  bool     `json:"unknown,omitempty"`  // whether it will change could not be determined
 }
 
-// NextAttempt returns the number of the attempt to write that would be the next one.
+// NextAttempt returns the number of the next attempt to write.
 func (r Record) NextAttempt() int { return max(r.Attempt, len(r.Attempts)) + 1 }
 
 // Done reports whether all steps of the plan have been applied.
 func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) }
 
-// Idle reports whether the record is one of a case that waits and writes nothing.
+// Idle reports whether the record is of a case that waits and writes nothing.
 func (r Record) Idle() bool {
 	return r.Phase == Settled && r.Result == Waiting && (len(r.Steps) == 0 || r.Held != "")
 }
 
-// Lasting reports whether the record is one of a case that has asked because it waited in vain. It need not wait again as long as
-// its failure comes back.
+// Lasting reports whether the record is of a case that has asked after waiting in vain. It need not wait again as long as its failure
+// comes back.
 func (r Record) Lasting() bool {
 	return r.Phase == Settled && r.Result == Asked && !r.Since.IsZero()
 }
 
-// digits are what may change in a sentence that says the same again.
+// digits are the parts that may differ between sentences with the same meaning.
 var digits = regex.New(`[0-9]+`)
 
-// SameEnd reports whether two records of a Service and class say the same of how their runs ended, but for numbers: how long
-// something lasts, how much is left.
+// SameEnd reports whether two records of a Service and class say the same of how their runs ended, except for numbers such as
+// durations and remaining amounts.
 func (r Record) SameEnd(other Record) bool { return r.end() == other.end() }
 
-// end is what SameEnd compares.
+// end returns the text that SameEnd compares.
 func (r Record) end() string {
 	var all strings.Builder
 	steps := 0
@@ -308,7 +307,7 @@ func (r Record) end() string {
 	return all.String()
 }
 
-// Made returns the steps that have been applied, with the one after them if that may have been.
+// Made returns the applied steps, and the next one if it may have been applied.
 func (r Record) Made() []StepRecord {
 	n := min(r.Next, len(r.Steps))
 	if n < len(r.Steps) && r.Steps[n].Unknown {
@@ -317,24 +316,24 @@ func (r Record) Made() []StepRecord {
 	return r.Steps[:n]
 }
 
-// A StepRecord is one step of a plan as the journal keeps it.
+// A StepRecord is one step of a plan as CASES keeps it.
 type StepRecord struct {
 	Kind   string          `json:"kind"`
 	Text   say.Text        `json:"text"` // what it does, in the imperative
 	Target string          `json:"target"`
 	Risk   string          `json:"risk"`
 	Step   json.RawMessage `json:"step"`
-	Undo   *Undo           `json:"undo,omitempty"`  // absent: there is no way back
-	Wakes  bool            `json:"wakes,omitempty"` // it does nothing but trigger a resync: there is nothing to take back
+	Undo   *Undo           `json:"undo,omitempty"`  // absent: it can't be undone
+	Wakes  bool            `json:"wakes,omitempty"` // it only triggers a resync: nothing to undo
 	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
 	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
-	Found  bool            `json:"found,omitempty"` // it was applied already, by something else: nothing was written
+	Found  bool            `json:"found,omitempty"` // somebody else had applied it already: nothing was written
 	Calls  []Call          `json:"calls,omitempty"` // what was written
-	// Unknown says that a run which died, or got no answer, may have applied it, and nothing has told since.
+	// Unknown means that a run which died, or got no answer, may have applied it, and that no look has settled this since.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// An Undo says what takes a step back. The undo itself is worked out from the step.
+// An Undo describes how a step is undone. The undo itself is worked out from the step.
 type Undo struct {
 	Kind string   `json:"kind"`
 	Text say.Text `json:"text"`

@@ -2,9 +2,9 @@ package event
 
 import "strings"
 
-// A probe is an Event that fails nothing: it goes the way of a failure of one class, from the API server to the
-// journal, to show that the way is open. Package probe makes them. Whoever may create Events can make one, too. It
-// can do nothing: it must be about a Service of this name, and a run ends on it before the class is asked.
+// A probe is an Event about no failure: it takes the path of a failure of one class, from the API server to CASES, to show that the
+// path works. Package probe makes them. Anyone who may create Events can make one, but it has no effect: it must be about a Service of
+// this name, and a run ends on it before the class is asked.
 const (
 	ProbeService   = "lbremedy-probe"
 	ProbeComponent = "lbremedy-probe"
@@ -13,11 +13,10 @@ const (
 	probeText = "Probe of the class "
 )
 
-// ProbeMessage returns what the probe of a class says.
+// ProbeMessage returns the message of the probe of a class.
 func ProbeMessage(class string) string { return probeText + class }
 
-// Probed returns the class that an Event probes; empty if it is no probe. service is the name of the Service that it
-// is about.
+// Probed returns the class that an Event probes; empty for any other Event. service is the name of the Event's Service.
 func Probed(in Input, service string) (class string) {
 	if in.Component != ProbeComponent || in.Reason != ProbeReason || service != ProbeService {
 		return ""
@@ -32,7 +31,7 @@ func Probed(in Input, service string) (class string) {
 // Probe reports whether the failure is a probe: nothing has failed.
 func (f Failure) Probe() bool { return f.Component == ProbeComponent }
 
-// Probe reports whether the record is about a probe, and of no interest to people: one that came through.
+// Probe reports whether the record is of a probe that came through, which people need not see.
 func (r Record) Probe() bool {
 	return r.Service.Name == ProbeService && r.Result == Gone && strings.HasPrefix(r.Message, probeText)
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Read is one question by which a run found out what it says, as the cluster or the cloud
-// answered it.
+// A Read is one query on which a run's finding is based, as the cluster or the cloud answered it.
 type Read struct {
 	Action string        `json:"action"`           // such as "get Service shop/web" or "slb:DescribeLoadBalancers"
-	Answer string        `json:"answer,omitempty"` // its beginning, or what it is
-	Error  string        `json:"error,omitempty"`  // why there was none
+	Answer string        `json:"answer,omitempty"` // its beginning, or its kind
+	Error  string        `json:"error,omitempty"`  // why no answer came
 	Took   time.Duration `json:"took,omitempty"`   // nanoseconds
 }
 
@@ -29,13 +28,12 @@ const (
 
 type readsKey struct{}
 
-// WithReads returns a context whose reads of cluster and cloud are told, each once it is
-// answered, from any goroutine.
+// WithReads returns a context whose reads of cluster and cloud are reported to tell, each once it is answered, from any goroutine.
 func WithReads(ctx context.Context, tell func(Read)) context.Context {
 	return context.WithValue(ctx, readsKey{}, tell)
 }
 
-// A ReadList is the first MostReads of what is read, each question with its answer once. Its methods may be called side by side.
+// A ReadList holds the first MostReads reads, each query with its answer once. It is safe for concurrent use.
 type ReadList struct {
 	mu    sync.Mutex
 	all   []Read
@@ -53,7 +51,7 @@ func (a *ReadList) Tell(one Read) {
 	}
 }
 
-// End returns them, and takes no more.
+// End returns the reads and takes no more.
 func (a *ReadList) End() []Read {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,15 +59,14 @@ func (a *ReadList) End() []Read {
 	return a.all
 }
 
-// TellRead tells of a read, if anybody wants to know, as NewRead makes it.
+// TellRead reports a read, made by NewRead, to the context's listener if it has one.
 func TellRead(ctx context.Context, action string, began time.Time, answer []byte, failed error) {
 	if tell, ok := ctx.Value(readsKey{}).(func(Read)); ok {
 		tell(NewRead(action, began, answer, failed))
 	}
 }
 
-// NewRead returns a read that has just been answered. The answer is a body in JSON, or text; its
-// beginning is kept.
+// NewRead returns a read that has just been answered. The answer is a body in JSON, or text; its beginning is kept.
 func NewRead(action string, began time.Time, answer []byte, failed error) Read {
 	r := Read{Action: action, Answer: shorten(answer), Took: time.Since(began)}
 	if failed != nil {
@@ -78,14 +75,14 @@ func NewRead(action string, began time.Time, answer []byte, failed error) Read {
 	return r
 }
 
-// TellAgain tells of a read that another context was told of.
+// TellAgain reports a read that another context has already reported.
 func TellAgain(ctx context.Context, r Read) {
 	if tell, ok := ctx.Value(readsKey{}).(func(Read)); ok {
 		tell(r)
 	}
 }
 
-// known is what an answer says that tells nobody anything.
+// known matches the parts of an answer without information for people.
 var known = regex.New(`"(RequestId|request_id)"\s*:\s*"[^"]*"\s*,?\s*`)
 
 func shorten(answer []byte) string {

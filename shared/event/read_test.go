@@ -9,9 +9,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A read is kept short and without what is secret, and only where somebody wants to know.
+// A read is shortened and redacted, and only recorded for a listener.
 func TestReads(t *testing.T) {
-	event.TellRead(t.Context(), "get Service shop/web", time.Now(), nil, nil) // nobody does
+	event.TellRead(t.Context(), "get Service shop/web", time.Now(), nil, nil) // no listener
 	var got []event.Read
 	ctx := event.WithReads(t.Context(), func(r event.Read) { got = append(got, r) })
 	event.TellRead(ctx, "vpc:DescribeVSwitches", time.Now(), []byte(` { "RequestId": "0A1B", "TotalCount": 1,

@@ -8,19 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// hidden stands where a secret stood. It has no byte that a secret could have,
-// so that redacting twice changes nothing.
+// hidden replaces a secret. It has no byte that a secret could have, so redacting twice changes nothing.
 const hidden = "***"
 
-// Redact returns the text without the secrets that the controller's errors can
-// hold: signatures, keys and tokens of signed URLs, headers and SDK dumps, in
-// plain and percent-encoded form, access key IDs, bearer tokens, JSON web
-// tokens, private keys, seeds of NATS, passwords in URLs, addresses of chats' hooks
-// and RAM's encoded diagnoses. What surrounds them stays readable. It takes time linear in the length of the
-// text, and redacting twice is the same as once.
+// Redact returns the text without the secrets that the controller's errors can hold: signatures, keys and tokens of signed URLs,
+// headers and SDK dumps, in plain and percent-encoded form, access key IDs, bearer tokens, JSON web tokens, private keys, seeds of
+// NATS, passwords in URLs, addresses of chats' hooks and RAM's encoded diagnoses. The surrounding text stays readable. It takes time
+// linear in the length of the text, and redacting twice is the same as once.
 func Redact(s string) string { return redactFrom(s, 0) }
 
-// Addresses returns the addresses of a list of URLs of NATS without user, password, token and query.
+// Addresses returns the addresses of a list of NATS URLs without user, password, token and query.
 func Addresses(list string) string {
 	var hosts []string
 	for _, raw := range strings.Split(list, ",") {
@@ -38,7 +35,7 @@ func Addresses(list string) string {
 	return strings.Join(hosts, ",")
 }
 
-// Safe returns an error whose text holds no secret, whoever shows it.
+// Safe returns an error whose text holds no secret.
 func Safe(err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +47,7 @@ func Safe(err error) error {
 	return err
 }
 
-// A redacted error is another one without the secrets in its text.
+// A redacted error is another error without the secrets in its text.
 type redacted struct {
 	error
 	text string
@@ -59,15 +56,14 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.error }
 
-// redactFrom returns s[begin:] redacted. A secret that reaches into it from
-// before is recognised by what announces it there.
+// redactFrom returns s[begin:] redacted. A secret that began before is recognised by its mark there.
 func redactFrom(s string, begin int) string {
 	hits := secrets().find([]byte(s))
 	if len(hits) == 0 {
 		return s[begin:]
 	}
 	var out strings.Builder
-	done, told := 0, begin // up to here it is searched, and written
+	done, told := 0, begin // position up to which the text is searched, and written
 	for _, h := range hits {
 		if int(h.start) < done {
 			continue
@@ -104,10 +100,10 @@ func Clip(s string, n int) string {
 	return s[:end] + mark
 }
 
-// mostQuoted is as much of an answer as is in an error.
+// mostQuoted is the longest part of an answer in an error.
 const mostQuoted = 200
 
-// Quote returns the beginning of an answer for the end of an error, on one line and without secrets; of an empty one nothing.
+// Quote returns the beginning of an answer for the end of an error, on one line and without secrets; empty for an empty answer.
 func Quote(said []byte) string {
 	if text := Line(string(said), mostQuoted); text != "" {
 		return fmt.Sprintf(": %q", text)
@@ -115,15 +111,13 @@ func Quote(said []byte) string {
 	return ""
 }
 
-// Line returns a text as one line of at most n bytes, without secrets: those of a line of its own and those of two lines.
+// Line returns a text as one line of at most n bytes, without secrets, including secrets across two lines.
 func Line(s string, n int) string {
 	return Clip(Redact(strings.Join(strings.Fields(strings.ToValidUTF8(Redact(s), "?")), " ")), n)
 }
 
-// Abridge returns Cut(Redact(s)) in bounded time, however long the text is:
-// whoever may write Events chooses that. Of a text that is longer than any
-// error it reads the beginning and the end, and what Cut leaves of them is the
-// same, unless they hold hardly more than secrets.
+// Abridge returns Cut(Redact(s)) in bounded time, however long the text is, since the author of an Event chooses its length. Of a text
+// longer than any error it reads the beginning and the end. The result of Cut is the same unless they hold hardly more than secrets.
 func Abridge(s string) string {
 	if len(s) <= 2*window {
 		return Cut(Redact(s))
@@ -134,24 +128,22 @@ func Abridge(s string) string {
 }
 
 const (
-	// window is how much Abridge reads at either end. A secret that reaches
-	// into what is shown of the end begins in it, unless it is longer than 24 KiB.
+	// window is how much Abridge reads at either end. A secret that reaches into the visible end begins in it, unless it is longer
+	// than 24 KiB.
 	window = 4 * MaxMessage
-	// unsure is how much before a cut is not shown, since a secret that is cut
-	// in two may not be recognised: more than userinfo looks ahead.
+	// unsure is how much is hidden before a cut, since a secret that is cut in two may not be recognised: more than userinfo looks
+	// ahead.
 	unsure = 1 << 10
 )
 
-// A secretMark is a text that announces a secret, in lower case. Its find
-// returns where the secret stands that belongs to the mark s[start:end], or
-// two equal numbers if none exists.
+// A secretMark is a text that announces a secret, in lower case. Its find returns the position of the secret that belongs to the mark
+// s[start:end], or two equal numbers if none exists.
 type secretMark struct {
 	text string
 	find func(s string, start, end int) (from, to int)
 }
 
-// secretMarks are tried at each place in this order of length: the longest
-// name that ends there comes first.
+// secretMarks are tried at each position by length: the longest name that ends there comes first.
 var secretMarks = []secretMark{
 	{"accesskeyid", named}, {"access_key_id", named}, {"access-key-id", named}, {"accesskey-id", named},
 	{"accesskeysecret", named}, {"access_key_secret", named}, {"access-key-secret", named}, {"accesssecret", named},
@@ -173,7 +165,6 @@ var secretMarks = []secretMark{
 	{"-----begin", privateKey},
 }
 
-// secrets returns the automaton of secretMarks.
 var secrets = sync.OnceValue(func() *automaton {
 	var marks []string
 	for _, m := range secretMarks {
@@ -182,26 +173,24 @@ var secrets = sync.OnceValue(func() *automaton {
 	return newAutomaton(marks)
 })
 
-// named finds the value of a name that can only be a secret's: name=value,
-// "name":"value", name: value, Name:[value], name%3Dvalue.
+// named finds the value of a name that only a secret has: name=value, "name":"value", name: value, Name:[value], name%3Dvalue.
 func named(s string, start, end int) (from, to int) {
 	v := separator(s, end)
-	// The end of another word, such as an error code, is no name before a colon.
+	// The end of another word, such as an error code, is not taken for a name before a colon.
 	if v.sep == 0 || v.sep == ':' && !v.quoted && start > 0 && letter(s[start-1]) {
 		return 0, 0
 	}
 	return content(s, v)
 }
 
-// assigned finds the value of a name that prose uses too: whole words only,
-// and only name=value or "name":"value", and name: value where it begins a line, as in
-// YAML, or where the value looks like nothing but a secret.
+// assigned finds the value of a name that prose uses too: only whole words, and only in name=value or "name":"value", or in name:
+// value if it begins a line, as in YAML, or if the value looks like nothing but a secret.
 func assigned(s string, start, end int) (from, to int) {
 	if inWord(s, start) {
 		return 0, 0
 	}
 	v := separator(s, end)
-	// The end of a path, in quotes, is no name: Put "http://100.100.100.200/latest/api/token": EOF.
+	// The end of a quoted path is not a name: Put "http://100.100.100.200/latest/api/token": EOF.
 	if v.sep == 0 || v.sep == ':' && start > 0 && s[start-1] == '/' {
 		return 0, 0
 	}
@@ -212,7 +201,7 @@ func assigned(s string, start, end int) (from, to int) {
 	return from, to
 }
 
-// beginsLine reports whether the name that ends with s[i:] begins its line, but for what indents YAML.
+// beginsLine reports whether the name that ends with s[i:] begins its line, apart from YAML's indentation.
 func beginsLine(s string, i int) bool {
 	first := max(0, i-64)
 	for i > first && (letterOrDigit(s[i-1]) || s[i-1] == '_' || s[i-1] == '-') {
@@ -224,8 +213,8 @@ func beginsLine(s string, i int) bool {
 	return i == 0 || s[i-1] == '\n' || i > 1 && s[i-2:i] == `\n` // the latter in a log
 }
 
-// random reports whether a text looks like a key rather than a word or the name of an object: letters and digits, and of
-// the letters both cases if there are hyphens or the like.
+// random reports whether a text looks like a key rather than a word or the name of an object: it has letters and digits, and, if it
+// has hyphens or similar characters, letters of both cases.
 func random(s string) bool {
 	var digit, upper, lower, other bool
 	for i := range len(s) {
@@ -243,7 +232,7 @@ func random(s string) bool {
 	return len(s) >= 16 && digit && (upper && lower || (upper || lower) && !other)
 }
 
-// parameter finds the value of a name that is a secret's in name=value alone.
+// parameter finds the value of a name that marks a secret only in name=value.
 func parameter(s string, start, end int) (from, to int) {
 	if v := separator(s, end); !inWord(s, start) && (v.sep == '=' || v.sep == '%') {
 		return content(s, v)
@@ -251,7 +240,7 @@ func parameter(s string, start, end int) (from, to int) {
 	return 0, 0
 }
 
-// urlParameter finds the value of a name that is a secret's in the query of a URL alone.
+// urlParameter finds the value of a name that marks a secret only in the query of a URL.
 func urlParameter(s string, start, end int) (from, to int) {
 	before := s[max(0, start-5):start]
 	for _, mark := range [...]string{"?", "&", "%3f", "%26", "%253f", "%2526"} {
@@ -276,18 +265,18 @@ func seed(s string, start, end int) (from, to int) {
 	return start, to
 }
 
-// hook finds the path of an address to which whoever knows it may post.
+// hook finds the path of an address to which anyone who knows it may post.
 func hook(s string, _, end int) (from, to int) {
 	for to = end; to < len(s) && !ends(s[to]); to++ {
 	}
 	return end, to
 }
 
-// An assignment stands between a name and its value.
+// An assignment is the text between a name and its value.
 type assignment struct {
 	sep    byte // '=' or ':'; '%' for an encoded '='; 0 for none
-	quoted bool // the name stands in quotes
-	end    int  // where the value begins
+	quoted bool // the name is quoted
+	end    int  // start of the value
 }
 
 // separator reads the assignment that starts at s[i:].
@@ -305,8 +294,7 @@ func separator(s string, i int) assignment {
 	return assignment{}
 }
 
-// content returns where the value after an assignment begins and ends,
-// without the quotes or bracket around it.
+// content returns the start and end of the value after an assignment, without the quotes or bracket around it.
 func content(s string, v assignment) (from, to int) {
 	from, quote := skipQuote(s, v.end)
 	if quote == "" && strings.HasPrefix(s[from:], "[") {
@@ -326,12 +314,11 @@ func content(s string, v assignment) (from, to int) {
 	return from, to
 }
 
-// ends reports whether an unquoted value stops before the byte.
 func ends(b byte) bool {
 	return b <= ' ' || strings.IndexByte("\"'`&,;]})<>|\\", b) >= 0
 }
 
-// schemes are the words that stand before the secret of an Authorization header.
+// schemes are the words before the secret of an Authorization header.
 var schemes = map[string]bool{
 	"acs": true, "acs3-hmac-sha256": true, "acs3-rsa-sha256": true, "basic": true, "bearer": true,
 	"digest": true, "negotiate": true, "oss": true, "oss4-hmac-sha256": true, "token": true,
@@ -352,7 +339,7 @@ func authorization(s string, _, end int) (from, to int) {
 	if next == to || strings.ContainsFunc(word, func(r rune) bool { return !alnum(r) && r != '-' }) {
 		return from, to
 	}
-	last := next // looked for only where it is the end: what is read and not taken is read again for the next mark
+	last := next // searched only if it is the end: text without a match is searched again for the next mark
 	for last < len(s) && s[last] > ' ' && strings.IndexByte("\"']\\", s[last]) < 0 {
 		last++
 	}
@@ -377,7 +364,7 @@ func bearer(s string, start, end int) (from, to int) {
 	return end, to
 }
 
-// keyID finds what follows the four letters that access key IDs begin with.
+// keyID finds the rest of an access key ID after its first four letters.
 func keyID(s string, start, end int) (from, to int) {
 	if s[start:end] != "LTAI" {
 		return 0, 0
@@ -399,7 +386,7 @@ func temporaryKeyID(s string, start, end int) (from, to int) {
 	return end, to
 }
 
-// webToken finds a JSON web token by how its JSON begins in base64.
+// webToken finds a JSON web token by the beginning of its JSON in base64.
 func webToken(s string, start, end int) (from, to int) {
 	if s[start:end] != "eyJ" || inWord(s, start) {
 		return 0, 0
@@ -423,7 +410,6 @@ func userinfo(s string, _, end int) (from, to int) {
 	return 0, 0
 }
 
-// privateKey finds a private key in PEM.
 func privateKey(s string, start, end int) (from, to int) {
 	head := s[end:min(len(s), end+40)]
 	if !strings.Contains(head, "PRIVATE KEY-----") {
@@ -445,8 +431,7 @@ func run(s string, i int, others string) int {
 	return i
 }
 
-// skipQuote returns the index after a quote at s[i:], and that quote, which
-// may be escaped; empty if none exists.
+// skipQuote returns the index after a quote at s[i:] and that quote, possibly escaped; empty if none exists.
 func skipQuote(s string, i int) (int, string) {
 	for _, q := range [...]string{`\"`, `"`, `'`} {
 		if strings.HasPrefix(s[i:], q) {
@@ -467,8 +452,7 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// inWord reports whether s[i:] begins inside a word. A percent-encoded byte
-// before it is no part of the word.
+// inWord reports whether s[i:] begins inside a word. A percent-encoded byte before it does not belong to the word.
 func inWord(s string, i int) bool {
 	escaped := i >= 3 && s[i-3] == '%' || i >= 5 && s[i-5] == '%'
 	return i > 0 && letterOrDigit(s[i-1]) && !escaped

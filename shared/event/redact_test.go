@@ -108,7 +108,7 @@ func TestRedactIsBounded(t *testing.T) {
 	}
 }
 
-// However long a text is, what is stored of it is the same and takes no longer.
+// Abridge gives the same result in the same time, however long a text is.
 func TestAbridge(t *testing.T) {
 	rows := corpus.Rows(t)
 	var long strings.Builder

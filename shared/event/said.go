@@ -32,13 +32,13 @@ func (r *Record) sentences(f func(*say.Text)) {
 	}
 }
 
-// In returns what was found with its sentences in a language, in which they stay.
+// In returns the finding with its sentences fixed in a language.
 func (f Found) In(l *say.Language) Found {
 	f.Text, f.Do = say.Literal(f.Text.In(l)), say.Literal(f.Do.In(l))
 	return f
 }
 
-// In returns the record with all its sentences in a language, in which they stay; nil is English.
+// In returns the record with all its sentences fixed in a language; nil is English.
 func (r Record) In(l *say.Language) Record {
 	r.sentences(func(t *say.Text) { *t = say.Literal(t.In(l)) })
 	return r

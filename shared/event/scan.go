@@ -2,30 +2,29 @@ package event
 
 import "bytes"
 
-// A scan reads one message.
 type scan struct {
 	c    *Classifier
 	text []byte // folded
 	gaps []progress
 
-	begin      int32 // where the message begins, without what Kubernetes put before it
-	body       int32 // where it goes on behind the wrapper
-	skip       int32 // up to here it says nothing
-	called     int32 // here follows what became of a call of Alibaba Cloud; -1 before any
+	begin      int32 // start of the message, behind the prefixes of Kubernetes
+	body       int32 // start of the text behind the wrapper
+	skip       int32 // text up to here is ignored
+	called     int32 // start of the result of a call to Alibaba Cloud; -1 before any
 	wrapped    wrapper
 	upstream   bool
-	controller bool // words of the controller
-	api        bool // words of Alibaba Cloud
-	foreign    bool // words of another cloud
+	controller bool // it has words of the controller
+	api        bool // it has words of Alibaba Cloud
+	foreign    bool // it has words of another cloud
 
-	region  int32 // number of the error that is being read; 0 before the first
-	message bool  // in the region, what the API says has begun
+	region  int32 // number of the current error; 0 before the first
+	message bool  // in the region, the API's message has begun
 	residue bool  // and has ended
 
 	best, second candidate
 }
 
-// A wrapper is what the controller begins a message with.
+// A wrapper is the text with which the controller begins a message.
 type wrapper uint8
 
 const (
@@ -35,26 +34,25 @@ const (
 	wrapOwn                    // with a bracket, or in words that no other cloud uses
 )
 
-// A progress is how far a text with gaps was found.
+// A progress is the part of a text with gaps that was found.
 type progress struct{ next, start, end int32 }
 
-// widest is how many bytes a gap of a text may have.
+// widest is the largest number of bytes in a gap of a text.
 const widest = 200
 
-// A candidate is a text or code that was found.
 type candidate struct {
 	entry  int32 // -1 for none
 	region int32
 	start  int32
 	code   bool
 	cut    bool // the message breaks off in it
-	late   bool // it stands behind what the API says
+	late   bool // it follows the API's message
 }
 
 var none = candidate{entry: -1}
 
-// order returns the region's rank: what the controller found itself comes last,
-// since it shows an API's error instead where it has one.
+// order returns the region's rank: the controller's own findings come last, since the controller shows an API's error instead if it
+// has one.
 func (x candidate) order() int32 {
 	if x.region == 0 {
 		return 1 << 30
@@ -100,7 +98,6 @@ func (s *scan) offer(x candidate) {
 	}
 }
 
-// read finds what the message says.
 func (s *scan) read(message string) {
 	s.text = fold(Cut(message))
 	s.begin = start(s.text)
@@ -129,7 +126,7 @@ func (s *scan) read(message string) {
 			s.enterError(h)
 		case markMessage:
 			s.message = s.message || s.wordAt(h.start)
-			// No other controller lets it stand alone behind the wrapper.
+			// No other controller puts it directly behind the wrapper.
 			s.controller = s.controller || s.wrapped != wrapNone && h.start == s.body
 		case markResidue:
 			s.residue = s.residue || s.message
@@ -139,7 +136,7 @@ func (s *scan) read(message string) {
 			s.skip = s.endOfWord(h.end)
 			s.endOfCall(h.end)
 			if ofKubernetes(s.text[h.end:s.skip]) {
-				s.skip = int32(len(s.text)) // why its API server does not answer is its story, too
+				s.skip = int32(len(s.text)) // the reason why its API server does not answer belongs to it, too
 			}
 		case markNested:
 			s.skip = s.endOfNested(h.end - 1)
@@ -155,8 +152,7 @@ func (s *scan) read(message string) {
 	}
 }
 
-// unwrap takes in how the message begins. What stood before is of no
-// interest: a pasted table, a line of a log.
+// unwrap handles the beginning of the message. Text before it, such as a pasted table or a log prefix, is ignored.
 func (s *scan) unwrap(h hit) {
 	if s.wrapped != wrapNone || !s.wordAt(h.start) {
 		return
@@ -181,7 +177,7 @@ func (s *scan) unwrap(h hit) {
 	s.body = int32(len(s.text) - len(rest))
 }
 
-// continued takes in how Kubernetes's own service controller goes on after its wrapper.
+// continued handles the continuation by Kubernetes's own service controller after its wrapper.
 func (s *scan) continued(h hit) {
 	if s.wrapped == wrapOwn || h.start != s.body {
 		return
@@ -197,7 +193,7 @@ func (s *scan) continued(h hit) {
 	s.upstream = true
 }
 
-// enterError takes in that the error of an API call begins.
+// enterError handles the beginning of an API call's error.
 func (s *scan) enterError(h hit) {
 	if !s.wordAt(h.start) {
 		return
@@ -208,7 +204,7 @@ func (s *scan) enterError(h hit) {
 	clear(s.gaps)
 }
 
-// found takes in a text, or a part of one.
+// found handles a text, or a part of one.
 func (s *scan) found(p *pattern, h hit) {
 	if p.gap >= 0 {
 		g := &s.gaps[p.gap]
@@ -231,14 +227,13 @@ func (s *scan) found(p *pattern, h hit) {
 	s.offer(candidate{entry: p.entry, region: s.region, start: h.start, late: s.residue})
 }
 
-// code takes in the error code of a field "Code: X", "ErrorCode: X",
-// "Code":"X" or Code="X".
+// code handles the error code of a field "Code: X", "ErrorCode: X", "Code":"X" or Code="X".
 func (s *scan) code(h hit) {
 	field := h.start
 	if bytes.HasSuffix(s.text[:field], []byte("error")) {
 		field -= int32(len("error"))
 	}
-	// What an API says can quote anything, and the data after it repeats it.
+	// An API's message can quote anything, and the data after it repeats it.
 	if s.message || !s.wordAt(field) || field > 0 && s.text[field-1] == '_' {
 		return
 	}
@@ -258,8 +253,7 @@ func (s *scan) code(h hit) {
 	}
 }
 
-// bare looks for a code without a field, as the vendor's pages name failures: it is all that the message says, or stands
-// before what an API says.
+// bare searches a code without a field, as the vendor's pages name failures: it is the whole message, or precedes the API's message.
 func (s *scan) bare() {
 	code, _, _ := bytes.Cut(s.text[s.body:], []byte(" message:"))
 	code = bytes.TrimRight(code, " .…")
@@ -268,8 +262,8 @@ func (s *scan) bare() {
 	}
 }
 
-// broken looks for a text that the end of the message breaks off: at least 16
-// characters and 7 of 10 of it, and no other class's text begins so.
+// broken searches a text that the end of the message truncates: at least 16 characters and 7 of 10 of it must be there, and no other
+// class's text may begin that way.
 func (s *scan) broken() {
 	text := bytes.TrimRight(s.text, " .…")
 	state := s.c.find.state(text[max(0, len(text)-400):])
@@ -291,15 +285,14 @@ func ofKubernetes(address []byte) bool {
 	return bytes.Contains(address, []byte("/api/v1/")) || bytes.Contains(address, []byte("/apis/"))
 }
 
-// callQuote is what a text begins with that counts behind an address of Alibaba Cloud alone.
+// callQuote begins the texts that only count behind an address of Alibaba Cloud.
 const callQuote = `"`
 
-// metadata is the address at which an instance of Alibaba Cloud learns of itself
-// (ENDPOINT in pkg/provider/alibaba/base/metadata.go of the controller).
+// metadata is the address of an Alibaba Cloud instance's metadata (ENDPOINT in pkg/provider/alibaba/base/metadata.go of the
+// controller).
 const metadata = "100.100.100.200"
 
-// endOfCall notes where it is told what became of a call, behind the address that is
-// s.text[host:s.skip], if that is one of Alibaba Cloud.
+// endOfCall notes the start of a call's result behind the address s.text[host:s.skip], if that is one of Alibaba Cloud.
 func (s *scan) endOfCall(host int32) {
 	end := host
 	for end < s.skip && (word(s.text[end]) || s.text[end] == '-' || s.text[end] == '.') {
@@ -312,13 +305,13 @@ func (s *scan) endOfCall(host int32) {
 	switch {
 	case s.skip < int32(len(s.text)) && s.text[s.skip] == '"':
 		s.called = s.skip + 1
-	case s.text[s.skip-1] == ':': // no quotes: the colon is not of the address
+	case s.text[s.skip-1] == ':': // unquoted: the colon does not belong to the address
 		s.skip--
 		s.called = s.skip
 	}
 }
 
-// endOfWord returns where an address ends that goes on at s.text[i:].
+// endOfWord returns the end of an address that continues at s.text[i:].
 func (s *scan) endOfWord(i int32) int32 {
 	if n := bytes.IndexAny(s.text[i:], " \"'<>"); n >= 0 {
 		return i + int32(n)
@@ -326,7 +319,7 @@ func (s *scan) endOfWord(i int32) int32 {
 	return int32(len(s.text))
 }
 
-// endOfNested returns where the bracket ends that opens at s.text[i].
+// endOfNested returns the end of the bracket that opens at s.text[i].
 func (s *scan) endOfNested(i int32) int32 {
 	open, shut, depth := s.text[i], s.text[i]+2, 0 // "[" and "]", "{" and "}"
 	for ; i < int32(len(s.text)); i++ {
@@ -347,8 +340,7 @@ func (s *scan) wordAt(i int32) bool {
 	return i == 0 || !word(s.text[i-1]) || !word(s.text[i])
 }
 
-// wordEnds reports whether a word ends at s.text[:i]: a name goes on with
-// hyphens, and with dots that a letter follows.
+// wordEnds reports whether a word ends at s.text[:i]: hyphens, and dots before a letter, continue a name.
 func (s *scan) wordEnds(i int32) bool {
 	if int(i) == len(s.text) {
 		return true

@@ -8,12 +8,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Status is the word by which people read how a case stands.
+// A Status is the word that people read for the state of a case.
 type Status string
 
-// The statuses that are no results of the same word.
+// Statuses without a result of the same word.
 const (
-	NeedsApproval Status = "needs-approval" // Asked, and a person may agree to the plan
+	NeedsApproval Status = "needs-approval" // Asked, and a person may approve the plan
 	NeedsAction   Status = "needs-action"   // Asked, and a person must act
 	Rejected      Status = "rejected"       // Planned, and a person has rejected the plan
 	Recovered     Status = "recovered"      // Gone
@@ -22,16 +22,16 @@ const (
 	Erred         Status = "error"          // a run ended with an error and left no record
 )
 
-// Statuses are those at which a run may end, in the order of a list for people.
+// Statuses are those at which a run may end, in the order of lists for people.
 var Statuses = []Status{
 	Status(Fixed), Status(Synced), Status(Planned), NeedsApproval, NeedsAction, Rejected, Status(Waiting), Status(Unsettled), Status(Failed), Recovered,
 	Status(Superseded), Status(Undone), NotOurs,
 }
 
-// Word returns the status for people, in whose language it may be another word.
+// Word returns the status for people; in their language it may be another word.
 func (s Status) Word() say.Text { return say.Text{{Format: string(s)}} }
 
-// Status returns the word for how the case of the record stands.
+// Status returns the state of the record's case.
 func (r Record) Status() Status {
 	switch {
 	case r.Phase == "" && r.Result == "" && r.Error != "":
@@ -52,7 +52,7 @@ func (r Record) Status() Status {
 	return Status(cmp.Or(string(r.Result), "unknown"))
 }
 
-// Open reports whether a case that stands so is not over.
+// Open reports whether a case with this status is not over.
 func (s Status) Open() bool {
 	switch s {
 	case Status(Fixed), Status(Synced), Recovered, Status(Superseded), Status(Undone), NotOurs:
@@ -61,16 +61,16 @@ func (s Status) Open() bool {
 	return true
 }
 
-// caseTime is how the ID of a case has the time of its first failure.
+// caseTime is the format of the time in the ID of a case: that of its first failure.
 const caseTime = "20060102T150405"
 
-// CaseID returns the ID of the case of an object with this UID that begins with a failure of this time.
+// CaseID returns the ID of the case of an object with this UID whose first failure has this time.
 func CaseID(uid string, failed time.Time) string {
 	return uid[:min(len(uid), 8)] + "-" + failed.UTC().Format(caseTime)
 }
 
-// FirstFailure returns when the failure happened that opened the case. A case keeps its ID
-// through pauses and retries, and the ID has that time in whole seconds.
+// FirstFailure returns when the failure happened that opened the case. A case keeps its ID through pauses and retries, and the ID has
+// that time in whole seconds.
 func (r Record) FirstFailure() time.Time {
 	first := r.EventTime
 	if first.IsZero() || !r.First.IsZero() && r.First.Before(first) {

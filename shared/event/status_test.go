@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// People read another word than the journal has where that one says too little.
+// Where a result's word says too little, people read another status.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	plan := event.Plan{Steps: []event.StepRecord{{Kind: "annotate"}}}
@@ -17,7 +17,7 @@ func TestStatus(t *testing.T) {
 		"planned":        {Run: settled(event.Planned), Plan: plan},
 		"needs-approval": {Run: settled(event.Asked), Plan: plan, Outcome: event.Outcome{Digest: "d"}},
 		"rejected":       {Run: settled(event.Planned), Plan: plan, Decision: event.Decision{Rejected: &event.Approved{By: "ann"}}},
-		"needs-action":   {Run: settled(event.Asked), Plan: plan}, // nothing says which plan
+		"needs-action":   {Run: settled(event.Asked), Plan: plan}, // the plan is unknown
 		"waiting":        {Run: settled(event.Waiting)},
 		"recovered":      {Run: settled(event.Gone)},
 		"foreign":        {Run: settled(event.Foreign)},

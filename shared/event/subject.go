@@ -9,7 +9,7 @@ import (
 
 // Kinds of errors, for errors.Is.
 var (
-	ErrInvalid  = errors.New("invalid event")   // what the event says can't be; trying again won't help
+	ErrInvalid  = errors.New("invalid event")   // the event's content is impossible; a retry won't help
 	ErrTooLarge = errors.New("event too large") // even with its message cut; also an ErrInvalid
 )
 
@@ -23,8 +23,8 @@ const (
 // Subjects of whole streams.
 const (
 	FailedSubjects = failedRoot + ".>" // all failures
-	CaseSubjects   = caseRoot + ".>"   // the whole journal
-	KeptSubjects   = keptRoot + ".>"   // how load balancers stood before a write
+	CaseSubjects   = caseRoot + ".>"   // all of CASES
+	KeptSubjects   = keptRoot + ".>"   // states of load balancers before a write
 )
 
 // FailedSubject returns the subject of the failures of one Service and class.
@@ -33,12 +33,10 @@ func FailedSubject(cluster, class, uid string) string {
 	return failedRoot + "." + cluster + "." + class + "." + uid
 }
 
-// FailedOf returns the filter for the failures of a class in a cluster, of any Service.
-// A cluster "*" is any.
+// FailedOf returns the filter for the failures of a class in a cluster, of any Service. A cluster "*" is any.
 func FailedOf(cluster, class string) string { return failedRoot + "." + cluster + "." + class + ".>" }
 
-// ParseFailedSubject takes a subject of FailedSubject apart. It is an
-// ErrInvalid if the subject isn't one.
+// ParseFailedSubject splits a subject made by FailedSubject. It is an ErrInvalid for any other subject.
 func ParseFailedSubject(subject string) (cluster, class, uid string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 5 || parts[0]+"."+parts[1] != failedRoot {
@@ -51,34 +49,31 @@ func ParseFailedSubject(subject string) (cluster, class, uid string, err error) 
 	return cluster, class, uid, nil
 }
 
-// CaseSubject returns the subject of the journal of one Service and class.
-// The arguments have passed ValidCluster, ValidUID and ValidClass.
+// CaseSubject returns the subject of the records of one Service and class. The arguments have passed ValidCluster, ValidUID and
+// ValidClass.
 func CaseSubject(cluster, uid, class string) string {
 	return caseRoot + "." + cluster + "." + uid + "." + class
 }
 
-// DoctorPrefix begins the classes under which the doctor's findings stand in the journal; the
-// ID of the check follows.
+// DoctorPrefix begins the classes of the doctor's findings in CASES; the ID of the check follows.
 const DoctorPrefix = "doctor-"
 
 // DoctorLock begins the name of the lock of scheduled runs; the cluster's ID follows.
 const DoctorLock = "doctor."
 
-// DoctorKey is the key under which it stands when the last scheduled run of a cluster ended well.
+// DoctorKey returns the key that holds when the last scheduled run of a cluster ended well.
 func DoctorKey(cluster string) string { return "doctor." + cluster }
 
-// CaseFilter returns the filter for the journal of one Service, over all classes.
+// CaseFilter returns the filter for the records of one Service, over all classes.
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
 
-// KeptSubject returns the subject of how the load balancers of one Service stood
-// before writes of one class. It is none of CaseFilter: it locks nobody out.
-// The arguments have passed ValidCluster, ValidUID and ValidClass.
+// KeptSubject returns the subject of snapshots: the states of one Service's load balancers before writes of one class. CaseFilter does
+// not match it, so snapshots lock nobody out. The arguments have passed ValidCluster, ValidUID and ValidClass.
 func KeptSubject(cluster, uid, class string) string {
 	return keptRoot + "." + cluster + "." + uid + "." + class
 }
 
-// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's. IDs
-// are tokens of subjects and are checked before they become one.
+// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's. IDs are tokens of subjects and are checked before use.
 func ValidCluster(id string) error {
 	if id == "" {
 		return invalid("the cluster ID is empty")
@@ -133,12 +128,11 @@ func alnum(r rune) bool {
 // clip shortens a text from outside for use in an error.
 func clip(s string) string { return Clip(s, 80) }
 
-// CountKey is the key under which the exporter says how many LoadBalancer Services a
-// cluster has.
+// CountKey returns the key under which the exporter stores how many LoadBalancer Services a cluster has.
 func CountKey(cluster string) string { return "services." + cluster }
 
-// ProgressKey is the key of the resource version up to which a cluster's events are stored.
+// ProgressKey returns the key of the resource version up to which a cluster's events are stored.
 func ProgressKey(cluster string) string { return "progress." + cluster }
 
-// PageKey is the key under which an exporter of a cluster says what it has met. Each part may be "*" in a filter.
+// PageKey returns the key under which an exporter of a cluster stores what it has met. Each part may be "*" in a filter.
 func PageKey(cluster, exporter string) string { return "ledger." + cluster + "." + exporter }

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// verdict decides on the message that was read.
 func (s *scan) verdict(in Input) Match {
 	if why := s.notOurs(in); why != "" {
 		return ignored(why)
@@ -35,14 +34,14 @@ func (s *scan) verdict(in Input) Match {
 	return m
 }
 
-// tellingLength is how long a text is that can show by itself that a message is of
-// Alibaba Cloud's controller. A shorter one, such as "NOCARD", anybody's can have.
+// tellingLength is the least length of a text that alone proves a message to be from Alibaba Cloud's controller. A shorter text, such
+// as "NOCARD", can be anybody's.
 const tellingLength = 12
 
-// telling reports whether a folded text can show that. The field that it stands in says nothing.
+// telling reports whether a folded text proves that. The name of its field does not count.
 func telling(text string) bool { return len(strings.TrimPrefix(text, "message:")) >= tellingLength }
 
-// notOurs returns why the message is not of the controller; empty if it is.
+// notOurs returns why the message is not the controller's; empty if it is.
 func (s *scan) notOurs(in Input) string {
 	matched := s.best.entry >= 0 && s.c.entries[s.best.entry].tells
 	ours := s.wrapped == wrapOwn || s.controller || s.api
@@ -63,8 +62,7 @@ func (s *scan) notOurs(in Input) string {
 	return ""
 }
 
-// noFailure returns why a message without any known text or code tells of no
-// failed sync; empty if it does.
+// noFailure returns why a message without any known text or code is not about a failed sync; empty if it is.
 func (s *scan) noFailure(in Input) string {
 	if in.Reason == "" && s.wrapped == wrapNone && !s.controller && !s.api {
 		return "Nothing shows that the message tells of a failed sync of a load balancer."
@@ -72,18 +70,16 @@ func (s *scan) noFailure(in Input) string {
 	return ""
 }
 
-// ownWording reports whether the message begins as the controller's do under
-// the reason that it shares with the kubelet.
+// ownWording reports whether the message begins like the controller's own under the reason that it shares with the kubelet.
 func (s *scan) ownWording() bool {
 	return s.wrapped == wrapOwn && s.begin == start(s.text) && bytes.HasPrefix(s.text[s.begin:], []byte("fail to "))
 }
 
-// first reports whether the message begins as an error of the SDK of v1.9.3 does, with or without a text behind it.
+// first reports whether the message begins like an error of the SDK of v1.9.3, with or without a following text.
 func (s *scan) first() bool { return bytes.HasPrefix(s.text[s.body:], []byte("aliyun api error")) }
 
-// stands reports whether the winner stands at the beginning of the message, as
-// an error that was copied out of a page does: nothing is known of such a
-// message but its words.
+// stands reports whether the winner is at the beginning of the message, as in an error copied from a page: nothing but the words of
+// such a message is known.
 func (s *scan) stands() bool {
 	said := s.text[s.body:max(s.body, s.best.start)]
 	for _, lead := range leads {
@@ -91,15 +87,15 @@ func (s *scan) stands() bool {
 			return true
 		}
 	}
-	// The pages put the bare code before what the API says.
+	// The pages put the bare code before the API's message.
 	if code, after, ok := bytes.Cut(said, []byte(" message:")); ok && !bytes.Contains(code, []byte(" ")) {
 		said = after
 	}
-	// A line of a log begins with the time, and goes on with its own words.
+	// A line of a log begins with the time and continues with its own words.
 	return len(said) <= 80 && !bytes.ContainsAny(said, ":;") && !(len(said) > 0 && said[0] >= '0' && said[0] <= '9')
 }
 
-// leads are what an error of an API begins with, folded.
+// leads are the beginnings of an API's error, folded.
 var leads = []string{
 	"message:", "code:", "errorcode:", "status code:", "aliyun api error", "[sdkerror]", "sdkerror:", "sdk.servererror", "sdk.clienterror", "[sdk.",
 }

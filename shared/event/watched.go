@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Kinds of objects beside Services that failures are about.
+// Kinds of objects, beside Services, that failures are about.
 const (
 	KindNode    = "node"
-	KindCluster = "cluster" // what concerns no single object: its name is the cluster's ID
+	KindCluster = "cluster" // concerns no single object: its name is the cluster's ID
 )
 
 // Components of the Alibaba Cloud controller.
 const (
-	componentCLB    = "service-controller" // the name that other clouds' controllers use too
+	componentCLB    = "service-controller" // also the name of other clouds' controllers
 	componentNLB    = "nlb-controller"
 	componentRoutes = "route-controller"
-	componentNodes  = "node-controller" // the name that the controller manager of Kubernetes uses too
+	componentNodes  = "node-controller" // also the name of a controller in the controller manager of Kubernetes
 )
 
-// Precheck is the name of the Event that holds the result of the controller's check before an upgrade, and the reason of a failure
-// that is read from it. The Event lies in kube-system, is about a Pod that need not exist, has no component, and its own reason is the
-// state of the check (pkg/provider/dryrun/event.go).
+// Precheck is the name of the Event with the result of the controller's check before an upgrade, and the reason of a failure read from
+// it. The Event is in kube-system, is about a Pod that need not exist, and has no component; its own reason is the state of the check
+// (pkg/provider/dryrun/event.go).
 const Precheck = "CloudControllerManagerPrecheckResult"
 
-// PrecheckClass is the class of such a failure, where there is one.
+// PrecheckClass is the class of such a failure, if the table has it.
 const PrecheckClass = "precheck-failed"
 
-// RouteObject is the name of the object that Events of SyncRouteFailed are about: an Event without namespace and UID
+// RouteObject is the object's name in SyncRouteFailed Events, which have no namespace and UID
 // (pkg/controller/route/route_controller.go).
 const RouteObject = "route-controller"
 
@@ -36,15 +36,15 @@ const RouteObject = "route-controller"
 type Warning struct {
 	Reason     string
 	Kind       string   // of the object: KindNode, KindCluster; empty: a Service
-	Components []string // that write it; those of Services are what Controller knows
-	Begins     []string // what its messages begin with, where all of them do, in lower case
+	Components []string // that write it; for Services, those that Controller knows
+	Begins     []string // common beginnings of its messages, in lower case
 	Failure    bool     // it is published; false: nothing has failed
 	Means      string   // as a sentence
 }
 
-// Warnings are all of them. The exporter, "lbremedy classify" and the page functions/README.md follow this list: the
-// constants of pkg/controller/helper/event.go of v2.14.0, with the two reasons that pkg/controller/route and
-// pkg/controller/service/clbv1 spell out, and those of releases before v2.0.1.
+// Warnings are all warnings. The exporter, "lbremedy classify" and the page functions/README.md use this list: the constants of
+// pkg/controller/helper/event.go of v2.14.0, with the two reasons that pkg/controller/route and pkg/controller/service/clbv1 spell
+// out, and those of releases before v2.0.1.
 var Warnings = []Warning{
 	{Reason: "SyncLoadBalancerFailed", Failure: true, Means: "The sync of a Service has failed."},
 	{Reason: "CleanLoadBalancerFailed", Failure: true, Means: "The load balancer of a Service that is deleted could not be removed."},
@@ -81,7 +81,6 @@ var Warnings = []Warning{
 	{Reason: Precheck, Kind: KindCluster, Failure: true, Means: "The check before an upgrade of the controller foresees failures."},
 }
 
-// warningOf returns the warning with this reason.
 func warningOf(reason string) (w Warning, known bool) {
 	i := slices.IndexFunc(Warnings, func(w Warning) bool { return w.Reason == reason })
 	if i < 0 {
@@ -90,7 +89,7 @@ func warningOf(reason string) (w Warning, known bool) {
 	return Warnings[i], true
 }
 
-// warningIn returns the warning of a message without a reason, by how it begins. The zero value stands for a Service.
+// warningIn returns the warning of a message without a reason, by its beginning. The zero value means a Service.
 func warningIn(message string) Warning {
 	said := strings.ToLower(strings.TrimSpace(message[:min(len(message), 256)]))
 	for _, w := range Warnings {
@@ -114,23 +113,23 @@ func Writes(component, kind string) bool {
 	return slices.ContainsFunc(Warnings, func(w Warning) bool { return w.Kind == kind && w.writes(component) })
 }
 
-// FailureOf returns the kind of object whose failures Events with this reason tell of, empty for a Service; false if they tell of none.
+// FailureOf returns the kind of object whose failures Events with this reason report, empty for a Service; false if they report none.
 func FailureOf(reason string) (kind string, ok bool) {
 	w, _ := warningOf(reason)
 	return w.Kind, w.Failure
 }
 
-// Watched reports whether Events with this reason can tell of a failed sync of a Service.
+// Watched reports whether Events with this reason can report a failed sync of a Service.
 func Watched(reason string) bool {
 	kind, ok := FailureOf(reason)
 	return ok && kind == ""
 }
 
-// Controller reports whether Events of this component are those of the controller that syncs Services.
+// Controller reports whether Events of this component come from the controller that syncs Services.
 func Controller(component string) bool { return component == componentCLB || component == componentNLB }
 
-// FailedPrecheck reports whether the result of a check before an upgrade, as JSON, holds an item that did not pass. A result that can't
-// be read has not passed either.
+// FailedPrecheck reports whether the result of a check before an upgrade, as JSON, holds an item that did not pass. An unreadable
+// result has not passed either.
 func FailedPrecheck(message string) bool {
 	var result struct {
 		State        string

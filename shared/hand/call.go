@@ -16,26 +16,26 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// On the wire a call is a JWS in compact form, signed with Ed25519 (RFC 7515, RFC 8037). Its payload is a CloudEvent in JSON: the source is
-// the cluster, the subject the class, and the data a LookRequest or an Order. The signature covers everything, so that it does not matter
-// which headers a platform passes on. The answer is an Answer in JSON.
+// On the wire a call is a JWS in compact form, signed with Ed25519 (RFC 7515, RFC 8037). Its payload is a CloudEvent in JSON: the
+// source is the cluster, the subject the class, and the data a LookRequest or an Order. The signature covers everything, so it does
+// not matter which headers a platform passes on. The answer is an Answer in JSON.
 const (
 	TypeLook  = "io.lbremedy.look.v1"
 	TypeApply = "io.lbremedy.apply.v1"
 	MediaType = "application/jose" // of a call (RFC 7515, section 9.2.1)
 
-	MaxCall   = 4 << 20   // bytes of a call: an object of Kubernetes has at most 1.5 MiB (etcd's --max-request-bytes), a third more in Base64
+	MaxCall   = 4 << 20   // bytes of a call: a Kubernetes object has at most 1.5 MiB (etcd's --max-request-bytes), plus a third in Base64
 	MaxAnswer = 512 << 10 // bytes of an answer
 
 	mostHeader = 512 // bytes of the encoded header of a call, which is read before the signature is verified
 
-	// A hand accepts a call until its expiry, and none that expires later than this by the hand's own clock.
+	// A hand accepts a call until its expiry, and refuses one that expires later than this by the hand's own clock.
 	farthest = 30 * time.Second
-	// The engine lets a call expire after this: a hand whose clock is 5 s behind still accepts it.
+	// Calls of the engine expire after this: a hand whose clock is 5 s behind still accepts them.
 	callLife = 25 * time.Second
 )
 
-// A Key pair signs the calls of one cluster's engine. Hands have the public half only.
+// A Key pair signs the calls of one cluster's engine. Hands have only the public half.
 type Key struct{ private ed25519.PrivateKey }
 
 // NewKey makes a key pair.
@@ -56,7 +56,7 @@ func ParseKey(text []byte) (Key, error) {
 	return Key{}, errors.New("read the engine's key: it is not an Ed25519 key in PEM (PKCS #8)") // the parser's error may quote the key
 }
 
-// PEM returns the private key as ParseKey reads it.
+// PEM returns the private key in the form that ParseKey reads.
 func (k Key) PEM() []byte {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -65,7 +65,7 @@ func (k Key) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// Public returns the public half as text: the 32 bytes in Base64 for URLs. It is the key's ID, too.
+// Public returns the public half as text: the 32 bytes in Base64 for URLs. It is also the key's ID.
 func (k Key) Public() string {
 	return base64.RawURLEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }
@@ -73,8 +73,8 @@ func (k Key) Public() string {
 // PublicKeys are the keys that a hand accepts, by their text.
 type PublicKeys map[string]ed25519.PublicKey
 
-// ParsePublicKeys reads public keys with commas or white space between them. Several let a key be replaced: add the new one to all
-// hands, let the engine sign with it, remove the old one.
+// ParsePublicKeys reads public keys separated by commas or white space. To replace a key, use several: add the new one to all hands,
+// let the engine sign with it, remove the old one.
 func ParsePublicKeys(text string) (PublicKeys, error) {
 	keys := PublicKeys{}
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' }) {
@@ -99,17 +99,17 @@ type call struct {
 	Cluster  string          `json:"source"`
 	Class    string          `json:"subject"`
 	Made     time.Time       `json:"time"`
-	Expires  time.Time       `json:"expires"`  // until when a hand may begin, and until when an order may write
+	Expires  time.Time       `json:"expires"`  // until then a hand may begin, and an order may write
 	Declares string          `json:"declares"` // digest of the class's declaration
 	Data     json.RawMessage `json:"data"`
 }
 
-// frame is the header of a JWS (RFC 7515, section 4). Another field than these could change what the signature means.
+// frame is the header of a JWS (RFC 7515, section 4). Any other field could change what the signature means.
 type frame struct {
 	Alg string `json:"alg"`
 	Kid string `json:"kid"`
 	Cty string `json:"cty,omitempty"`
-	Typ string `json:"typ,omitempty"` // what libraries add
+	Typ string `json:"typ,omitempty"` // libraries add it
 }
 
 const (
@@ -117,10 +117,10 @@ const (
 	specified = "1.0" // version of CloudEvents
 )
 
-// part is how the parts of a JWS are written.
+// part is the encoding of the parts of a JWS.
 var part = base64.RawURLEncoding.Strict()
 
-// seal returns a call as it is sent.
+// seal returns a call in its signed form.
 func (k Key) seal(c call, data any) ([]byte, error) {
 	var err error
 	c.Spec, c.Media, c.Made, c.Expires = specified, "application/json", c.Made.UTC(), c.Expires.UTC()
@@ -142,7 +142,7 @@ func (k Key) seal(c call, data any) ([]byte, error) {
 	return sealed, nil
 }
 
-// unseal returns what a call says if one of the keys has signed it. Nothing of its payload is used before that.
+// unseal returns the content of a call that one of the keys has signed. It uses nothing of the payload before that.
 func (keys PublicKeys) unseal(sealed []byte) (c call, err error) {
 	if len(sealed) > MaxCall {
 		return c, fmt.Errorf("the call has more than %d bytes: %w", MaxCall, ErrInvalid)
@@ -173,9 +173,9 @@ func (keys PublicKeys) unseal(sealed []byte) (c call, err error) {
 	return c, nil
 }
 
-// An Answer is what a hand sends back. A call that was not accepted has a problem alone.
+// An Answer is a hand's reply. For a call that was not accepted it contains only a problem.
 type Answer struct {
-	ID      string          `json:"id,omitempty"` // of the call; with the next four it is what the call was about
+	ID      string          `json:"id,omitempty"` // of the call; this and the next four say what the call was about
 	Cluster string          `json:"cluster,omitempty"`
 	Class   string          `json:"class,omitempty"`
 	UID     string          `json:"uid,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Bounds of an answer.
+// Limits of an answer.
 const (
 	mostSteps   = 16
 	mostClaims  = 8
@@ -27,10 +27,10 @@ const (
 	mostPatience = 72 * time.Hour
 )
 
-// claimKey is how the places look that a plan may claim: a free address of a vSwitch, and the eviction of a Pod.
+// claimKey matches the keys of places that a plan may claim: a free address of a vSwitch, and the eviction of a Pod.
 var claimKey = regexp.MustCompile(`^(vswitch|evict)\.[A-Za-z0-9._-]{1,300}$`)
 
-// checkLook reads the answer to a look, and returns why nothing of it may be used.
+// checkLook reads the answer to a look and returns why it must not be used.
 func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) error {
 	if err := event.DecodeStrict(data, a); err != nil {
 		return fmt.Errorf("the answer of the function is not that to a look: %w", ErrInvalid)
@@ -82,7 +82,7 @@ func (r *Remote) checkPlan(p *Plan) error {
 	}
 	steps, err := made(r.Class, r.Decode, p.Steps, false)
 	if err == nil {
-		p.Steps, err = Steps(steps) // as they are stored, which may be longer than they came
+		p.Steps, err = Steps(steps) // in stored form, which may be longer than the received one
 	}
 	if err != nil {
 		return fmt.Errorf("a step of the plan is refused: %w: %w", err, ErrInvalid)
@@ -116,7 +116,7 @@ func (r *Remote) checkPlan(p *Plan) error {
 	return nil
 }
 
-// checkApply reads the answer to an order, and returns why nothing of it may be used.
+// checkApply reads the answer to an order and returns why it must not be used.
 func (r *Remote) checkApply(o Order, data json.RawMessage, a *ApplyAnswer) error {
 	if err := event.DecodeStrict(data, a); err != nil {
 		return fmt.Errorf("the answer of the function is not that to an order: %w", ErrInvalid)
@@ -153,7 +153,7 @@ func wrong(format string, args ...any) error {
 	return fmt.Errorf("the answer of the function is refused: "+format+": %w", append(args, ErrInvalid)...)
 }
 
-// oneLine returns what may be logged of a text that is not a sentence.
+// oneLine returns the loggable form of a text that is not a sentence.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || hidden(r) {

@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Recorded case is a Service of a failure, and what a class finds out about it.
+// A Recorded case is a Service of a failure and a class's expected result.
 type Recorded struct {
 	Name    string          `json:"name"`
 	Message string          `json:"message,omitempty"` // of the failure
@@ -26,7 +26,7 @@ type Recorded struct {
 	Want    Wanted          `json:"want"`
 }
 
-// Wanted is what a class finds out: sentences as a person reads them, in English.
+// Wanted is the result of a class: sentences as a person reads them, in English.
 type Wanted struct {
 	Verdict remedy.Verdict `json:"verdict"`
 	Finding string         `json:"finding,omitempty"`
@@ -34,8 +34,9 @@ type Wanted struct {
 	Steps   []Step         `json:"steps,omitempty"`
 }
 
-// Conform shows whether a hand keeps the contract, whatever it is written in: it accepts what the engine signs, refuses everything else,
-// and answers recorded cases as the class should. It calls see with each check; nil is one that holds. Nothing is written by a hand that does.
+// Conform checks whether a hand keeps the contract, whatever its programming language: it accepts what the engine signs, refuses
+// everything else, and answers recorded cases as the class should. It calls see with each check; a nil error means that the check
+// passed. A hand that keeps the contract writes nothing.
 func Conform(ctx context.Context, r *Remote, cluster string, cases []Recorded, see func(check say.Text, err error)) {
 	see(say.F("It accepts a call of the engine, and answers in the right form."), r.Reaches(ctx, cluster))
 	other, err := NewKey()
@@ -87,7 +88,7 @@ type conformance struct {
 	cluster string
 }
 
-// none is what a call is about that reads nothing.
+// none returns the About of a call that reads nothing.
 func (c conformance) none() About {
 	s := &corev1.Service{}
 	s.UID = "none"
@@ -96,7 +97,7 @@ func (c conformance) none() About {
 	}}
 }
 
-// sealed returns a signed call that reads nothing, changed.
+// sealed returns a signed call that reads nothing, with a change.
 func (c conformance) sealed(key Key, change func(*call)) []byte {
 	now := c.now()
 	h := call{
@@ -110,7 +111,7 @@ func (c conformance) sealed(key Key, change func(*call)) []byte {
 	return sealed
 }
 
-// refused wants the hand not to accept a call, for this reason.
+// refused checks that the hand rejects a call for this reason.
 func (c conformance) refused(ctx context.Context, sealed []byte, kind error) error {
 	body, err := c.Send(ctx, sealed)
 	if err != nil {
@@ -128,7 +129,7 @@ func (c conformance) refused(ctx context.Context, sealed []byte, kind error) err
 	return nil
 }
 
-// undeclared wants the hand to refuse an order, which is only to be tried, whose step is of no class.
+// undeclared checks that the hand refuses a dry-run order whose step its class does not declare.
 func (c conformance) undeclared(ctx context.Context) error {
 	now := c.now()
 	o := Order{About: c.none(), Dry: true, Step: Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"lbremedy.io/conformance":"no"}}`)}}
@@ -143,7 +144,7 @@ func (c conformance) undeclared(ctx context.Context) error {
 	return nil
 }
 
-// finds wants the hand to answer a recorded case as the record says. Its steps are to be made, by its own word.
+// finds checks that the hand answers a recorded case as recorded, and reports its steps as still to be made.
 func (c conformance) finds(ctx context.Context, one Recorded) error {
 	if one.Service == nil || one.Service.Name == "" || one.Service.Namespace == "" {
 		return errors.New("the record has no Service with a namespace and a name")
@@ -175,7 +176,7 @@ func (c conformance) finds(ctx context.Context, one Recorded) error {
 	return err
 }
 
-// canonical returns what is wanted as JSON in which the order of keys does not matter.
+// canonical returns w as JSON in which the order of keys does not matter.
 func canonical(w Wanted) string {
 	var v any
 	text, err := json.Marshal(w)

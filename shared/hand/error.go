@@ -14,21 +14,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// The kinds of errors, for errors.Is. An error is of one kind at most.
+// The kinds of errors, for errors.Is. An error is of at most one kind.
 var (
-	ErrDenied      = errors.New("denied")      // the cluster or the cloud refused it to the class
+	ErrDenied      = errors.New("denied")      // the class has no permission in the cluster or the cloud
 	ErrThrottled   = errors.New("throttled")   // too many calls
-	ErrNotFound    = errors.New("not-found")   // what it is about does not exist
-	ErrMoved       = errors.New("moved")       // what was to be changed has changed since it was read
-	ErrBlocked     = errors.New("blocked")     // what stands there forbids the write
-	ErrUnavailable = errors.New("unavailable") // there was no answer, or none that can be used
+	ErrNotFound    = errors.New("not-found")   // its object does not exist
+	ErrMoved       = errors.New("moved")       // its target has changed since it was read
+	ErrBlocked     = errors.New("blocked")     // the present state forbids the write
+	ErrUnavailable = errors.New("unavailable") // no usable answer came
 	ErrUnsure      = errors.New("unsure")      // an order may have been carried out: no answer came; or a dry run is impossible
 	ErrOutdated    = errors.New("outdated")    // engine and hand have different declarations of the class
 	ErrClock       = errors.New("clock")       // the call has expired by the hand's clock, or expires too late
 	ErrInvalid     = errors.New("invalid")     // it will never be accepted
 )
 
-// kinds are the kinds, each with the errors that are of it. The first that fits counts.
+// kinds are the kinds, each with its errors. The first match counts.
 var kinds = []struct {
 	kind error
 	of   []error
@@ -45,12 +45,12 @@ var kinds = []struct {
 	{ErrInvalid, []error{kube.ErrInvalid, remedy.ErrUndeclared}},
 }
 
-// An Error says why a hand could not do what it was asked for. It survives JSON, in which it has the form of a problem
-// (RFC 9457). In the hand's own process it unwraps to its cause.
+// An Error says why a hand could not do what was requested. It survives JSON, where it has the form of a problem (RFC 9457). In the
+// hand's own process it unwraps to its cause.
 type Error struct {
-	Kind string `json:"type,omitempty"` // text of one of the kinds; empty: none of them
+	Kind string `json:"type,omitempty"` // text of one of the kinds; empty: no kind
 	Text string `json:"detail"`
-	Late bool   `json:"late,omitempty"` // the time for it was over, or too short for another call
+	Late bool   `json:"late,omitempty"` // its time was over, or too short for another call
 
 	cause error
 }
@@ -61,7 +61,6 @@ func (e *Error) Error() string { return e.Text }
 // Is reports whether the error is of that kind.
 func (e *Error) Is(kind error) bool { return kind != nil && kindOf(e.Kind) == kind }
 
-// kindOf returns the kind with that text, or nil.
 func kindOf(text string) error {
 	for _, k := range kinds {
 		if k.kind.Error() == text {
@@ -94,8 +93,7 @@ func Late(err error) bool {
 	return ok && p.Late
 }
 
-// Caught returns the error of what a class does, and a panic as one: it must not take the other classes down. The stack
-// goes to the log.
+// Caught returns the error of a class's code. It turns a panic into an error, which must not affect other classes, and logs the stack.
 func Caught(class string, log *slog.Logger, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -105,7 +103,7 @@ func Caught(class string, log *slog.Logger, do func() error) (err error) {
 	return do()
 }
 
-// Panicked returns a class's panic as an error. The stack goes to the log.
+// Panicked returns a class's panic as an error and logs the stack.
 func Panicked(p any, class string, log *slog.Logger) error {
 	log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
 	return fmt.Errorf("class %s panicked: %v", class, p)

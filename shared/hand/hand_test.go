@@ -25,14 +25,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// class returns a class that diagnoses as it is told and reads nothing.
+// class returns a class with the given Diagnose, which reads nothing.
 func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: "fake", Doc: "# Fake", Steps: []remedy.Step{step.Annotate{}, step.ClearStatus{}}, Annotations: []string{"vswitch-id"}, Diagnose: diagnose,
 	}
 }
 
-// about is a call about a Service that was never synced.
 func about() hand.About {
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name, svc.UID = "shop", "web", "3f9a12bc-0000-4000-8000-000000000001"
@@ -43,7 +42,7 @@ func about() hand.About {
 
 func local(r *remedy.Remedy) hand.Hand { return (&hand.Clients{Decode: step.Decode}).Hand(r) }
 
-// known returns a cluster whose controller is the newest release that is known.
+// known returns a cluster whose controller is the newest known release.
 func known(t *testing.T) *kube.Cluster {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -58,7 +57,6 @@ func known(t *testing.T) *kube.Cluster {
 	return c
 }
 
-// data returns a step as data.
 func data(t *testing.T, s remedy.Step) hand.Step {
 	t.Helper()
 	list, err := hand.Steps([]remedy.Step{s})
@@ -68,7 +66,7 @@ func data(t *testing.T, s remedy.Step) hand.Step {
 	return list[0]
 }
 
-// An error is of the same kind, late or not, and says the same, after it has gone through JSON.
+// An error keeps its kind, its lateness and its text after a round trip through JSON.
 func TestErrors(t *testing.T) {
 	kinds := []error{hand.ErrDenied, hand.ErrThrottled, hand.ErrNotFound, hand.ErrMoved, hand.ErrBlocked, hand.ErrUnavailable, hand.ErrUnsure, hand.ErrInvalid}
 	for _, tt := range []struct {
@@ -122,7 +120,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A hand refuses what is not for its class or not declared by it, and what can't be undone or is not known.
+// A hand refuses a call for another class and a step that its class does not declare, that can't be undone or that is unknown.
 func TestRefuses(t *testing.T) {
 	asked := false
 	r := class(func(context.Context, *remedy.Case) (remedy.Plan, error) { asked = true; return remedy.Plan{}, nil })
@@ -174,7 +172,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A plan survives JSON, and so does what is not in one.
+// A plan, including what is outside its JSON, survives JSON.
 func TestPlan(t *testing.T) {
 	set := step.Annotate{Set: map[string]string{ccm.Prefix + "vswitch-id": "vsw-b"}, Was: map[string]string{ccm.Prefix + "vswitch-id": "vsw-a"}}
 	clear := step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}
@@ -208,7 +206,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("verdict %s (-want +got):\n%s", got.Verdict, diff)
 		}
 	}
-	// Where a step stands is told of its way there and of its way back.
+	// The state of a step is given for its application and for its undo.
 	at := about()
 	at.Service.Annotations = map[string]string{ccm.Prefix + "vswitch-id": "vsw-b"}
 	for undo, want := range map[bool]hand.State{false: hand.Found, true: hand.Todo} {
@@ -224,7 +222,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A class that panics is an error of the call.
+// A panic in a class is an error of the call.
 func TestPanic(t *testing.T) {
 	_, err := local(class(func(context.Context, *remedy.Case) (remedy.Plan, error) { panic("oh") })).
 		Look(t.Context(), hand.LookRequest{About: about(), For: hand.Diagnose})

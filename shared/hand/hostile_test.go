@@ -22,13 +22,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// The formats that the class of these tests has.
+// The formats that the class of these tests declares.
 const (
 	sentence = "Run this: %s"
 	inside   = "Look at them: kubectl -n %s get events %s."
 )
 
-// lying returns the hand of a function that answers whatever lie makes of the answer to the call.
+// lying returns the hand of a function whose answers are made by lie.
 func lying(t *testing.T, lie func(id string) []byte) *hand.Remote {
 	t.Helper()
 	key, err := hand.NewKey()
@@ -76,7 +76,6 @@ func encode(t *testing.T, v any) []byte {
 	return text
 }
 
-// plan returns a plan that the class may make.
 func plan(t *testing.T) *hand.Plan {
 	return &hand.Plan{
 		Plan:  remedy.Plan{Finding: say.F(sentence, "kubectl get service web"), Claims: []remedy.Claim{{Key: "vswitch.vsw-1", Of: 3}}},
@@ -86,7 +85,7 @@ func plan(t *testing.T) *hand.Plan {
 
 const prefix = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 
-// Of what a function answers to a look, a plan that its class may make is used, and every lie is refused whole.
+// The engine uses a plan that the class may make, and refuses every lie as a whole.
 func TestHostileLook(t *testing.T) {
 	with := func(change func(*hand.Plan)) func(string) []byte {
 		return func(id string) []byte {
@@ -191,7 +190,6 @@ func TestHostileLook(t *testing.T) {
 	}
 }
 
-// lieOf returns an answer with a plan that has this field.
 func lieOf(t *testing.T, id, field string) []byte {
 	t.Helper()
 	return encode(t, answer(t, id, json.RawMessage(`{"verdict":"yes","plan":{`+field+`}}`)))
@@ -210,7 +208,7 @@ func TestHostileWait(t *testing.T) {
 	}
 }
 
-// After an answer to an order that can't be used the step may have been made. The Service is what the engine reads itself.
+// After an unusable answer to an order the step may have been made. The Service is the engine's own read.
 func TestHostileApply(t *testing.T) {
 	order := hand.Order{About: about(), Step: data(t, step.Annotate{Set: map[string]string{prefix + "vswitch-id": "vsw-1"}})}
 	patch := grant.PatchServices.String()
@@ -254,7 +252,7 @@ func TestHostileApply(t *testing.T) {
 		}
 	}
 
-	// It says that the Service is synced, and has annotations that it has not.
+	// The function claims that the Service is synced, and has annotations that it does not have.
 	left := about().Service
 	left.ResourceVersion, left.Labels, left.Annotations = "6", map[string]string{"service.beta.kubernetes.io/hash": "new"}, map[string]string{"a": "b"}
 	h := lying(t, func(id string) []byte {
@@ -282,7 +280,7 @@ func TestRefusedOrder(t *testing.T) {
 	}
 }
 
-// talkative is a hand whose answer to an order, of a step that it has made, is too large to be sent.
+// talkative is a hand that makes a step and then gives an answer too large to send.
 type talkative struct{ hand.Hand }
 
 func (talkative) Apply(context.Context, hand.Order) (hand.ApplyAnswer, error) {
@@ -307,7 +305,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// An order expires when half of the run's time has passed, and is not sent if the rest is less than a hand's clock may be behind.
+// An order expires when half of the run's time has passed. It is not sent if the rest is less than the possible lag of a hand's clock.
 func TestOrderLife(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{
 		0: 25 * time.Second, time.Minute: 25 * time.Second, 20 * time.Second: 10 * time.Second, 9 * time.Second: 0,

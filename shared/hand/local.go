@@ -16,18 +16,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Clients are what the local hands of a process read and write with. They are safe for any number of calls at once.
+// Clients are the clients with which the local hands of a process read and write. They are safe for concurrent use.
 type Clients struct {
 	Kube        *kube.Cluster
 	KubeWriter  *kube.Writer
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
-	Decode      func(kind string, data []byte) (remedy.Step, error) // makes a step from data
-	Crowd       *remedy.Crowd                                       // what hands share that list the Services which fail together; nil: nothing
+	Decode      func(kind string, data []byte) (remedy.Step, error) // decodes a step
+	Crowd       *remedy.Crowd                                       // shared list of the Services that fail together; nil: not shared
 	Log         *slog.Logger                                        // nil: discarded
 }
 
-// Hand returns the hand of a class, with the rights that the clients have.
+// Hand returns the hand of a class, with the rights of the clients.
 func (c *Clients) Hand(r *remedy.Remedy) Hand { return Local{remedy: r, with: c} }
 
 // A Local is a hand in the engine's own process.
@@ -56,7 +56,7 @@ func (l Local) caught(do func() error) error {
 	return Caught(l.remedy.Class, cmp.Or(l.with.Log, slog.New(slog.DiscardHandler)), do)
 }
 
-// begin returns the case that a call is about, as the class sees it, and the steps of the call, or their way back.
+// begin returns the case of a call, as the class sees it, and the steps of the call, or their undo.
 func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.Step, error) {
 	if of.Class != l.remedy.Class || of.Service == nil {
 		return nil, nil, fmt.Errorf("this is the hand of class %s, and the call is for %q, or holds no Service: %w", l.remedy.Class, of.Class, ErrInvalid)
@@ -69,7 +69,7 @@ func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.S
 	}, steps, err
 }
 
-// made makes steps of a class from data, or their way back.
+// made decodes steps of a class, or their undo.
 func made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, error), list []Step, undo bool) ([]remedy.Step, error) {
 	var steps []remedy.Step
 	for _, data := range list {
@@ -140,10 +140,10 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 	return fmt.Errorf("a look for %q is not known: %w", q.For, ErrInvalid)
 }
 
-// diagnose asks the class whether it still fails, and if so what to do.
+// diagnose asks the class whether the failure still exists and, if so, for a plan.
 func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *LookAnswer) error {
 	if c.Cloud != nil {
-		c.Cloud = c.Cloud.Look() // what the look asks twice is read once
+		c.Cloud = c.Cloud.Look() // repeated reads of the look are made once
 	}
 	a.Verdict = remedy.Yes
 	if l.remedy.StillFails != nil {
@@ -169,14 +169,13 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *L
 	return err
 }
 
-// planOf returns a plan as data.
 func planOf(p remedy.Plan) (*Plan, error) {
 	steps, err := Steps(p.Steps)
-	p.Steps, p.Seen = nil, false // a class says Seen to its hand
+	p.Steps, p.Seen = nil, false // only the class's own hand uses Seen
 	return &Plan{p, steps}, err
 }
 
-// Made returns the plan as one of a class, whatever the hand is.
+// Made returns the plan as one of a class, whatever kind the hand is.
 func (p *Plan) Made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, error)) (plan remedy.Plan, err error) {
 	if p == nil {
 		return plan, errors.New("the hand has made no plan")
@@ -201,13 +200,11 @@ func Steps(steps []remedy.Step) ([]Step, error) {
 	return out, nil
 }
 
-// A Differ is a step that can say what its target is now, where it is neither as the
-// step found it nor as it would leave it.
+// A Differ is a step that can describe its target when the target is neither as the step found it nor as the step would leave it.
 type Differ interface {
 	Differs(*remedy.Case) string // as a sentence
 }
 
-// standing returns where a step stands.
 func standing(ctx context.Context, c *remedy.Case, s remedy.Step) (State, string, error) {
 	state, err := s.Check(ctx, c)
 	switch {
@@ -261,8 +258,8 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 	return err
 }
 
-// prove reports what the marks alone can't tell, whether the failure still stands: No if the address is the
-// load balancer's, and the class no longer finds its cause.
+// prove reports whether the failure still exists, which the marks alone can't show: No if the address is the load balancer's and the
+// class no longer finds its cause.
 func prove(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	svc := c.Service
 	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
@@ -280,7 +277,6 @@ func prove(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return cause(ctx, c)
 }
 
-// cause reports whether the class still finds its cause.
 func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	v, err := c.Remedy.StillFails(ctx, c)
 	if err != nil {
@@ -289,7 +285,6 @@ func cause(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return v, nil
 }
 
-// flow finds out whether traffic can flow.
 func flow(ctx context.Context, c *remedy.Case) (ccm.Flow, error) {
 	flow, err := c.Flow(ctx)
 	if err == nil && len(flow.Why) == 0 && c.Remedy.Backends {

@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Remote hand is a function that is called with signed calls. It may be compromised: nothing that it answers is used before check has
+// A Remote hand is a function, called with signed calls. It may be compromised: nothing in its answers is used before a check has
 // accepted it, and the Service is the engine's own read.
 type Remote struct {
 	Class  *remedy.Remedy
@@ -24,28 +24,28 @@ type Remote struct {
 	Decode func(kind string, data []byte) (remedy.Step, error)
 	Known  func(format string) bool // reports whether a format is one of the program's sentences
 
-	// Send posts a call and returns the body of the answer. Its error is an ErrUnavailable if the call cannot have reached the hand, else an
-	// ErrUnsure. It does not send a call twice.
+	// Send posts a call and returns the body of the answer. Its error is an ErrUnavailable if the call cannot have reached the hand,
+	// and otherwise an ErrUnsure. It does not send a call twice.
 	Send func(ctx context.Context, call []byte) ([]byte, error)
 	// Read reads the Service with the engine's own rights.
 	Read func(ctx context.Context, namespace, name string) (*corev1.Service, error)
 	Now  func() time.Time // nil: time.Now
 
-	// Pause waits until an order has expired of which no answer came. nil: time.Sleep.
+	// Pause waits until an unanswered order has expired. nil: time.Sleep.
 	Pause func(time.Duration)
-	// Called is called after each call with what came of it: answered, refused, unavailable or unsure. nil: nobody counts.
+	// Called is called after each call with its result: answered, refused, unavailable or unsure. nil: results are not counted.
 	Called func(class, result string, took time.Duration)
 }
 
 const (
 	callTimeout = 75 * time.Second // of a look
 	leastLife   = 2 * time.Second  // of an order: a shorter one would hardly arrive
-	skew        = 5 * time.Second  // by which a hand's clock may be behind: a hand that is more behind refuses the call
+	skew        = 5 * time.Second  // by which a hand's clock may be behind: a hand that is further behind refuses the call
 )
 
 func (r *Remote) now() time.Time { return now(r.Now) }
 
-// Reaches returns nil if the function accepts calls of this engine. Nothing is read for it.
+// Reaches returns nil if the function accepts calls of this engine. The call reads nothing.
 func (r *Remote) Reaches(ctx context.Context, cluster string) error {
 	none := &corev1.Service{}
 	none.UID = "none"
@@ -74,8 +74,8 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 	return a, problem(err)
 }
 
-// Apply has the function make a step. The order expires when at most half of the run's time that is left has passed: other runs wait for the
-// rest. If no answer came that can be used, the state is Lost, and Apply returns when no hand accepts the order any more.
+// Apply has the function make a step. The order expires when at most half of the run's remaining time has passed: other runs wait for
+// the rest. If no usable answer came, the state is Lost, and Apply returns when no hand accepts the order any more.
 func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) {
 	began, now, life := time.Now(), r.now(), callLife
 	if end, ok := ctx.Deadline(); ok {
@@ -129,9 +129,9 @@ func (r *Remote) pause(d time.Duration) {
 	}
 }
 
-// own returns the Service as the engine itself reads it after the function's write. If somebody has changed it since, annotations, spec and
-// resource version are as the function says it has left them: the engine finds then that the Service has changed, and a write on it
-// conflicts. If the Service is gone, nothing of it shows a sync: the next read tells that it is gone.
+// own returns the Service as the engine itself reads it after the function's write. If somebody has changed it since, annotations,
+// spec and resource version are those that the function reports: the engine then sees that the Service has changed, and a write on it
+// conflicts. If the Service is gone, the returned one shows no sync: the next read finds that it is gone.
 func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service, error) {
 	own, err := r.Read(ctx, said.Namespace, said.Name)
 	if errors.Is(problem(err), ErrNotFound) {
@@ -167,7 +167,6 @@ func (r *Remote) call(ctx context.Context, h call, about About, data any) (json.
 	return a.Answer, err
 }
 
-// resultOf says what came of a call.
 func resultOf(a Answer, err error) string {
 	switch {
 	case a.ID != "":
@@ -180,8 +179,8 @@ func resultOf(a Answer, err error) string {
 	return "refused"
 }
 
-// read reads the answer to a call and the problem that the answer reports. Without an ID the function has not accepted the call, or the answer can't
-// be used.
+// read reads the answer to a call and the problem that the answer reports. Without an ID, the function has not accepted the call or
+// the answer is unusable.
 func (r *Remote) read(h call, about About, body []byte, err error) (a Answer, _ error) {
 	if err != nil {
 		return Answer{}, err

@@ -10,9 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// sentences returns why a text may not reach a person. Each of its formats is one of the program's sentences, or of the class's declaration,
-// so that a function chooses among sentences and fills in what it has found. A list, and free text such as a name, stand only inside a
-// sentence.
+// sentences returns why a text may not reach a person. Each of its formats must be one of the program's sentences or of the class's
+// declaration: a function chooses among sentences and fills in its findings. A list, and free text such as a name, may only be inside
+// a sentence.
 func (r *Remote) sentences(t say.Text, nested bool) error {
 	for _, m := range t {
 		if !(nested && say.IsList(m.Format)) && !r.Known(m.Format) && !slices.Contains(r.Class.Formats, m.Format) {
@@ -24,7 +24,7 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 		}
 		for i, a := range m.Args {
 			text, ok := a.(string)
-			pieces := true // of free text; sentences have been looked at
+			pieces := true // of free text; sentences were checked
 			if inner, is := a.(say.Text); is {
 				if err := r.sentences(inner, true); err != nil {
 					return err
@@ -33,7 +33,7 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 				pieces = !slices.ContainsFunc(inner, func(m say.Message) bool { return !say.IsList(m.Format) })
 			}
 			if !ok {
-				continue // a number or a truth value
+				continue // a number or a boolean
 			}
 			if err := argument(text); pieces && err != nil {
 				return err
@@ -47,23 +47,22 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 	return nil
 }
 
-// verbs are the places of arguments in a format.
 var verbs = regexp.MustCompile(`%(\[\d+\])?[-+# 0-9.]*[a-zA-Z]`)
 
-// within reports whether a format that goes on here is in the middle of a command.
+// within reports whether a format that continues here is in the middle of a command.
 func within(before string) bool {
 	at := commands.FindAllStringIndex(before, -1)
 	return len(at) > 0 && !strings.Contains(before[at[len(at)-1][0]:], ". ")
 }
 
-// word is what a shell takes as one word that is not an option, and words are several.
+// word matches what a shell takes as one word that is not an option; words matches several.
 var word = regexp.MustCompile(`^[A-Za-z0-9_./:@%+][A-Za-z0-9_./:=,@%+-]*$`)
 
 func words(text string) bool {
 	return !slices.ContainsFunc(strings.Split(text, " "), func(one string) bool { return !word.MatchString(one) })
 }
 
-// argument returns why a text may not stand in a sentence.
+// argument returns why a text may not be part of a sentence.
 func argument(text string) error {
 	switch {
 	case len(text) > mostText:
@@ -76,30 +75,30 @@ func argument(text string) error {
 	return nil
 }
 
-// hidden reports whether a rune does not show, looks like a space, or changes how others show, as those do that turn the direction of writing.
-// What the controller says may have several lines.
+// hidden reports whether a rune is invisible, looks like a space, or changes how others are displayed, such as the direction of
+// writing. Messages of the controller may have several lines.
 func hidden(r rune) bool {
 	return r != '\n' && !unicode.IsPrint(r) || strings.ContainsRune("\u034f\u115f\u1160\u2800\u3164\uffa0", r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// commands are the programs whose commands sentences have.
+// commands matches the programs whose commands sentences contain.
 var commands = regexp.MustCompile(`\b(kubectl|lbremedy|aliyun|nats|helm) `)
 
 // command reports whether a text holds a command that a person may paste.
 func command(text string) bool { return commands.MatchString(text) }
 
-// pipes matches a text that has a shell run what it is given.
+// pipes matches a text that makes a shell run its input.
 var pipes = regexp.MustCompile("\\| *(sudo +)?(ba|z|da|k)?sh\\b|`")
 
-// elsewhere matches the options by which a command goes to another server, or as somebody else.
+// elsewhere matches the options that direct a command to another server or identity.
 var elsewhere = regexp.MustCompile(` --?(server|s|kubeconfig|token|as|as-group|as-uid|context|cluster|user|insecure[a-z-]*|` +
 	`certificate-authority|tls-server-name|endpoint|profile|access-key-[a-z]+|sts-token|proxy-url|f|filename|k|kustomize|raw)([ =]|$)`)
 
-// search is the one pipe that commands have: what one prints is searched for a word.
+// search matches the only pipe that commands have: the output is searched for a word.
 var search = regexp.MustCompile(` \| grep [A-Za-z0-9./_-]+$`)
 
-// harmless reports whether all commands of a text are inert and go to the person's own cluster and account. Several stand with && between
-// them, and a value may hold the time.
+// harmless reports whether all commands of a text are inert and go to the person's own cluster and account. Several commands are
+// joined by &&, and a value may contain the time.
 func harmless(text string) bool {
 	text = strings.ReplaceAll(text, "-$(date +%s) ", "-1 ")
 	if elsewhere.MatchString(text) {
@@ -113,8 +112,8 @@ func harmless(text string) bool {
 	return true
 }
 
-// inert reports whether a shell that is given the text runs nothing but what it begins with, and opens no file: outside of single quotes there
-// is none of the characters by which a POSIX shell would. In double quotes those count that stay special there.
+// inert reports whether a shell that is given the text runs only its first command and opens no file: outside of single quotes it
+// contains no character that would make a POSIX shell do so. In double quotes only the characters that stay special there count.
 func inert(text string) bool {
 	const plain, single, double = 0, '\'', '"'
 	in := rune(plain)

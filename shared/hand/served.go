@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A Served hand answers the signed calls of one cluster's engine for one class. Its methods may be called side by side.
+// A Served hand answers the signed calls of one cluster's engine for one class. It is safe for concurrent use.
 type Served struct {
 	Hand     Hand
 	Cluster  string
@@ -23,15 +23,15 @@ type Served struct {
 	Now      func() time.Time
 
 	mu   sync.Mutex
-	seen map[string]time.Time // expiry of the calls that came, by ID
+	seen map[string]time.Time // expiry of received calls, by ID
 }
 
-// Answer answers a call. It never fails: the answer says what is wrong. The status is one of HTTP, for platforms that have one: 200 if the
-// hand was asked, also where it ends with a problem.
+// Answer answers a call. It never fails: the answer contains the error. status is an HTTP status, for platforms that use one: 200 if
+// the hand was asked, even if it ends with a problem.
 func (s *Served) Answer(ctx context.Context, sealed []byte) (status int, answer []byte) {
 	a, err := s.answer(ctx, sealed)
 	if answer = a.encode(err); len(answer) > MaxAnswer {
-		a.Answer = nil // of an order it would have told what was written
+		a.Answer = nil // for an order, it would have said what was written
 		answer = a.encode(fmt.Errorf("the answer has %d bytes, more than %d: %w", len(answer), MaxAnswer, ErrUnsure))
 	}
 	if a.ID != "" {
@@ -58,10 +58,10 @@ func (a Answer) encode(err error) []byte {
 	return text
 }
 
-// stale is how old an order may be whose step need not be checked: it waited for this hand to start.
+// stale is the age from which an order's step is always checked: the order waited for this hand to start.
 const stale = 5 * time.Second
 
-// statuses of HTTP for calls that are not accepted.
+// statuses are the HTTP statuses of calls that are not accepted.
 var statuses = map[error]int{
 	ErrDenied: http.StatusUnauthorized, ErrOutdated: http.StatusConflict, ErrClock: http.StatusPreconditionFailed,
 }
@@ -153,8 +153,8 @@ func (s *Served) accepts(h call) error {
 	return nil
 }
 
-// first reports whether a call comes for the first time. Another instance of the hand may have had it. What protects the object then is that
-// a hand finds a step that was made, and that a write holds for the version in the order alone.
+// first reports whether a call comes for the first time. Another instance of the hand may have had it. The object is then protected
+// because a hand finds a step that was made, and a write only succeeds on the version in the order.
 func (s *Served) first(h call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

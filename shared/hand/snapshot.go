@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Limits of a snapshot in bytes: of a message of NATS, less room for its headers, and of the JSON in it.
+// Limits of a snapshot in bytes: of a NATS message, less room for its headers, and of the JSON in it.
 const (
 	maxPacked   = 960 << 10
 	maxUnpacked = 64 << 20

@@ -15,18 +15,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Looker looks again at the failures that people were notified of. Who sets right by hand
-// what lbremedy asked about leaves no failure behind, so that no event would ever say
-// that it is over, and the ticket would stay. What is found to be over is run once
-// more, so that the journal says so; all else is left as it is.
+// A Looker looks again at the failures that people were notified of. If a person repairs by hand what lbremedy asked about, no further
+// failure occurs, so no event would end the case and the ticket would stay open. A failure that is over gets one more run, which
+// records that; all others are left unchanged.
 //
-// What the doctor found is not looked at here: each scheduled run looks at all cases of its
-// checks, whoever reported them, and one look at one of them would read all load
-// balancers of the account.
+// It skips the doctor's findings: each scheduled run looks at all cases of its checks, whoever reported them, and one look at one of
+// them would read all load balancers of the account.
 type Looker struct {
 	Env      *engine.Env
 	Remedies []*remedy.Remedy
-	Standing func(context.Context) ([]event.Record, error) // how the failures stand that people were notified of, as far as Due needs it
+	Standing func(context.Context) ([]event.Record, error) // the failures that people were notified of, with the fields that Due needs
 
 	looked map[key]time.Time
 }
@@ -36,7 +34,7 @@ type key struct{ class, uid string }
 
 func keyOf(r event.Record) key { return key{r.Class, r.Service.UID} }
 
-// Between two looks at one Service: as long as it has stood, within these.
+// The interval between two looks at one Service is the age of its failure, within these limits.
 const (
 	soonest = 5 * time.Minute
 	latest  = time.Hour
@@ -44,12 +42,11 @@ const (
 
 const (
 	looks   = 30              // at most in one round
-	round   = time.Minute     // between the beginnings of two rounds
-	lookFor = 4 * time.Minute // one round at most; less than its lock is held
+	round   = time.Minute     // between the starts of two rounds
+	lookFor = 4 * time.Minute // longest time of a round; less than its lock is held
 )
 
-// Run looks until ctx ends, and returns nil then. Of several workers of a cluster one
-// at a time does.
+// Run looks until ctx ends, and then returns nil. Only one worker of a cluster does so at a time.
 func (l *Looker) Run(ctx context.Context) error {
 	tick := time.NewTicker(round)
 	defer tick.Stop()
@@ -65,8 +62,7 @@ func (l *Looker) Run(ctx context.Context) error {
 	}
 }
 
-// Round looks at the Services whose turn it is. Those that can't be looked at don't keep
-// the others from it; their errors are joined.
+// Round looks at the Services that are due. A Service that can't be looked at does not stop the others; the errors are joined.
 func (l *Looker) Round(ctx context.Context) error {
 	unlock, held, err := control.Lock(ctx, l.Env.Stream, "again."+l.Env.Cluster, l.Env.Who, 5*time.Minute)
 	if err != nil || !held {
@@ -92,13 +88,13 @@ func (l *Looker) Round(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Due returns the failures that stand and whose turn it is, the one that waits longest first.
+// Due returns the open failures that are due, the longest waiting first.
 func (l *Looker) Due(ctx context.Context) ([]event.Record, error) {
 	standing, err := l.Standing(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read who fails: %w", err)
 	}
-	looked := map[key]time.Time{} // of those that still stand
+	looked := map[key]time.Time{} // of those still open
 	last := func(r event.Record) time.Time {
 		if at := looked[keyOf(r)]; at.After(r.At) {
 			return at
@@ -107,7 +103,7 @@ func (l *Looker) Due(ctx context.Context) ([]event.Record, error) {
 	}
 	var due []event.Record
 	for _, r := range standing {
-		if r.Result == event.Unsettled || strings.HasPrefix(r.Class, event.DoctorPrefix) { // the stream brings what is unsettled
+		if r.Result == event.Unsettled || strings.HasPrefix(r.Class, event.DoctorPrefix) { // the stream delivers unsettled ones again
 			continue
 		}
 		if at, ok := l.looked[keyOf(r)]; ok {
@@ -122,7 +118,7 @@ func (l *Looker) Due(ctx context.Context) ([]event.Record, error) {
 	return due[:min(len(due), looks)], nil
 }
 
-// look finds out whether the failure of a Service is over, and has the journal say so.
+// look finds out whether the failure of a Service is over, and records it if so.
 func (l *Looker) look(ctx context.Context, r event.Record) error {
 	i := slices.IndexFunc(l.Remedies, func(of *remedy.Remedy) bool { return of.Class == r.Class })
 	if i < 0 {
@@ -130,7 +126,7 @@ func (l *Looker) look(ctx context.Context, r event.Record) error {
 	}
 	kept, err := l.Env.Stream.Last(ctx, stream.Failed, event.FailedSubject(l.Env.Cluster, r.Class, r.Service.UID))
 	if errors.Is(err, stream.ErrNotFound) {
-		return nil // it was replaced by a person, or a week has passed: a person closes the ticket
+		return nil // a person replaced it, or a week has passed: a person closes the ticket
 	}
 	if err != nil {
 		return err
@@ -147,7 +143,7 @@ func (l *Looker) look(ctx context.Context, r event.Record) error {
 	if err != nil || !found.Result.Final() {
 		return err
 	}
-	// Under the event's own ID the journal would answer with what it said before.
+	// With the event's own ID, the document would answer as before.
 	_, err = engine.Run(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID() + ".again", Failure: f})
 	return err
 }

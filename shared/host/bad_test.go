@@ -16,8 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// What can't be right is dead with a clear reason, writes nothing, keeps no other from
-// being answered, and leaves no record behind. What is only dated wrong is answered.
+// An impossible message is dead with a clear reason, writes nothing, delays no other and leaves no record. A message with only a wrong
+// date is answered.
 func TestBadMessages(t *testing.T) {
 	asked := 0
 	asks := class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil)
@@ -94,8 +94,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// A journal that is full is asked less and less often whether it takes a record, and the
-// work goes on when it takes one.
+// A full CASES is asked less and less often whether it takes a record, and the work goes on when it takes one.
 func TestFullJournal(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	setup := func(bytes int64) {

@@ -12,28 +12,28 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Config says which cluster, cloud and stream a host works on.
+// A Config says on which cluster, cloud and stream a host works.
 type Config struct {
 	connect.Config
 
-	NATS      string // nats://host:port, several with commas between
+	NATS      string // nats://host:port, several separated by commas
 	NATSToken string
 	NATSCreds string // file with a user's JWT and key
 	NATSNKey  string // file with a user's seed
 	NATSCA    string // file with the server's root certificates
 
-	Who      string        // worker or cli, for the journal
+	Who      string        // worker or cli, for the record
 	Watch    time.Duration // how long a run watches for success; zero: 60 s
-	Handlers int           // most runs at once; zero: no limit over the classes
+	Handlers int           // most runs at once; zero: no limit across the classes
 }
 
-// A Connection is what runs of this process share, and what its hands, which are local, reach the cluster and the cloud with.
+// A Connection is what the runs of this process share, and the clients of its local hands for the cluster and the cloud.
 type Connection struct {
 	*engine.Env
 	Clients *hand.Clients
 }
 
-// Look connects to the cluster and the cloud alone: enough for engine.Look.
+// Look connects only to the cluster and the cloud: enough for engine.Look.
 func Look(c Config) (*Connection, error) {
 	clients, err := c.Clients(step.Decode)
 	if err != nil {
@@ -46,11 +46,11 @@ func Look(c Config) (*Connection, error) {
 	}}, nil
 }
 
-// Grace is how long runs in hand may go on when a worker is told to end: a run ends by two minutes. The chart gives the Pod
-// ten seconds more.
+// Grace is how long runs in hand may go on after a worker is asked to end: a run ends within two minutes. The chart gives the Pod ten
+// seconds more.
 const Grace = 140 * time.Second
 
-// Stream connects to the stream alone.
+// Stream connects only to the stream.
 func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
 	return stream.Connect(ctx, c.stream())
 }

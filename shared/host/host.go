@@ -1,9 +1,6 @@
-// Package host takes an event in and sees its outcome settled. A worker that
-// pulls from the stream and an endpoint that answers HTTP are the same host.
-//
-// What a host answers says what becomes of the message: settled, come back
-// later, or dead. An event that can't be read, or that is not for this host, is
-// dead at once: nothing about it changes by waiting.
+// Package host takes an event and answers with the fate of its message: settled, come back later, or dead. An unreadable event, or one
+// for another host, is dead at once: waiting changes nothing about it. A worker that pulls from the stream and an endpoint that
+// answers HTTP are the same host. Begin with [Host].
 package host
 
 import (
@@ -24,19 +21,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Host runs remedies on events. Its methods may be called side by side.
+// A Host runs remedies on events. Its methods are safe for concurrent use.
 type Host struct {
 	Env      *engine.Env
 	Remedies []*remedy.Remedy
-	Seen     func(event.Record, error) // called after each run; nil: nobody listens
+	Seen     func(event.Record, error) // called after each run; may be nil
 }
 
-// A Reply says what becomes of an event.
+// A Reply says what happens to an event.
 type Reply struct {
 	Record event.Record
 	Retry  time.Duration // deliver again after this; zero: settled or dead
-	Dead   string        // why it can never be handled; empty: it can
-	Err    error         // why it must come back, for the log; remedy.ErrForeign: it is dead here and another host's to answer
+	Dead   string        // why it can never be handled; empty: it can be
+	Err    error         // why it must come back, for the log; engine.ErrForeign: it is dead here, and another host answers it
 }
 
 // Validate returns what is wrong with the host's remedies, or nil.
@@ -88,7 +85,7 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	case errors.Is(err, engine.ErrForeign):
 		return Reply{Dead: err.Error(), Err: err}
 	case err != nil && rec.Result.Settled() && rec.Result != "":
-		return Reply{Record: rec, Err: err} // it failed for good, and the journal says so
+		return Reply{Record: rec, Err: err} // it has failed for good, and the record says so
 	case err != nil:
 		return Reply{Record: rec, Retry: max(rec.Wait, time.Second), Err: err}
 	case !rec.Result.Settled():
@@ -97,7 +94,7 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	return Reply{Record: rec}
 }
 
-// log writes one line a run.
+// log writes one line per run.
 func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 	log := h.Env.Log
 	if log == nil {
@@ -114,10 +111,9 @@ func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 	log.Info("run ended", append(attrs, "finding", rec.Finding.String())...)
 }
 
-// Work pulls the failures of all the host's classes in its cluster from the stream and answers
-// them, at most n at a time of one class, until ctx ends. Then it lets those in
-// hand finish. How many run over all classes is the stream's Config.Handlers. A run
-// that only watches for success gives its place up early where half of them are taken.
+// Work pulls the failures of all the host's classes in its cluster from the stream and answers them, at most n at a time of one class,
+// until ctx ends; then it lets runs in hand finish. The stream's Config.Handlers limits the runs of all classes together. A run that
+// only watches for success gives up its place early if half of them are taken.
 func (h *Host) Work(ctx context.Context, n int) error {
 	of := document.Start(ctx, h.Env.Stream, h.Env.Cluster, h.Env.Log)
 	defer of.Stop()
@@ -139,7 +135,7 @@ func (h *Host) Work(ctx context.Context, n int) error {
 			})
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("consume %s: %w", r.Class, errs[i])
-				cancel() // one class that stands still is not a worker
+				cancel() // a worker with a stopped class must end
 			}
 		})
 	}
@@ -147,7 +143,6 @@ func (h *Host) Work(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// message answers one message of the stream.
 func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
@@ -155,11 +150,11 @@ func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 	}
 	reply := h.Handle(ctx, e)
 	if errors.Is(reply.Err, stream.ErrFull) {
-		// A person must make room: asking each second would only fill the log.
+		// A person must make room: retrying each second would only fill the log.
 		reply.Retry = max(reply.Retry, min(time.Second<<min(m.Deliveries, 6), time.Minute))
 	}
 	if reply.Dead != "" && h.Env.Log != nil {
-		class, _ := e.Extensions()["class"].(string) // it may be no failure that can be read
+		class, _ := e.Extensions()["class"].(string) // it may not be a readable failure
 		h.Env.Log.Error("event is dead", "class", class, "cluster", h.Env.Cluster, "event", e.ID(), "reason", reply.Dead)
 	}
 	return stream.Reply{Retry: reply.Retry, Dead: reply.Dead}

@@ -41,7 +41,7 @@ type rig struct {
 	log    *bytes.Buffer
 }
 
-// build connects a host as a program does, by the environment.
+// build connects a host as a program does, from the environment.
 func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	t.Helper()
 	r := &rig{TB: t, log: &bytes.Buffer{}}
@@ -84,12 +84,10 @@ func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	return r
 }
 
-// class returns a class that answers with a plan or an error.
 func class(id string, plan remedy.Plan, err error) *remedy.Remedy {
 	return &remedy.Remedy{Class: id, Doc: "# " + id, Diagnose: func(context.Context, *remedy.Case) (remedy.Plan, error) { return plan, err }}
 }
 
-// event returns a failure of the rig's Service.
 func (r *rig) event(class string) cloudevents.Event {
 	r.Helper()
 	e, err := event.NewFailed(event.Failure{
@@ -104,7 +102,6 @@ func (r *rig) event(class string) cloudevents.Event {
 	return e
 }
 
-// publish puts the event into the stream.
 func (r *rig) publish(e cloudevents.Event, class string) {
 	r.Helper()
 	header, data, err := event.EncodeNATS(e)
@@ -117,7 +114,7 @@ func (r *rig) publish(e cloudevents.Event, class string) {
 	}
 }
 
-// What becomes of an event.
+// The replies to events.
 func TestHandle(t *testing.T) {
 	secret := errors.New("get https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D: no")
 	r := build(t,
@@ -169,7 +166,7 @@ func TestHandle(t *testing.T) {
 		t.Errorf("the log says:\n%s", log)
 	}
 
-	// An error for good is settled: the journal says so, and a person was asked.
+	// A permanent error is settled: the record says so, and a person was asked.
 	now := time.Now()
 	r.Env.Now = func() time.Time { return now }
 	e := r.event("errs")
@@ -187,7 +184,7 @@ func TestHandle(t *testing.T) {
 		now = now.Add(reply.Retry)
 	}
 
-	// Without the journal nothing is settled.
+	// Without the stream nothing is settled.
 	r.Env.Stream.Close()
 	if got := r.Handle(t.Context(), r.event("asks")); got.Retry < time.Second || got.Err == nil {
 		t.Errorf("without a journal: %+v", got)
@@ -196,7 +193,7 @@ func TestHandle(t *testing.T) {
 	r.Handle(t.Context(), r.event("asks"))
 }
 
-// An event that was answered as the one before it, which leaves no record, comes again if that is not noted.
+// An event that was answered like the previous one leaves no record; it comes again if its count can't be stored.
 func TestHandleUnnoted(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	if got := r.Handle(t.Context(), r.event("asks")); got.Retry != 0 || got.Err != nil {
@@ -204,7 +201,7 @@ func TestHandleUnnoted(t *testing.T) {
 	}
 	diagnose, noted := r.Remedies[0].Diagnose, false
 	r.Remedies[0].Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-		if !noted { // another engine has taken the object, and given it back
+		if !noted { // another engine has taken the object and released it
 			noted = true
 			key := event.StateKey("c-1", string(r.svc.UID))
 			data, err := r.Env.Stream.Get(ctx, key)
@@ -254,8 +251,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A worker answers what waits, puts away what nobody can read, and lets what it
-// has in hand finish when it is asked to end.
+// A worker answers waiting messages, puts unreadable ones away, and lets those in hand finish when it is asked to end.
 func TestWork(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	slow := class("slow", remedy.Plan{}, nil)
@@ -358,7 +354,7 @@ func TestWorkCrowded(t *testing.T) {
 		}
 	}
 	cancel()
-	for name := range seen { // nobody watches what is not there
+	for name := range seen { // none of these is watched by a run
 		if err := svcs.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -366,7 +362,7 @@ func TestWorkCrowded(t *testing.T) {
 	<-done
 }
 
-// A class that can't be consumed ends the worker: one that stands still helps nobody.
+// A class that can't be consumed ends the worker, which is useless without it.
 func TestWorkWithoutConsumer(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	r.Remedies = append(r.Remedies, class("unknown", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
@@ -375,7 +371,7 @@ func TestWorkWithoutConsumer(t *testing.T) {
 	}
 }
 
-// Who sets no policy observes, with the stream and without.
+// Without a policy a host observes, with the stream and without.
 func TestObserves(t *testing.T) {
 	r := build(t)
 	look, err := Look(r.config)
@@ -392,7 +388,7 @@ func TestObserves(t *testing.T) {
 	}
 }
 
-// Runs in hand may end as long as the chart says, which kills the Pod ten seconds later.
+// Grace matches the chart, which kills the Pod ten seconds later.
 func TestGrace(t *testing.T) {
 	chart, err := os.ReadFile("../../infra/cluster/templates/up.yaml")
 	if err != nil {
@@ -404,7 +400,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// A host does not start with a configuration that is incomplete, or with a token that NATS refuses.
+// A host does not start with an incomplete configuration or with a token that NATS refuses.
 func TestConnect(t *testing.T) {
 	if _, err := Look(Config{}); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
 		t.Errorf("without a configuration: %v", err)
@@ -417,8 +413,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Two clusters on one NATS: each one's worker answers its own failures, none of the
-// other's comes to it, and nothing dies.
+// With two clusters on one NATS, each worker answers its own cluster's failures, gets none of the other's, and nothing is dead.
 func TestClustersOnOneNATS(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	env := *r.Env

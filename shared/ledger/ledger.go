@@ -1,4 +1,4 @@
-// Package ledger reconciles what exporters have met with what became of it: whether a failure is lost.
+// Package ledger reconciles what exporters have met with the documents of the engine, and finds lost failures. Begin with [Draw].
 package ledger
 
 import (
@@ -16,40 +16,39 @@ import (
 )
 
 const (
-	pageLife = time.Hour       // how long the last word of an exporter that ended is kept
-	pageLate = 3 * time.Minute // an exporter that has said nothing for longer does not run
+	pageLife = time.Hour       // how long the last page of an ended exporter is kept
+	pageLate = 3 * time.Minute // an exporter whose page is older does not run
 	pageHeld = time.Minute     // how long an occurrence may be seen and not published
 )
 
-// Late is for how long a failure may lie after it is due before it counts as lost,
-// where nobody says otherwise.
+// Late is the default time after its due time at which an unsettled failure counts as lost.
 const Late = 15 * time.Minute
 
-// A Page is what an exporter has met since it started. The counts balance: what it
-// has seen has come to exactly one of the ends, or waits.
+// A Page counts what an exporter has met since it started. The counts balance: each Event seen has come to exactly one of the ends, or
+// waits.
 type Page struct {
 	Exporter  string        `json:"exporter"`  // one process
 	Since     time.Time     `json:"since"`     // its start
-	At        time.Time     `json:"at"`        // when it said this
+	At        time.Time     `json:"at"`        // time of this page
 	Last      time.Time     `json:"last"`      // when it last saw an Event; zero: never
 	Seen      int64         `json:"seen"`      // Events
-	Ignored   int64         `json:"ignored"`   // that tell of no failed sync of this cloud
+	Ignored   int64         `json:"ignored"`   // about no failed sync of this cloud
 	Reported  int64         `json:"reported"`  // of the controller's check before an upgrade
 	Overtaken int64         `json:"overtaken"` // a newer one of the same Service and class was listed with it, or came while it waited
 	Published int64         `json:"published"` // stored in FAILED
 	Kept      int64         `json:"kept"`      // not stored: FAILED held the same or a newer one, or DEAD this one
 	Dead      int64         `json:"dead"`      // sent to DEAD
-	Strange   int64         `json:"strange"`   // not published: they are about no Service that there is or can be
-	Released  int64         `json:"released"`  // let go while NATS was away or there was no room, and listed again
-	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one waits
+	Strange   int64         `json:"strange"`   // not published: no such Service exists or can exist
+	Released  int64         `json:"released"`  // dropped while NATS was away or full, and listed again
+	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one has waited
 }
 
-// Waiting returns how many Events have been seen and are not accounted for yet.
+// Waiting returns how many Events have been seen and have no end yet.
 func (p Page) Waiting() int64 {
 	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
 }
 
-// Save keeps an exporter's page for an hour.
+// Save stores an exporter's page for an hour.
 func (p Page) Save(ctx context.Context, s *stream.Stream, cluster string) error {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -58,8 +57,7 @@ func (p Page) Save(ctx context.Context, s *stream.Stream, cluster string) error 
 	return s.PutFor(ctx, event.PageKey(cluster, p.Exporter), data, pageLife)
 }
 
-// Clusters returns the clusters of which an exporter has said something in the last
-// hour, sorted.
+// Clusters returns the clusters with an exporter's page from the last hour, sorted.
 func Clusters(ctx context.Context, s *stream.Stream) ([]string, error) {
 	keys, err := s.Keys(ctx, event.PageKey("*", "*"))
 	if err != nil {
@@ -73,20 +71,19 @@ func Clusters(ctx context.Context, s *stream.Stream) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// A Ledger says what became of the failures that FAILED keeps, the newest of each
-// Service and class. Each stands in one column of its class; what stands in Lost, or in
-// Problems, does not balance.
+// A Ledger accounts for the failures that FAILED keeps, the newest of each Service and class. Each counts in one column of its class;
+// entries in Lost and Problems do not balance.
 type Ledger struct {
 	Cluster   string    `json:"cluster"`
 	At        time.Time `json:"at"`
-	Exporters []Page    `json:"exporters"` // the ones that have said something in the last hour
+	Exporters []Page    `json:"exporters"` // with a page from the last hour
 	Classes   []Account `json:"classes"`   // by class
-	Lost      []Loss    `json:"lost"`      // the oldest first
-	Problems  []string  `json:"problems"`  // what else does not balance, one sentence each
+	Lost      []Loss    `json:"lost"`      // oldest first
+	Problems  []string  `json:"problems"`  // other imbalances, one sentence each
 }
 
-// Alive returns the exporter that said something last, and whether it still runs; the zero
-// Page if none has said anything for an hour.
+// Alive returns the page of the exporter with the newest one, and whether it still runs; the zero Page if no page is from the last
+// hour.
 func (l Ledger) Alive() (Page, bool) {
 	if len(l.Exporters) == 0 {
 		return Page{}, false
@@ -98,29 +95,29 @@ func (l Ledger) Alive() (Page, bool) {
 type Account struct {
 	Class     string `json:"class"`
 	Published int    `json:"published"` // failures that FAILED keeps
-	Queued    int    `json:"queued"`    // nobody has looked at them yet, and it is not late
-	Waiting   int    `json:"waiting"`   // looked at, and looked at again later
+	Queued    int    `json:"queued"`    // not looked at yet, and not late
+	Waiting   int    `json:"waiting"`   // looked at, and due again later
 	Settled   int    `json:"settled"`
 	Dead      int    `json:"dead"`
 	Lost      int    `json:"lost"`
 
-	Undelivered int `json:"undelivered"` // messages that no worker has been given
-	InHand      int `json:"inHand"`      // that a worker has or that are to be delivered again
+	Undelivered int `json:"undelivered"` // messages not yet given to a worker
+	InHand      int `json:"inHand"`      // messages that a worker has or that will be delivered again
 }
 
-// A Loss is a failure that was published and that nobody has settled in time.
+// A Loss is a published failure that was not settled in time.
 type Loss struct {
 	Class     string        `json:"class"`
 	Service   event.Service `json:"service"`
-	Event     string        `json:"event"`          // id of the CloudEvent; empty: it can't be read
+	Event     string        `json:"event"`          // ID of the CloudEvent; empty: unreadable
 	Published time.Time     `json:"published"`      // when FAILED stored it
-	Case      string        `json:"case,omitempty"` // the open case, if there is one
-	Since     time.Time     `json:"since"`          // when somebody should have looked at it
+	Case      string        `json:"case,omitempty"` // the open case, if any
+	Since     time.Time     `json:"since"`          // when it was due
 	Why       string        `json:"why"`
 }
 
-// Draw reconciles the failures of a cluster. A failure is lost if nobody has settled it or
-// looked at it for longer than late after the moment at which somebody should have.
+// Draw reconciles the failures of a cluster. A failure is lost if, for longer than late after it was due, it was neither settled nor
+// looked at.
 func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, late time.Duration) (Ledger, error) {
 	const doing = "reconcile the ledger"
 	if err := event.ValidCluster(cluster); err != nil {
@@ -130,7 +127,7 @@ func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, 
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
 		late:   late, accounts: map[string]*Account{}, dead: map[string]time.Time{}, ends: map[string]end{},
 	}
-	// FAILED first: what is settled afterwards may be missing in none of the others.
+	// FAILED is read first: a failure settled afterwards is then missing in none of the others.
 	filter := event.FailedSubject(cluster, "*", "*")
 	err := s.Each(ctx, stream.Failed, filter, time.Time{}, b.failure)
 	if err == nil {
@@ -165,36 +162,34 @@ func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, 
 	return b.Ledger, nil
 }
 
-// A balance is a ledger in the making.
 type balance struct {
 	Ledger
 	late     time.Duration
 	accounts map[string]*Account
 	failed   []failed
-	dead     map[string]time.Time // by origin: when its newest dead letter died
+	dead     map[string]time.Time // by origin: time of its newest dead letter
 	ends     map[string]end       // by UID and class
 }
 
-// A failed is a message of FAILED as far as the ledger needs it: of many there is much else.
+// A failed holds the parts of a message of FAILED that the ledger needs.
 type failed struct {
-	origin, of string // its subject, and UID and class as that has them
+	origin, of string // its subject, and the UID and class in it
 	Loss
 	last time.Time // when it was last seen
 }
 
-// An end is how the document of an object leaves a class.
+// An end is the state of a class in the document of an object.
 type end struct {
 	phase     event.Phase
 	result    event.Result
 	event, id string
-	again     string    // the event that the last run answered, whether it left a record or not
-	at        time.Time // by the clock of who wrote it
-	stored    time.Time // by that of NATS
-	begun     time.Time // when the run that holds the object has last written; zero: none does
+	again     string    // the event that the last run answered, with or without a record
+	at        time.Time // by the writer's clock
+	stored    time.Time // by the clock of NATS
+	begun     time.Time // last write of the run that holds the object; zero: not held
 	wait      time.Duration
 }
 
-// failure takes a failure in.
 func (b *balance) failure(m stream.Message) error {
 	_, class, uid, err := event.ParseFailedSubject(m.Subject)
 	if err != nil {
@@ -211,14 +206,13 @@ func (b *balance) failure(m stream.Message) error {
 	return nil
 }
 
-// died takes a dead letter in.
 func (b *balance) died(m stream.Message) error {
 	origin, _, _ := m.Origin()
 	b.dead[origin] = m.Time
 	return nil
 }
 
-// document takes in how the document of an object leaves each of its classes.
+// document adds the ends of all classes in the document of an object.
 func (b *balance) document(of stream.Entry) {
 	d, err := event.ReadDocument(of.Value)
 	if err != nil {
@@ -238,7 +232,6 @@ func (b *balance) document(of stream.Entry) {
 	}
 }
 
-// enter puts a failure into its column.
 func (b *balance) enter(f failed) {
 	a := b.accounts[f.Class]
 	if a == nil {
@@ -257,7 +250,7 @@ func (b *balance) enter(f failed) {
 		return
 	}
 	loss := f.Loss
-	// A record that is open stands for later failures too: they wait with it.
+	// An open record covers later failures too: they wait with it.
 	loss.Since, loss.Why = f.Published, "Nobody has looked at it."
 	open := r.phase != "" && !(r.phase == event.Settled && r.result.Settled())
 	if open {
@@ -283,17 +276,15 @@ func (b *balance) enter(f failed) {
 	}
 }
 
-// settles reports whether it is the end of a failure.
 func (e end) settles(f failed) bool {
 	if e.phase != event.Settled || !e.result.Settled() {
 		return false
 	}
-	// What failed before a fix was proven, or taken back, needs no record of its own. That a run answered the event says
-	// its ID alone: the clock of who did may be wrong.
+	// A failure from before a fix was proven, or undone, needs no record of its own. Only the event's ID shows that a run answered it:
+	// the clock of that run may be wrong.
 	return e.event == f.Event || e.again == f.Event || (e.result.Worked() || e.result == event.Undone) && !f.last.After(e.at) && !f.last.After(e.stored)
 }
 
-// pages takes in what the exporters say.
 func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 	var live int
 	err := s.EachEntry(ctx, event.PageKey(b.Cluster, "*"), func(e stream.Entry) {
@@ -321,9 +312,8 @@ func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// Heard returns when an exporter of a cluster last gave a sign of life: while it runs it
-// does so each minute, which is known for an hour, and what it stored last for good.
-// stream.ErrNotFound if none ever has.
+// Heard returns an exporter's last sign of life in a cluster: a running one writes a page each minute, which is kept for an hour, and
+// its last stored position is kept permanently. stream.ErrNotFound if there never was one.
 func Heard(ctx context.Context, s *stream.Stream, cluster string) (time.Time, error) {
 	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
 	var last time.Time

@@ -16,7 +16,7 @@ import (
 
 const cluster, class = "c1", "tag-missing"
 
-// set connects to a server, and sets its streams up for the class in the cluster.
+// set connects to a server and sets its streams up for the class in the cluster.
 func set(t *testing.T, server *embedded.Server) *stream.Stream {
 	t.Helper()
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -26,7 +26,7 @@ func set(t *testing.T, server *embedded.Server) *stream.Stream {
 	return s
 }
 
-// The ledger says what became of each failure, whatever was stored, replaced and removed.
+// The ledger accounts for each failure, whatever was stored, replaced and removed.
 func TestLedger(t *testing.T) {
 	s := set(t, nats.Start(t, embedded.Options{}))
 	ctx, now := t.Context(), time.Now()
@@ -59,7 +59,7 @@ func TestLedger(t *testing.T) {
 		must(err)
 		must(s.Put(ctx, event.StateKey(cluster, uid(i)), data))
 	}
-	var ahead time.Duration // of the clock of who settles
+	var ahead time.Duration // of the clock of the settling run
 	record := func(i, version int, result event.Result) *event.Record {
 		f := failed(i, version)
 		return &event.Record{
@@ -98,16 +98,16 @@ func TestLedger(t *testing.T) {
 	// A run that ended as the last record says leaves no record.
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(time.Second), Event: failed(0, 2).ID()})
 	read("answered as before", many/2)
-	// One that ended as the record says may have a clock that is behind that of the one that wrote it.
+	// Such a run's clock may be behind that of the record's writer.
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Seen: 2})
 	read("answered as before, by a clock that is behind", many/2)
-	// One that was held up is answered after those that came later.
+	// A delayed failure is answered after later ones.
 	document(0, event.Case{Record: record(0, 2, event.Asked), Last: now.Add(time.Second), Event: failed(0, 1).ID(), Seen: 2})
 	read("an older one was answered last", many/2)
 	must(s.Delete(ctx, event.StateKey(cluster, uid(0))))
 	read("the key is gone", many/2-1)
 
-	// What had failed before a fix is over, also when a person has taken the fix back since.
+	// Failures from before a fix are over, even if a person has undone the fix since.
 	settles(0, 1, event.Fixed)
 	fails(0, -1) // a version later, and seen before the fix
 	read("failed before the fix", many/2)
@@ -137,10 +137,10 @@ func TestLedger(t *testing.T) {
 		t.Errorf("it is %+v", a)
 	}
 
-	// What can't be read is said as long as it is there.
+	// An unreadable key is reported as long as it exists.
 	must(s.Put(ctx, event.StateKey(cluster, uid(1)), []byte("{")))
 	read("a key that can't be read", many/2-2)
-	if len(last.Problems) != 2 { // and there is no exporter
+	if len(last.Problems) != 2 { // and the exporter is missing
 		t.Errorf("the problems are %q", last.Problems)
 	}
 	settles(1, 1, event.Asked)
@@ -150,7 +150,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// A ledger that was read from a node that is behind says the next time what that had not got yet.
+// A ledger read from a lagging node reports the missing failures the next time.
 func TestLedgerOfANodeBehind(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -192,7 +192,7 @@ func TestLedgerOfANodeBehind(t *testing.T) {
 	fails(failed(1))
 	nats.Behind(t, server.URL(), "KV_lbremedy")
 	settles(failed(1))
-	for try := 0; ; try++ { // the node behind answers every other question, at random
+	for try := 0; ; try++ { // the lagging node answers every other question, at random
 		l, err := ledger.Draw(ctx, s, cluster, now, time.Hour)
 		must(err)
 		if l.Classes[0].Settled == 1 {
@@ -204,7 +204,7 @@ func TestLedgerOfANodeBehind(t *testing.T) {
 	}
 }
 
-// An exporter is heard of by its page of the ledger and by what it stored last.
+// An exporter's signs of life are its page of the ledger and its last stored position.
 func TestHeard(t *testing.T) {
 	s := set(t, nats.Start(t, embedded.Options{}))
 	ctx := t.Context()

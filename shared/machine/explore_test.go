@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// An explorer visits all states of a scope, breadth first. Documents, lists of effects and calls of Next are kept once each.
+// An explorer visits all states of a scope, breadth first. It stores each document, list of effects and call of Next once.
 type explorer struct {
 	scope   scope
 	docs    []Doc
@@ -30,7 +30,7 @@ type explorer struct {
 	from    []int32
 	to      []int32
 	kinds   []kind
-	now     int32 // state whose successors are made
+	now     int32 // state whose successors are being made
 	moves   map[[2]State]bool
 }
 
@@ -48,7 +48,6 @@ type shift struct {
 	away bool
 }
 
-// most is how many states a scope may have.
 const most = 3_000_000
 
 // A violation is a broken invariant. It ends an exploration.
@@ -56,7 +55,7 @@ type violation struct{ what string }
 
 func violated(format string, args ...any) { panic(violation{fmt.Sprintf(format, args...)}) }
 
-// Engines have another name after each start. A name is used again once no document bears it.
+// Engines have a new name after each start. A name is reused once no document contains it.
 var names = [2][4]string{{"a", "a1", "a2", "a3"}, {"b", "b1", "b2", "b3"}}
 
 var classes = [2]string{"one", "two"}
@@ -117,7 +116,6 @@ func (x *explorer) add(w world, parent int32, a action) int32 {
 	return i
 }
 
-// trace shows how a state is reached.
 func (x *explorer) trace(i int32) string {
 	var lines []string
 	for ; i >= 0; i = x.parent[i] {
@@ -129,7 +127,7 @@ func (x *explorer) trace(i int32) string {
 	return strings.Join(lines, "\n")
 }
 
-// intern returns the number of a document. The model does not tell apart when attempts began, and waits of cases that do not wait.
+// intern returns the number of a document. The model ignores when attempts began, and waits of cases that do not wait.
 func (x *explorer) intern(d Doc) int32 {
 	d = clone(d)
 	d.Revision = 0
@@ -205,8 +203,8 @@ func orderID(d Doc) string {
 	return d.Order.ID
 }
 
-// list returns the number of a list of effects. An order is in the document, and how long a return takes does not matter:
-// the model delivers early and late.
+// list returns the number of a list of effects. The order is in the document, and the duration of a return does not matter: the model
+// delivers early and late.
 func (x *explorer) list(effects []Effect) int32 {
 	effects = slices.Clone(effects)
 	for i, e := range effects {
@@ -230,8 +228,8 @@ func (x *explorer) list(effects []Effect) int32 {
 	return id
 }
 
-// shifted returns a document as it stands after a jump. Only a jump of an hour ages what is counted in minutes.
-// In an hour engines have tried again and again, unless they were away.
+// shifted returns a document after a jump in time. Only a jump of an hour ages what is counted in minutes. In an hour engines have
+// tried again and again, unless they were away.
 func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
 	key := shift{doc, by, away}
 	if id, ok := x.shifts[key]; ok {
@@ -267,7 +265,7 @@ func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
 	return id
 }
 
-// longAgo is when engines went away that have been away for too long.
+// longAgo is the time at which engines left that have been away for too long.
 var longAgo = t0.Add(-2 * stale)
 
 func latest(a, b time.Time) time.Time {
@@ -277,7 +275,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// fresh returns a number that no document and no order bears.
+// fresh returns a number that no document and no order uses.
 func (x *explorer) fresh(w *world) int {
 	used := x.used(w)
 	for n := 1; ; n++ {
@@ -303,7 +301,7 @@ func (x *explorer) used(w *world) uint16 {
 	return used | 1<<w.stray.id
 }
 
-// canonical makes equal what behaves alike: revisions are only compared, and a run that is over leaves nothing.
+// canonical makes states equal that behave alike: revisions are only compared, and a finished run leaves nothing.
 func (x *explorer) canonical(w *world) {
 	for i, e := range w.eng {
 		if !e.running {
@@ -400,7 +398,7 @@ func (x *explorer) report(w *world, i int, rep Report) {
 	x.settle(w, i)
 }
 
-// settle does effects at once whose moment makes no difference: Return, and Store unless the scope wants it apart.
+// settle performs effects at once whose moment makes no difference: Return, and Store unless the scope wants it separate.
 func (x *explorer) settle(w *world, i int) {
 	e := &w.eng[i]
 	if _, ok := x.lists[e.list][e.at].(Store); ok && !x.scope.apart {
@@ -422,7 +420,7 @@ func (x *explorer) name(w *world, i int) string {
 	return names[i][w.eng[i].start]
 }
 
-// restart is an engine after a crash.
+// restart returns an engine after a crash.
 func (x *explorer) restart(w *world, i int) {
 	holders := []string{x.docs[w.doc].Holder}
 	for j, e := range w.eng {
@@ -437,7 +435,7 @@ func (x *explorer) restart(w *world, i int) {
 	w.eng[i] = engine{start: uint8(start)}
 }
 
-// lives reports whether the holder of a document has a fresh heartbeat. An engine that asks for itself begins a run, and has none.
+// lives reports whether the holder of a document has a fresh heartbeat. An engine that asks about itself begins a run and has none.
 func (x *explorer) lives(w *world, asks int, holder string) bool {
 	for i, e := range w.eng {
 		if x.name(w, i) == holder {
@@ -447,7 +445,6 @@ func (x *explorer) lives(w *world, asks int, holder string) bool {
 	return false
 }
 
-// successors makes the states that follow a state.
 func (x *explorer) successors(w world, emit func(world, action)) {
 	for i := range x.scope.engines {
 		if w.eng[i].running {
@@ -464,7 +461,7 @@ func (x *explorer) successors(w world, emit func(world, action)) {
 				to.eng[i].stalled = true
 				emit(to, action{faults, int8(i), "stall", ""})
 			}
-		} else if i == 0 || w.eng[0].running || x.docs[w.doc].Holder == x.name(&w, i) { // else the engines are alike
+		} else if i == 0 || w.eng[0].running || x.docs[w.doc].Holder == x.name(&w, i) { // otherwise the engines are alike
 			x.deliver(w, i, emit)
 		}
 	}
@@ -482,7 +479,6 @@ func (x *explorer) successors(w world, emit func(world, action)) {
 	}
 }
 
-// deliver begins a run.
 func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 	d := x.docs[w.doc]
 	begin := func(class uint8, event uint8, person, again bool, rep Report, what string) {
@@ -504,7 +500,7 @@ func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 		if !f.acked {
 			begin(uint8(class), f.event, false, false, rep, "delivered")
 		}
-		if f.again && !slices.ContainsFunc(w.eng[:], func(e engine) bool { return e.running && e.again }) { // it is in the hands of one engine
+		if f.again && !slices.ContainsFunc(w.eng[:], func(e engine) bool { return e.running && e.again }) { // one engine has it in hand
 			rep.Again = true
 			begin(uint8(class), f.event, false, true, rep, "delivered again")
 		}
@@ -514,7 +510,7 @@ func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 	}
 }
 
-// step does an engine's next effect.
+// step performs an engine's next effect.
 func (x *explorer) step(w world, i int, emit func(world, action)) {
 	e := w.eng[i]
 	if e.sent {
@@ -551,7 +547,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 		x.refresh(&to)
 		reported(to, Flushed{OK: true}, plain, "flush", "")
 	case Look:
-		if f.For == Prove { // people who follow the audit learn of the step before it is proven
+		if f.For == Prove { // people who follow the audit see the step before it is proven
 			x.appends(w, i)
 		}
 		x.looks(w, f, d, e, reported)
@@ -639,7 +635,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	}
 }
 
-// appends checks that the document has what an engine appends to the audit, unless another one has written it.
+// appends checks that the document holds what an engine appends to the audit, unless another one has written it.
 func (x *explorer) appends(w world, i int) {
 	e := w.eng[i]
 	for _, entry := range x.docs[e.doc].Outbox {
@@ -688,7 +684,7 @@ func (x *explorer) store(w world, i int, done func(world, kind, string, string),
 	emit(to, action{faults, int8(i), "store", "late"})
 }
 
-// looks answers a look: whether a step is made by the truth, everything else in every way that the scope has.
+// looks answers a look: truthfully on whether a step is made, and otherwise in every way that the scope has.
 func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, Report, kind, string, string)) {
 	outcomes := map[Answer]Outcome{Gone: "gone", Superseded: "superseded", Proven: "fixed", Works: "synced", Person: "needs-action"}
 	reported = func(report func(world, Report, kind, string, string)) func(world, Report, kind, string, string) {
@@ -784,7 +780,7 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 
 func bit(attempt, step int) uint16 { return 1 << (attempt*2 + step) }
 
-// send gives the hand an order. An expired one is refused there.
+// send gives the hand an order, which refuses an expired one.
 func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 	o := d.Order
 	left := int16(o.Expires.Sub(t0) / time.Second)
@@ -803,7 +799,6 @@ func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 	emit(to, action{plain, int8(i), "send", ""})
 }
 
-// answers answers an order.
 func (x *explorer) answers(w world, i int, emit func(world, action)) {
 	d := x.docs[w.eng[i].doc]
 	n := slices.IndexFunc(w.orders[:], func(o out) bool { return o.id != 0 && strconv.Itoa(int(o.id)) == d.Order.ID })
@@ -846,7 +841,7 @@ func (x *explorer) answers(w world, i int, emit func(world, action)) {
 	if passes {
 		to := w
 		remove(&to, n)
-		to.made[o.class] &^= bit(int(o.attempt), int(o.step)) // it is somebody else's now
+		to.made[o.class] &^= bit(int(o.attempt), int(o.step)) // it belongs to somebody else now
 		reported(to, Moved, moves, "answer")
 	}
 	for _, r := range x.scope.results {
@@ -876,7 +871,6 @@ func remove(w *world, n int) {
 	w.orders[len(w.orders)-1] = out{}
 }
 
-// write makes or undoes a step.
 func (x *explorer) write(w *world, o out) {
 	at := bit(int(o.attempt), int(o.step))
 	if !o.undo {
@@ -889,7 +883,7 @@ func (x *explorer) write(w *world, o out) {
 	}
 }
 
-// hand lets orders write that no engine hears of, until they can no more.
+// hand lets orders write without an engine's knowledge, as long as they can.
 func (x *explorer) hand(w world, emit func(world, action)) {
 	for n, o := range w.orders {
 		if o.id == 0 || x.awaited(&w, o) {
@@ -914,7 +908,7 @@ func (x *explorer) awaited(w *world, o out) bool {
 	})
 }
 
-// people lets people and the world's other parts act.
+// people lets people and the rest of the world act.
 func (x *explorer) people(w world, emit func(world, action)) {
 	act := func(k kind, what string, change func(*world)) {
 		to := w
@@ -992,7 +986,7 @@ func (x *explorer) people(w world, emit func(world, action)) {
 func (x *explorer) time(w world, emit func(world, action)) {
 	for _, e := range w.eng {
 		if e.running && !e.sent && !e.stalled {
-			return // it is faster than what is measured here
+			return // it is faster than the resolution here
 		}
 	}
 	var moments []time.Duration
@@ -1061,7 +1055,7 @@ func (x *explorer) jump(w world, by time.Duration, away bool, emit func(world, a
 	emit(to, action{plain, -1, what, by.String()})
 }
 
-// live checks that from every state an end can be reached in an environment.
+// live checks that an end can be reached from every state in an environment.
 func (x *explorer) live(m mode) {
 	var may [32]bool
 	for _, k := range m.may {
@@ -1108,7 +1102,7 @@ func (x *explorer) live(m mode) {
 	}
 }
 
-// ended reports whether all failures and requests are acknowledged, and nothing is under way.
+// ended reports whether all failures and requests are acknowledged, and no work is under way.
 func (x *explorer) ended(w world) bool {
 	d := x.docs[w.doc]
 	if w.eng[0].running || w.eng[1].running || d.Holder != "" || w.request.event > 0 && !w.request.acked {
@@ -1122,7 +1116,7 @@ func (x *explorer) ended(w world) bool {
 	return !slices.ContainsFunc(d.Cases, func(c Case) bool { return c.State != Idle && c.State != Asked })
 }
 
-// TestExplore explores all scopes, and compares the ways that cases went with the table in CONTRIBUTING.md.
+// TestExplore explores all scopes, and compares the transitions of cases with the table in CONTRIBUTING.md.
 func TestExplore(t *testing.T) {
 	moves := map[[2]State]bool{}
 	whole := true

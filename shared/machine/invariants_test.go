@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// commit puts a document into the bucket, and checks what must hold of each write.
+// commit puts a document into the bucket, and checks the invariants of each write.
 func (x *explorer) commit(w *world, doc int32, by int) {
 	old, now := x.docs[w.doc], x.docs[doc]
 	if by >= 0 && old.Holder != "" && old.Holder != x.name(w, by) && x.lives(w, by, old.Holder) {
@@ -96,7 +96,7 @@ func (x *explorer) entry(e Entry) uint64 {
 	return b
 }
 
-// refresh takes from the stored intents what no longer speaks against them.
+// refresh removes from the stored intents the objections that no longer hold.
 func (x *explorer) refresh(w *world) {
 	for id := range w.intents {
 		n := &w.intents[id]
@@ -121,7 +121,7 @@ func (x *explorer) refresh(w *world) {
 	}
 }
 
-// checkOrder checks what must hold when an order leaves that its hand would accept.
+// checkOrder checks the invariants when an order is sent that its hand would accept.
 func (x *explorer) checkOrder(w *world, id int, o Order) {
 	n := w.intents[id]
 	if !n.stored {
@@ -143,7 +143,6 @@ func (x *explorer) checkOrder(w *world, id int, o Order) {
 	}
 }
 
-// decided checks what must hold of each decision.
 func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
 	i := x.caseOf(after, classOf(in.Class))
 	if i < 0 {
@@ -219,7 +218,7 @@ func (x *explorer) decided(before, after Doc, in Input, effects []Effect) {
 	}
 }
 
-// resumable checks that a person can have undone what a stopped undo has left.
+// resumable checks that a person can request the undo of what a stopped undo has left.
 func (x *explorer) resumable(d Doc) {
 	for _, c := range d.Cases {
 		if c.State != Asked || c.Outcome != Stopped {
@@ -232,7 +231,6 @@ func (x *explorer) resumable(d Doc) {
 	}
 }
 
-// check checks what must hold in every state.
 func (x *explorer) check(w *world) {
 	d := x.docs[w.doc]
 	if len(d.Outbox) > maxOutbox {
@@ -279,12 +277,12 @@ func known(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && step < a.Steps })
 }
 
-// maybe reports whether a document shows that a step of a plan that is over may be made.
+// maybe reports whether a document shows that a step of a finished plan may be made.
 func maybe(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && a.Steps == step && a.Maybe })
 }
 
-// ordered reports whether a document shows that a step may be made or undone, so that it will be checked.
+// ordered reports whether a document shows that a step may be made or undone, and will be checked.
 func ordered(d Doc, c Case, attempt, step int) bool {
 	o := d.Order
 	return o != nil && o.Class == c.Class && o.Attempt == attempt && o.Step == step

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A mutation takes one rule out of next.go. The exploration of its scope must find what that breaks.
+// A mutation removes one rule from next.go. The exploration of its scope must find what that breaks.
 type mutation struct {
 	name, scope string
 	old, new    string
@@ -241,7 +241,7 @@ var mutations = []mutation{
 	},
 }
 
-// TestMutations shows that the exploration finds the loss of each rule, in a copy of next.go that is compiled in its place.
+// TestMutations shows that the exploration detects the loss of each rule, in a copy of next.go that is compiled in its place.
 func TestMutations(t *testing.T) {
 	source, err := os.ReadFile("next.go")
 	if err != nil {

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Limits of time.
+// Time limits.
 const (
 	Expiry    = 30 * time.Second // of an order; hands accept no later one
 	Quiet     = time.Minute      // after an order's expiry: hand and cloud may still be writing, and clocks differ
-	stale     = 15 * time.Minute // a plan that was in doubt or not due for longer is made anew; an engine was away if its case is so late
+	stale     = 15 * time.Minute // a plan in doubt or not due for longer is made anew; an engine was away if its case is this late
 	lasting   = time.Hour        // without progress, until a person is asked
 	day       = 24 * time.Hour   // over which attempts count
-	busy      = 5 * time.Second  // until a document that another engine holds is looked at again
-	soon      = time.Second      // until the case of a plan that is over is looked at again
+	busy      = 5 * time.Second  // until a document held by another engine is looked at again
+	soon      = time.Second      // until the case of a finished plan is looked at again
 	later     = 10 * time.Second // until a pause is looked at again, or proof is looked for
 	afterStop = time.Minute      // until the policy or a missing place is looked at again
 	firstAsk  = 5 * time.Minute  // until a newer failure is looked at after three crashes
-	nextAsk   = time.Hour        // the same, if it was asked before
+	nextAsk   = time.Hour        // the same after a further question
 
 	maxCrashes = 3
 	maxDone    = 3
 	maxOutbox  = 4
 )
 
-// backOff is how long a case waits after so many runs in a row without progress.
+// backOff is how long a case waits after this many runs in a row without progress.
 var backOff = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute}
 
-// Next returns the document after a report, and what the driver does then. It changes nothing that it is given. A report that
-// the document does not wait for, such as a late answer, changes nothing and has no effects.
+// Next returns the document after a report, and the driver's next effects. It does not modify its arguments. An unexpected report,
+// such as a late answer, changes nothing and has no effects.
 func Next(d Doc, in Input) (Doc, []Effect) {
 	r := run{d: clone(d), in: in}
 	switch a := in.Report.(type) {
@@ -114,7 +114,7 @@ func (r *run) mine() *Case {
 	return &r.d.Cases[i]
 }
 
-// working returns the case that the holder works on; nil: none.
+// working returns the case that the holder works on; nil if absent.
 func (r *run) working() *Case {
 	i := slices.IndexFunc(r.d.Cases, func(c Case) bool { return !c.rests() })
 	if i < 0 {
@@ -125,7 +125,6 @@ func (r *run) working() *Case {
 
 func (c *Case) rests() bool { return c.State == Idle || c.State == Asked || c.State == Waiting }
 
-// due reports whether the case's wait is over.
 func (r *run) due(c *Case) bool { return !r.in.Now.Before(c.Wait.Until) }
 
 // mayHaveWritten reports whether a step of the case's plan is made, or possibly made.
@@ -144,7 +143,6 @@ func (r *run) order(c *Case) *Order {
 	return nil
 }
 
-// delivered begins a run for a failure.
 func (r *run) delivered(a Delivered) {
 	if r.d.Holder != "" && a.Lives {
 		r.do(Return{busy})
@@ -166,8 +164,8 @@ func (r *run) delivered(a Delivered) {
 	r.begin(c)
 }
 
-// holds reports whether the case comes back only when its wait is over, whatever fails meanwhile. The others look again at once
-// when the stream brings a failure; what holds back a plan of which nothing is made says no more of a newer failure.
+// holds reports whether the case comes back only after its wait, whatever fails meanwhile. Other cases look again as soon as the
+// stream delivers a failure: a hold on a plan of which nothing is made says nothing about a newer failure.
 func (c *Case) holds(known bool) bool {
 	switch {
 	case c.Wait.Why == ForAnswer, c.Plan != nil && c.Plan.Next < c.Plan.Steps:
@@ -178,7 +176,6 @@ func (c *Case) holds(known bool) bool {
 	return false
 }
 
-// undoAsked begins a run for a person who wants an undo.
 func (r *run) undoAsked(a UndoAsked) {
 	if r.d.Holder != "" && a.Lives {
 		r.do(Return{busy})
@@ -192,7 +189,7 @@ func (r *run) undoAsked(a UndoAsked) {
 	case crashed == c, known && (!c.byPerson() || !r.due(c)):
 		r.end()
 	case c.Undo == nil && c.Own == 0 && !r.mayHaveWritten(c): // nothing is written
-		c.Request, r.store = a.Request, true // else the request that comes again could find more
+		c.Request, r.store = a.Request, true // otherwise the repeated request could find more
 		r.end()
 	default:
 		c.Request = a.Request
@@ -201,8 +198,7 @@ func (r *run) undoAsked(a UndoAsked) {
 	}
 }
 
-// takeOver frees the document of a holder that is dead, and counts the run that never ended. It returns the case if that is a
-// question now.
+// takeOver frees the document of a dead holder and counts the run that never ended. It returns the case if that makes it a question.
 func (r *run) takeOver() *Case {
 	if r.d.Holder == "" {
 		return nil
@@ -219,15 +215,15 @@ func (r *run) takeOver() *Case {
 		return c
 	}
 	c.State, c.Wait.Why = Waiting, ForCrash
-	if o := r.order(c); o != nil { // to begin earlier would end as waiting, and such a run counts as ended
+	if o := r.order(c); o != nil { // an earlier begin would end as waiting, and such a run counts as ended
 		c.Wait = Wait{o.Expires.Add(Quiet), ForAnswer}
 	}
 	r.release(c)
 	return nil
 }
 
-// begin makes the engine the holder and works on the case: from the document if a step was or may have been made,
-// or is to be made when it is due; else by looking again.
+// begin makes the engine the holder and works on the case. It goes on from the document if a step was or may have been made, or waits
+// for its due time; otherwise it looks again.
 func (r *run) begin(c *Case) {
 	r.d.Holder, r.store = r.in.Engine, true
 	if r.in.Now.Sub(c.Wait.Until) > stale { // no engine has tried for that time
@@ -238,7 +234,7 @@ func (r *run) begin(c *Case) {
 	case c.Undo != nil:
 		c.State = Undoing
 		if r.mayHaveWritten(c) {
-			r.archive(c) // what is made of it stays known, also if the undo stops
+			r.archive(c) // what is made of it stays known even if the undo stops
 		}
 	case r.mayHaveWritten(c), c.Plan != nil && c.Wait.Why == ForStep:
 		c.State = Applying
@@ -341,12 +337,12 @@ func (r *run) looked(c *Case, a Looked) {
 	case c.State == Undoing:
 		r.barred(c, a)
 	}
-	if len(r.effects) == 0 { // no answer to this question: a hand may lie
+	if len(r.effects) == 0 { // this is not an answer to the question: a hand may lie
 		r.stuck(c, ForErrors, 0, 0)
 	}
 }
 
-// checked goes on after an order without an answer, whose step was looked at.
+// checked goes on after an unanswered order whose step was looked at.
 func (r *run) checked(c *Case, a Looked) {
 	o := *r.d.Order
 	switch a.Answer {
@@ -448,7 +444,7 @@ func (r *run) guarded(c *Case, g Guarded) {
 	}
 }
 
-// admit decides about a plan that was just made. Until it has its place it is not in the document.
+// admit decides on a new plan. The plan enters the document only when it has its place.
 func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	plan := c.Plan
 	c.Plan = nil
@@ -480,7 +476,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	}
 }
 
-// permit lets the order that was just stored leave, or takes it back: it was not signed yet.
+// permit sends the order that was just stored, or withdraws it: it was not signed yet.
 func (r *run) permit(c *Case, g Guarded, permitted bool) {
 	o, p := *r.d.Order, c.Plan // an undo has no plan
 	r.d.Order = nil
@@ -564,7 +560,7 @@ func (r *run) applied(c *Case, a Applied) {
 	}
 }
 
-// made puts into the document that the step of the order is made, or undone.
+// made records in the document that the step of the order is made, or undone.
 func (r *run) made(c *Case) {
 	o := *r.d.Order
 	r.d.Order, r.store = nil, true
@@ -572,8 +568,8 @@ func (r *run) made(c *Case) {
 	switch {
 	case o.Undo:
 		r.record(c, o.Attempt, "unmade", o.Step)
-		r.shorten(c, c.Undo == nil || c.Undo.Person) // one that has stopped was a person's
-	case c.Plan == nil: // it was given up while this was in doubt
+		r.shorten(c, c.Undo == nil || c.Undo.Person) // a stopped undo was a person's
+	case c.Plan == nil: // the plan was given up while this was in doubt
 		c.newest().Steps, c.newest().Maybe = o.Step+1, false
 		r.record(c, o.Attempt, "made", o.Step)
 	default:
@@ -582,7 +578,7 @@ func (r *run) made(c *Case) {
 	}
 }
 
-// shorten takes the last step off what may be undone. An attempt that a person has undone, or that wrote nothing, does not count.
+// shorten removes the last step from what may be undone. An attempt that a person has undone, or that wrote nothing, does not count.
 func (r *run) shorten(c *Case, uncount bool) {
 	last := c.newest()
 	if last.Maybe {
@@ -601,8 +597,8 @@ func (r *run) shorten(c *Case, uncount bool) {
 
 func (c *Case) newest() *Attempt { return &c.Done[len(c.Done)-1] }
 
-// moved gives up the rest of a plan or of an undo whose target somebody else has changed. If the order is still in the document,
-// nobody knows whether its step was made.
+// moved gives up the rest of a plan or of an undo whose target somebody else has changed. If the order is still in the document, it is
+// unknown whether its step was made.
 func (r *run) moved(c *Case, o Order) {
 	if !o.Undo && c.Plan != nil {
 		r.archive(c)
@@ -623,26 +619,27 @@ func (r *run) moved(c *Case, o Order) {
 	r.proceed(c)
 }
 
-// drop forgets a plan of which nothing is made. An attempt that has written nothing does not count.
+// drop removes a plan of which nothing is made. An attempt without a write does not count.
 func (r *run) drop(c *Case) {
 	if c.Plan == nil {
 		return
 	}
 	c.uncount(c.Plan.Begun)
 	if !c.Plan.Begun.IsZero() {
-		c.Attempt-- // an approval of it is good for the next one
+		c.Attempt-- // an approval of it is valid for the next one
 	}
 	c.Plan = nil
 }
 
-// abandon drops a plan of which nothing is made before its case rests: it would be made anew, and keeps other classes from writing.
+// abandon drops a plan of which nothing is made before its case rests: it would be made anew, and would keep other classes from
+// writing.
 func (r *run) abandon(c *Case) {
 	if !r.mayHaveWritten(c) {
 		r.drop(c)
 	}
 }
 
-// release lets other classes write, unless a step of the case is made, may be made, or is to be made when it is due.
+// release lets other classes write, unless a step of the case is made, may be made, or waits for its due time.
 func (r *run) release(c *Case) {
 	begun := r.mayHaveWritten(c) || r.order(c) != nil || c.Plan != nil && c.Wait.Why == ForStep || c.Undo != nil && c.Undo.Begun
 	if r.d.Active == c.Class && !begun {
@@ -650,7 +647,7 @@ func (r *run) release(c *Case) {
 	}
 }
 
-// archive ends a plan and keeps what is made of it, or may be, so that it can be undone.
+// archive ends a plan and keeps what is made of it, or may be, for an undo.
 func (r *run) archive(c *Case) {
 	maybe := r.order(c) != nil
 	switch {
@@ -672,11 +669,10 @@ func (c *Case) uncount(begun time.Time) {
 	}
 }
 
-// byPerson reports whether a person wants the undo.
 func (c *Case) byPerson() bool { return c.Undo != nil && c.Undo.Person }
 
-// stuck lets a case wait without progress, and asks a person when that has lasted for an hour. A case that has waited for long for
-// what its class expects outlives an error. A person's undo does not wait, but for another class: nobody goes on with it by himself.
+// stuck makes a case wait without progress, and asks a person after an hour of it. One error does not end a long wait for what the
+// class expects. A person's undo waits only for another class, because nothing continues it automatically.
 func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 	if c.Since.IsZero() {
 		c.Since = r.in.Now
@@ -699,10 +695,9 @@ func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 	r.comeBack(c, why, cmp.Or(after, backOff[max(0, c.Errors-1)]))
 }
 
-// progress notes that the case gets on.
 func (c *Case) progress() { c.Since, c.Failing, c.Errors = time.Time{}, time.Time{}, 0 }
 
-// wait lets a case wait that gets on, or is held by what may last.
+// wait makes a case wait that makes progress, or is held by something that may last.
 func (r *run) wait(c *Case, why Why, after time.Duration) {
 	c.progress()
 	r.comeBack(c, why, after)
@@ -717,7 +712,7 @@ func (r *run) comeBack(c *Case, why Why, after time.Duration) {
 	r.rest(c)
 }
 
-// ask ends the run with a question. A question keeps why it waited for an hour, or why an undo has stopped.
+// ask ends the run with a question. The question keeps why it waited for an hour, or why an undo has stopped.
 func (r *run) ask(c *Case, o Outcome, why Why) {
 	if c.byPerson() {
 		o = Stopped
@@ -742,7 +737,6 @@ func (r *run) question(c *Case, o Outcome, why Why) {
 	r.close(c, o)
 }
 
-// finish ends the run and the case.
 func (r *run) finish(c *Case, o Outcome) {
 	r.archive(c)
 	c.Undo = nil
@@ -751,8 +745,8 @@ func (r *run) finish(c *Case, o Outcome) {
 	r.rest(c)
 }
 
-// close records how a case ended, but a question that repeats only once. Where the audit takes no record, the document
-// alone says so once the outbox is full.
+// close records how a case ended; a repeated question is recorded once. While the audit takes no record and the outbox is full, only
+// the document says so.
 func (r *run) close(c *Case, o Outcome) {
 	c.progress()
 	if (c.Outcome != o || c.State == Idle) && len(r.d.Outbox) < maxOutbox {
@@ -773,7 +767,7 @@ func (r *run) rest(c *Case) {
 	r.end()
 }
 
-// end ends the run: its failure or request is answered, also by a question, or comes back.
+// end ends the run: its failure or request is answered, possibly by a question, or comes back.
 func (r *run) end() {
 	c := r.mine()
 	switch {

@@ -26,7 +26,7 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// The oldest attempts are forgotten, and an undo is of all others of its case, the newest first.
+// The oldest attempts are forgotten. An undo covers all others of its case, the newest first.
 func TestDone(t *testing.T) {
 	var d Doc
 	var effects []Effect

@@ -5,8 +5,8 @@ import (
 )
 
 // The model of the world around the machine: a bucket with one document, an audit, control and budgets, a hand that writes, failures
-// and a person's request that are delivered until they are answered, and two engines that do effects one at a time.
-// Time stands at t0; a jump moves everything else back.
+// and a person's request that are delivered until they are answered, and two engines that perform effects one at a time. Time stays at
+// t0; a jump moves everything else back.
 
 var t0 = time.Unix(1_000_000, 0).UTC()
 
@@ -14,7 +14,7 @@ const nonsense Answer = "nonsense" // of a hand that lies
 
 const proof = 7 * time.Minute // of all plans of the model
 
-// A kind says by whose choice a transition happens.
+// A kind says whose choice a transition is.
 type kind uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	proves               // a look proves
 	fails                // a call fails
 	puzzles              // a look finds nothing out
-	delays               // a look says: not yet
+	delays               // a look answers "not yet"
 	repeats              // the same failure comes again
 	changes              // somebody changes the object
 	writes               // the hand makes the step
@@ -36,10 +36,10 @@ const (
 	faults               // a crash, a delay, a loss or a duplicate
 )
 
-// An action is what leads from one state of the world to the next.
+// An action leads from one state of the world to the next.
 type action struct {
 	kind         kind
-	engine       int8 // -1: none
+	engine       int8 // -1: no engine
 	what, detail string
 }
 
@@ -62,7 +62,7 @@ type engine struct {
 type failure struct {
 	event uint8
 	acked bool
-	again bool // a person has answered, and nobody has acknowledged that
+	again bool // a person has answered, and that is not yet acknowledged
 	old   bool // it is from before the case's end
 }
 
@@ -73,7 +73,7 @@ type out struct {
 	left                     int16 // seconds until it expires; it may write for quiet after that
 }
 
-// An intent remembers of a stored order what has spoken against it ever since it was stored.
+// An intent remembers of a stored order every objection since it was stored.
 type intent struct {
 	stored         bool
 	bad            uint8
@@ -115,21 +115,21 @@ type world struct {
 	places  uint8
 	checked [2]bool  // all targets of the undo were found as the steps left them
 	back    bool     // a person has undone a fix of the first class
-	older   [2]uint8 // attempts up to this number belong to cases that have ended
+	older   [2]uint8 // attempts up to this number belong to ended cases
 	agreed  uint8    // the same; it stays when the approval is withdrawn
 	gone    bool
 	full    bool     // the audit takes no record
 	begun   [2]uint8 // runs in a row that have begun and not rested
-	cut     struct { // a leader that is cut off, and what it shows
+	cut     struct { // a leader that is cut off, and its answers
 		on  bool
 		rev uint8
 		control
 	}
 	stray struct { // an answer that is late, or comes again
 		id   uint8
-		done bool // else refused
+		done bool // false: refused
 	}
-	late struct { // a write of a document that is under way, and may land
+	late struct { // a pending write of a document that may land
 		on  bool
 		rev uint8
 		doc int32

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Doctor is how scheduled runs went. Its methods may be called side by side.
+// A Doctor holds the results of scheduled runs. Its methods are safe for concurrent use.
 type Doctor struct {
 	last, took, every prometheus.Gauge
 	findings, unknown *prometheus.GaugeVec
@@ -14,8 +14,8 @@ type Doctor struct {
 	checks            []string
 }
 
-// Doctor makes a program say how its scheduled runs went, with these checks. What a run
-// found stays until the next one has ended well: of the one in between it is not known.
+// Doctor registers the metrics of a program's scheduled runs, with these checks. The findings of a run stay until the next one has
+// ended well; the result of a failed run is unknown.
 func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
 	gauge := func(name, help string) prometheus.GaugeOpts {
 		return prometheus.GaugeOpts{Name: "lbremedy_doctor_" + name, Help: help}
@@ -38,8 +38,8 @@ func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
 	return d
 }
 
-// Ended says what a scheduled run found: how many findings of each check and severity, and
-// how many things each check could not tell.
+// Ended sets the results of a scheduled run: the number of findings of each check and severity, and of things that each check could
+// not decide.
 func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]int, unknown map[string]int) {
 	if d == nil {
 		return
@@ -55,7 +55,7 @@ func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]
 	}
 }
 
-// Last says when the last scheduled run of another process ended well: what it found it says itself.
+// Last sets when the last scheduled run of another process ended well; that process publishes its own findings.
 func (d *Doctor) Last(at time.Time) {
 	if d != nil {
 		d.last.Set(unix(at))

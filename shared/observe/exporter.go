@@ -10,20 +10,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An Export is what an exporter has met since it started, and how it is.
+// An Export holds the counts of an exporter since its start, and its state.
 type Export struct {
 	ledger.Page
 	Relists int64 // lists of all Events
-	Retries int64 // publishes that were tried again
+	Retries int64 // repeated publishes
 	Saves   int64 // times that progress was saved
-	Slowed  int64 // Events that came while their namespace made more than its budget
+	Slowed  int64 // Events above the budget of their namespace
 	Unread  int64 // reads of a Service that failed
-	Posted  int64 // requests of EventBridge that were taken
-	Refused int64 // requests that were not
+	Posted  int64 // accepted requests of EventBridge
+	Refused int64 // refused requests
 	Ready   bool  // Events are read and get through
 }
 
-// Exporter says how an exporter is, by asking at each scrape. Ask must be quick.
+// Exporter registers the metrics of an exporter, which call ask at each scrape. ask must be quick.
 func (m *Metrics) Exporter(ask func() Export) {
 	m.counter("lbremedy_events_seen_total", "Kubernetes Events about Services that were read from watches and lists.", nil, func() int64 { return ask().Seen })
 	for end, n := range map[string]func(Export) int64{
@@ -57,7 +57,7 @@ func (m *Metrics) Exporter(ask func() Export) {
 		func() float64 { return unix(ask().Last) })
 }
 
-// Full says which streams took nothing at the last try, by asking at each scrape.
+// Full registers the metric of full streams, which calls ask at each scrape.
 func (m *Metrics) Full(ask func() []string) {
 	for _, name := range []string{stream.Failed, stream.Cases, stream.Dead} {
 		m.gauge("lbremedy_stream_full", "Whether a stream took nothing when this program last tried, 1 or 0. It tries again.", prometheus.Labels{"stream": name},
@@ -74,7 +74,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// unix returns a moment in seconds since 1970; 0 for none.
+// unix returns a time in seconds since 1970; 0 for the zero time.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Functions count the calls of functions. Called may be called side by side, and does nothing on nil.
+// Functions count the calls of functions. Called is safe for concurrent use and does nothing on nil.
 type Functions struct {
 	calls *prometheus.CounterVec
 	took  *prometheus.HistogramVec
 }
 
-// Functions makes a program count its calls of the functions of these classes.
+// Functions registers the metrics of calls of the functions of these classes.
 func (m *Metrics) Functions(classes []string) *Functions {
 	f := &Functions{
 		calls: m.counters("lbremedy_function_calls_total", "Calls of functions: answered, refused by the function, unavailable, or unsure, "+
@@ -27,7 +27,7 @@ func (m *Metrics) Functions(classes []string) *Functions {
 	return f
 }
 
-// Called counts a call: what came of it, and how long it took.
+// Called counts a call with its result and duration.
 func (f *Functions) Called(class, result string, took time.Duration) {
 	if f != nil {
 		f.calls.WithLabelValues(class, result).Inc()

@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Open serves /healthz, which says that the process lives, /readyz, which says what
-// ready says, and /metrics. It returns what closes them. Without a listener it does nothing.
+// Open serves /healthz (the process lives), /readyz (the result of ready) and /metrics. It returns the function that closes them.
+// Without a listener it does nothing.
 func Open(listener net.Listener, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) func() {
 	if listener == nil {
 		return func() {}
@@ -29,12 +29,12 @@ func Open(listener net.Listener, ready func(context.Context) error, metrics http
 }
 
 const (
-	hearing   = 5 * time.Second  // how long a request may take to come; net/http waits for a body, too, that nobody reads
-	answering = 30 * time.Second // how long an answer may take to go
+	hearing   = 5 * time.Second  // how long a request may take to arrive; net/http also waits for a body that nobody reads
+	answering = 30 * time.Second // how long sending an answer may take
 )
 
-// Health answers /healthz with 200, /readyz with what ready says within two seconds,
-// and /metrics. A request with a body is refused.
+// Health answers /healthz with 200, /readyz with the result of ready within two seconds, and /metrics. A request with a body is
+// refused.
 func Health(ready func(context.Context) error, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Nobody holds a connection of the health port by what he does not send, and none reads what he does.
+// A client can't hold a connection of the health port by sending or reading nothing.
 func TestHealthPortIsBounded(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,13 +1,11 @@
-// Package observe turns what lbremedy does into Prometheus metrics.
+// Package observe turns lbremedy's activity into Prometheus metrics. Begin with [New] and [Metrics].
 //
-// It knows no class and asks nobody: programs hand it what they have anyway, such as
-// the counters of an exporter, the records of runs and the state of the stream.
-// Function programs stay small and don't import it: the engine counts what their answers
-// lead to.
+// It contains no class and makes no requests: programs pass it what they have anyway, such as the counters of an exporter, the records
+// of runs and the state of the stream. Function programs stay small and don't import it: the engine counts the results of their
+// answers.
 //
-// Labels are bounded: class, outcome, phase, kind and the like, never the name of a
-// Service, a case or an error text. What a record says is of its writer, who can be
-// outside: a word that is in no list of ours counts as "other". Every series bears the cluster.
+// Labels are bounded: class, outcome, phase, kind and similar, never the name of a Service, a case or an error text. The content of a
+// record is its writer's, who may be an outsider: an unknown word counts as "other". Every series has the cluster as a label.
 package observe
 
 import (
@@ -24,10 +22,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Metrics are the metrics of one program about one cluster. Its methods may be
-// called side by side.
+// Metrics are the metrics of one program about one cluster. Its methods are safe for concurrent use.
 type Metrics struct {
-	registry *prometheus.Registry // what is said of the process itself
+	registry *prometheus.Registry // includes the metrics of the process itself
 	ours     prometheus.Registerer
 	began    time.Time
 
@@ -35,34 +32,33 @@ type Metrics struct {
 	phases, fixes                          *prometheus.HistogramVec
 	syncs                                  prometheus.Observer
 
-	classes, kinds []string // those that may come
+	classes, kinds []string // known values
 
 	mu  sync.Mutex
 	met map[[sha256.Size]byte]met // by hash of case and class, which may be long
 }
 
-// A met is what the last record of a case was, to tell what is new in the next.
+// A met holds the state of a case's last record, for comparison with the next.
 type met struct {
 	at            time.Time
 	attempt, next int
 }
 
-// most is how many cases are remembered. Where there are more, all are forgotten:
-// better a step counted twice than a memory that only grows.
+// most is how many cases are remembered. Beyond it, all are forgotten: a step counted twice is better than growing memory.
 const most = 10_000
 
-// Durations of a run, from a read that is quick to a verification in the worker.
+// Durations of a run, from a quick read to a verification in the worker.
 var seconds = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900}
 
 // Durations of a failure, from the Event to the proof that it is over.
 var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 3600}
 
-// From a change of a Service to its sync: the API server's times have whole seconds, and the controller waits at most
-// five minutes before it tries a failed sync again.
+// Durations from a change of a Service to its sync: the API server's times are whole seconds, and the controller waits at most five
+// minutes before it retries a failed sync.
 var syncSeconds = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800}
 
-// New returns the metrics of a program that is responsible for a cluster. It says
-// of the process what Prometheus' own clients say, and its version.
+// New returns the metrics of a program that is responsible for a cluster. They include those of Prometheus' own clients for the
+// process, and its version.
 func New(version, cluster string) *Metrics {
 	registry := prometheus.NewRegistry()
 	m := &Metrics{
@@ -74,8 +70,7 @@ func New(version, cluster string) *Metrics {
 	return m
 }
 
-// Handler answers GET /metrics. Where a metric can't be read, it answers with 500
-// rather than with a part.
+// Handler answers GET /metrics. If a metric can't be read, it answers with 500 rather than with a part.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
@@ -100,9 +95,8 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 	return v
 }
 
-// Runs makes Seen count. A program that runs no class leaves it out.
-// Of what is in neither list it counts no more than that it came. Each class begins with zero runs
-// that were fixed, unsettled and failed, since a rate needs a series before its first event.
+// Runs enables Seen; a program that runs no class omits it. Values in neither list are only counted as "other". Each class begins with
+// zero runs that were fixed, unsettled and failed, since a rate needs a series before its first event.
 func (m *Metrics) Runs(classes, kinds []string) {
 	m.classes, m.kinds = classes, kinds
 	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that "+
@@ -126,10 +120,9 @@ func (m *Metrics) Runs(classes, kinds []string) {
 	}
 }
 
-// outcomes are what Seen finds in a record that has a result.
 var outcomes = append([]event.Status{event.Writing}, event.Statuses...)
 
-// known returns a word of a record as a label: itself if it is in the list.
+// known returns the label for a word of a record: the word itself if it is in the list.
 func known[T ~string](list []T, word T) string {
 	if slices.Contains(list, word) {
 		return string(word)
@@ -137,12 +130,11 @@ func known[T ~string](list []T, word T) string {
 	return "other"
 }
 
-// Seen counts a run by its record and the error that it ended with. It is what
-// host.Host.Seen takes. Runs comes first.
+// Seen counts a run by its record and its error. It fits host.Host.Seen. Call Runs first.
 func (m *Metrics) Seen(r event.Record, err error) {
 	class := known(m.classes, r.Class)
 	if r.Class == "" {
-		class = "unread" // the journal can't be read, so that there is no record
+		class = "unread" // the document can't be read, so no record exists
 	}
 	if err != nil {
 		m.runErrors.WithLabelValues(class).Inc()
@@ -170,7 +162,7 @@ func (m *Metrics) Seen(r event.Record, err error) {
 		"queue": r.Timings.Queue, "resume": r.Timings.Resume, "diagnose": r.Timings.Diagnose,
 		"decide": r.Timings.Decide, "apply": r.Timings.Apply, "verify": r.Timings.Verify,
 	} {
-		if d > 0 { // a phase that the run never came to is zero
+		if d > 0 { // a phase that the run never reached is zero
 			m.phases.WithLabelValues(class, phase).Observe(d.Seconds())
 		}
 	}
@@ -182,11 +174,10 @@ func (m *Metrics) Seen(r event.Record, err error) {
 	}
 }
 
-// since returns the steps that were applied since the last record of the case, and
-// whether the record is new: what the journal has answered before is not.
+// since returns the steps applied since the last record of the case, and whether the record is new: a repeated answer is not.
 func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	if r.At.IsZero() {
-		return nil, true // nothing was journalled
+		return nil, true // no record was written
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -203,15 +194,15 @@ func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	if known && was.attempt == r.Attempt {
 		from = was.next
 	}
-	// An undo counts the steps that it took back in the same fields.
+	// An undo counts its steps in the same fields.
 	if r.Result == event.Undone || r.Written.Before(m.began) || from > r.Next || r.Next > len(r.Steps) {
 		return nil, true
 	}
 	return r.Steps[from:r.Next], true
 }
 
-// Calls returns what counts a request to Alibaba Cloud: what was called, the status of HTTP, 0
-// without an answer, whether it was throttled, and how long it took.
+// Calls returns a function that counts a request to Alibaba Cloud: its product and action, the HTTP status (0 without an answer),
+// whether it was throttled, and its duration.
 func (m *Metrics) Calls() func(product, action string, status int, throttled bool, took time.Duration) {
 	calls := m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product",
 		"action", "result")

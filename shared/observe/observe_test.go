@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the catalogue of metrics anew")
 
-// scrape returns the lines of ours that a scrape yields, sorted as they come.
+// scrape returns lbremedy's lines of a scrape, in the order of the scrape, which is sorted.
 func scrape(t *testing.T, m *Metrics) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -35,7 +35,7 @@ func scrape(t *testing.T, m *Metrics) []string {
 	return slices.DeleteFunc(strings.Split(w.Body.String(), "\n"), func(l string) bool { return !strings.Contains(l, "lbremedy_") })
 }
 
-// value returns the value of a series, empty if none exists. The cluster is left out.
+// value returns the value of a series, without the cluster; empty if none exists.
 func value(t *testing.T, m *Metrics, series string) string {
 	t.Helper()
 	for _, l := range scrape(t, m) {
@@ -75,14 +75,14 @@ func TestSeen(t *testing.T) {
 	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0",
 		`lbremedy_build_info{version="v1"}`: "1"})
 
-	// A plan of two steps that stops after the first one, and goes on in the next run.
+	// A plan of two steps that stops after the first one and goes on in the next run.
 	half := record(func(r *event.Record) {
 		r.Next, r.Result, r.Error, r.Timings.Sync = 1, event.Waiting, "no", 2*time.Second
 	})
 	m.Seen(half, errors.New("no"))
 	whole := record(func(r *event.Record) { r.Next, r.At, r.Timings.Sync = 2, half.At.Add(time.Second), 3*time.Second })
 	m.Seen(whole, nil)
-	m.Seen(whole, nil) // the same event again: the journal has the answer
+	m.Seen(whole, nil) // the same event again: the document has the answer
 	expect(t, m, map[string]string{
 		`lbremedy_runs_total{class="busy",outcome="waiting"}`:                  "1",
 		`lbremedy_runs_total{class="busy",outcome="fixed"}`:                    "1",
@@ -107,14 +107,14 @@ func TestSeen(t *testing.T) {
 		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", event.Waiting, event.HeldByBudget, nil, time.Time{}
 	}), nil)
 	m.Seen(record(func(r *event.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
-	// A question that stands is asked again, and counted.
+	// An open question is repeated, and counted.
 	m.Seen(record(func(r *event.Record) {
 		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", event.Asked, nil, time.Time{}, true
 	}), nil)
-	// A run that can't read the journal has no record, one that panicked no result.
+	// A run that can't read the document has no record; one that panicked has no result.
 	m.Seen(event.Record{Run: event.Run{Result: event.Waiting}}, errors.New("unread"))
 	m.Seen(event.Record{Origin: event.Origin{Class: "quota"}}, errors.New("panic"))
-	// Steps that are taken back are none that were applied.
+	// Undone steps do not count as applied.
 	m.Seen(record(func(r *event.Record) { r.Case, r.Result, r.Next = "d", event.Undone, 2 }), nil)
 	expect(t, m, map[string]string{
 		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`: "2",
@@ -129,7 +129,7 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// A record holds the words of who wrote it: no more series come of 1,000 odd ones than of one.
+// A record holds its writer's words: 1,000 unknown words make no more series than one.
 func TestOddWords(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs([]string{"busy"}, []string{"annotate"})
@@ -164,7 +164,7 @@ func TestOddWords(t *testing.T) {
 	})
 }
 
-// TestMemory proves that what is remembered of cases is bounded.
+// TestMemory proves that the memory of cases is bounded.
 func TestMemory(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil, nil)
@@ -230,7 +230,7 @@ func standing() State {
 	}
 }
 
-// follow lets a Metrics follow a state that is what answer says, and returns when it has been read.
+// follow makes a Metrics follow a state with this answer, and returns after it has been read.
 func follow(t *testing.T, m *Metrics, answer error) (told []error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -239,7 +239,7 @@ func follow(t *testing.T, m *Metrics, answer error) (told []error) {
 	n := 0
 	go func() {
 		ended <- m.follow(ctx, time.Millisecond, func(context.Context) (State, error) {
-			if n++; n <= 3 { // the last two are read while the first is already said
+			if n++; n <= 3 { // the last two are read after the first is published
 				read <- true
 			}
 			return standing(), answer
@@ -268,7 +268,7 @@ func TestState(t *testing.T) {
 		`lbremedy_ledger_lost{class="quota"}`: "2", `lbremedy_ledger_lost{class="busy"}`: "0", `lbremedy_ledger_problems`: "1",
 	})
 
-	// What can't be read looks neither well nor ill.
+	// An unreadable state is shown neither as healthy nor as unhealthy.
 	m = New("v1", "c1")
 	if told := follow(t, m, errors.New("away")); len(told) != 1 || told[0].Error() != "away" {
 		t.Errorf("it tells %v", told)
@@ -286,8 +286,7 @@ var (
 	plain  = regexp.MustCompile(`^lbremedy_[a-z_]+$`)
 )
 
-// What a scheduled run found stands until the next has ended well, and what is found no more is
-// not there.
+// Findings of a scheduled run stay until the next has ended well; then findings that are over disappear.
 func TestDoctor(t *testing.T) {
 	m := New("v1", "c1")
 	s := m.Doctor([]string{"drift", "room"}, time.Hour)
@@ -319,8 +318,8 @@ func TestDoctor(t *testing.T) {
 	none.Failed()
 }
 
-// A class that is probed is there from the start, as long ago as the process: an alert must see the first probe missing,
-// too.
+// A probed class has a series from the start, with the start of the process as its time: an alert must also notice that the first
+// probe is missing.
 func TestProbe(t *testing.T) {
 	m := New("v1", "c1")
 	p := m.Probe([]string{"busy", "quota"}, 10*time.Minute)
@@ -353,8 +352,8 @@ func TestProbe(t *testing.T) {
 		`probe_seconds{class="busy"} 2`, `probe_seconds{class="quota"} 0`, `probes_late_total{class="busy"} 0`, `probes_late_total{class="quota"} 1`)
 }
 
-// TestCatalogue keeps infra/observability/metrics.txt, from which the dashboard and
-// the alert rules are checked, and holds all metrics to Prometheus' rules.
+// TestCatalogue maintains infra/observability/metrics.txt, against which the dashboard and the alert rules are checked, and checks all
+// metrics against Prometheus' rules.
 func TestCatalogue(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil, nil)
@@ -422,7 +421,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// Calls of functions are counted by what came of them, and are there before the first one.
+// Calls of functions are counted by result, and have series before the first call.
 func TestFunctions(t *testing.T) {
 	m := New("v1", "c1")
 	f := m.Functions([]string{"quota"})

@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Probe is how probes went. Its methods may be called side by side.
+// A Probe holds the results of probes. Its methods are safe for concurrent use.
 type Probe struct {
 	last, took *prometheus.GaugeVec
 	late       *prometheus.CounterVec
 	failures   prometheus.Counter
 }
 
-// Probe makes a program say how the probes of these classes went.
+// Probe registers the metrics of probes of these classes.
 func (m *Metrics) Probe(classes []string, every time.Duration) *Probe {
 	gauges := func(name, help string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"class"})
@@ -39,7 +39,7 @@ func (m *Metrics) Probe(classes []string, every time.Duration) *Probe {
 	return p
 }
 
-// Through says that the probe of a class came through, when, and how long it took.
+// Through sets when the probe of a class came through, and how long it took.
 func (p *Probe) Through(class string, at time.Time, took time.Duration) {
 	p.last.WithLabelValues(class).Set(unix(at))
 	p.took.WithLabelValues(class).Set(took.Seconds())

@@ -13,13 +13,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A State is how things stand in the stream, for all who use it.
+// A State is the state of the stream and its limits, for all its users.
 type State struct {
-	Classes     []string       // those that there are
-	Open        []string       // classes whose breaker is open
-	Paused      time.Time      // since when all is paused; zero: it is not
-	Left        map[string]int // Services that may still be written to in the budget of a class
-	ClusterLeft int            // in that of the cluster
+	Classes     []string       // all classes
+	Open        []string       // classes with an open breaker
+	Paused      time.Time      // start of the pause of all writes; zero: not paused
+	Left        map[string]int // Services that may still be written, in the budget of a class
+	ClusterLeft int            // the same in the budget of the cluster
 	Queues      []stream.Queue
 	Fills       []stream.Fill
 	Ledger      ledger.Ledger
@@ -30,9 +30,8 @@ const (
 	stateLag = 30 * time.Second // from one read to the next
 )
 
-// Follow reads the state twice a minute until ctx ends, and says it between the
-// reads. While it can't be read, nothing is said of it but that it is not known:
-// the last one would look well. A failure is told once, until another one comes.
+// Follow reads the state twice a minute until ctx ends, and publishes it in between. While it can't be read, only that is published:
+// the last one would look healthy. A failure is reported once, until a different one occurs.
 func (m *Metrics) Follow(ctx context.Context, read func(context.Context) (State, error), tell func(error)) error {
 	return m.follow(ctx, stateLag, read, tell)
 }
@@ -68,12 +67,12 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 	}
 }
 
-// A state is a collector that says the last State.
+// A state is a collector of the last State.
 type state struct {
 	known, paused, breaker, left, clusterLeft, waiting, messages, bytes, limit, lost, problems *prometheus.Desc
 
 	mu  sync.Mutex
-	now *State // nil: it is not known
+	now *State // nil: unknown
 }
 
 func newState() *state {
@@ -106,14 +105,14 @@ func (s *state) set(now State, err error) {
 	}
 }
 
-// Describe tells which metrics there are.
+// Describe sends the descriptions of the metrics.
 func (s *state) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{s.known, s.paused, s.breaker, s.left, s.clusterLeft, s.waiting, s.messages, s.bytes, s.limit, s.lost, s.problems} {
 		to <- d
 	}
 }
 
-// Collect says the last state.
+// Collect sends the last state.
 func (s *state) Collect(to chan<- prometheus.Metric) {
 	say := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

@@ -2,11 +2,11 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Notifications count what people were notified of.
+// Notifications count notifications of people.
 type Notifications struct {
 	Opened, Updated, Closed, Reopened int64 // tickets
-	Retried                           int64 // that failed and are sent again
-	Refused                           int64 // that a sink did not take, and is asked to again each hour; of one that can't be made, tries to make it
+	Retried                           int64 // failed and sent again
+	Refused                           int64 // refused by a sink and repeated each hour; for a sink that can't be created, tries to create it
 }
 
 // Plus returns the sum of both.
@@ -17,24 +17,24 @@ func (t Notifications) Plus(o Notifications) Notifications {
 	}
 }
 
-// Tickets says what people were notified of, by asking at each scrape what each sink got,
-// by its name in the policy. Ask must be quick.
+// Tickets registers the counts of each sink's notifications, by its name in the policy; it calls ask at each scrape. ask must be
+// quick.
 func (m *Metrics) Tickets(ask func() map[string]Notifications) {
 	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_notifications_total",
 		"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
 		[]string{"sink", "kind"}, nil)})
 }
 
-// sinks are a collector: which ones there are is the policy's, which changes.
+// sinks is a collector: the policy lists the sinks, and may change.
 type sinks struct {
 	ask  func() map[string]Notifications
 	desc *prometheus.Desc
 }
 
-// Describe says which metrics there are.
+// Describe sends the description of the metric.
 func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
-// Collect says what each sink was notified of.
+// Collect sends the notifications of each sink.
 func (s sinks) Collect(to chan<- prometheus.Metric) {
 	for name, t := range s.ask() {
 		for kind, n := range map[string]int64{

@@ -2,14 +2,14 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Spans count what became of the spans that package trace makes.
+// Spans count the results of the spans that package trace makes.
 type Spans struct {
 	Sent    int64 // spans that the collector has taken
 	Dropped int64 // spans that it has not taken
 	Lost    int64 // runs whose spans were never made, since too many waited
 }
 
-// Traces says what became of spans, by asking at each scrape. Ask must be quick.
+// Traces registers the counts of spans, and calls ask at each scrape. ask must be quick.
 func (m *Metrics) Traces(ask func() Spans) {
 	const help = "Spans of traces: those that the collector has taken, and those that were dropped since it did not."
 	m.counter("lbremedy_spans_total", help, prometheus.Labels{"end": "sent"}, func() int64 { return ask().Sent })

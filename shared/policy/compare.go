@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Diff returns how the text of a policy differs from that of another one, as diff -u shows it; empty if they are the same.
+// Diff returns the difference between the texts of two policies, in the form of diff -u; empty if they are equal.
 func Diff(was, is string) (string, error) {
 	lines := func(text string) []string { return strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n") }
 	a, b := lines(was), lines(is)
@@ -25,7 +25,7 @@ func Diff(was, is string) (string, error) {
 	return diff, nil
 }
 
-// Loosens returns the fields by which a policy could let lbremedy write more than another one did, at some place or time; none if
+// Loosens returns the fields by which a policy could let lbremedy write more than another one, at some place or time; empty if
 // lbremedy can only write less. optIn reports whether a class is applied only if the policy names it.
 func Loosens(was, is remedy.Policy, optIn func(class string) bool) []string {
 	var fields []string
@@ -73,10 +73,10 @@ func Loosens(was, is remedy.Policy, optIn func(class string) bool) []string {
 	return fields
 }
 
-// rulesLoosen reports whether the rules of a policy could allow more than those of another one. Rules may be added, and those that
-// there were may become stricter; anything else, such as another order, may loosen.
+// rulesLoosen reports whether the rules of a policy could allow more than those of another one. Rules may be added, and existing ones
+// may become stricter; anything else, such as another order, may loosen.
 func rulesLoosen(was, is remedy.Policy, optIn func(string) bool) bool {
-	floor := was.Risk // the least risk to which plans may be applied at some place
+	floor := was.Risk // the lowest risk up to which plans may be applied at some place
 	for _, c := range was.Classes {
 		if c.Risk != nil {
 			floor = min(floor, *c.Risk)

@@ -13,7 +13,7 @@ import (
 
 func optIn(class string) bool { return class == "ram-permission" }
 
-// What could loosen a rule somewhere counts as loosened.
+// A change that could loosen a rule somewhere counts as loosening.
 func TestLoosens(t *testing.T) {
 	t.Parallel()
 	low, medium, high := remedy.Low, remedy.Medium, remedy.High
@@ -25,7 +25,7 @@ func TestLoosens(t *testing.T) {
 	settings := func(s remedy.Settings) remedy.Policy { return remedy.Policy{Settings: s} }
 	for name, tt := range map[string]struct {
 		was, is    remedy.Policy
-		want, back string // what the change loosens, and what the way back does
+		want, back string // what the change loosens, and what its reversal loosens
 	}{
 		"nothing":  {remedy.Policy{Mode: remedy.Observe}, remedy.Policy{}, "", ""},
 		"the mode": {remedy.Policy{}, remedy.Policy{Mode: remedy.Fix}, "mode", ""},
@@ -76,7 +76,7 @@ func TestLoosens(t *testing.T) {
 	}
 }
 
-// No change lets lbremedy write more at any place, and is not told.
+// No change lets lbremedy write more at any place without being reported.
 func TestLoosensAtAnyPlace(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

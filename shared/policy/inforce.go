@@ -1,5 +1,5 @@
-// Package policy is what a policy file says beside what may be written, how two of them differ, and what the engine tells
-// commands of the one that it uses. Package policyfile reads the file, or the ConfigMap that holds it.
+// Package policy holds the parts of a policy file beside what may be written, compares policies, and stores the policy in use for
+// commands. Package policyfile reads the file, or the ConfigMap that holds it. Begin with [Version], [InForce] and [Sink].
 package policy
 
 import (
@@ -14,33 +14,33 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Version is what the text of a policy says.
+// A Version is a policy with its text.
 type Version struct {
-	Digest string // of Text, short
+	Digest string // short digest of Text
 	Text   string
 	Policy remedy.Policy
 	Sinks  []Sink
 	People []Person
 }
 
-// An InForce is what the engine tells of the policy that it uses in a cluster. It is for commands, which have no way to
-// the policy itself. The engine decides nothing by it: before each order it reads the policy where that lies.
+// An InForce is what the engine publishes of the policy that it uses in a cluster. It is for commands, which can't read the policy
+// itself. The engine does not use it for decisions: before each order it reads the policy at its source.
 type InForce struct {
-	Version string    `json:"version,omitempty"` // digest of the text; empty: no policy can be used
+	Version string    `json:"version,omitempty"` // digest of the text; empty: the policy is unusable
 	Text    string    `json:"text,omitempty"`
-	Wrong   string    `json:"wrong,omitempty"` // why no policy can be used: nothing is written then
-	Source  string    `json:"source"`          // where it lies: a file or a ConfigMap
+	Wrong   string    `json:"wrong,omitempty"` // why the policy is unusable: nothing is written then
+	Source  string    `json:"source"`          // its place: a file or a ConfigMap
 	Since   time.Time `json:"since"`           // by the clock of the engine
 }
 
-// key is where it lies in the bucket, behind it the cluster's ID.
+// key begins its key in the bucket; the cluster's ID follows.
 const key = "policy."
 
-// Put tells it.
+// Put stores it in the bucket.
 func (f InForce) Put(ctx context.Context, s *stream.Stream, cluster string) error {
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
-	e.SetEscapeHTML(false) // else a text could take six times its length
+	e.SetEscapeHTML(false) // otherwise a text could take six times its length
 	err := e.Encode(f)
 	if err == nil {
 		err = s.Put(ctx, key+cluster, data.Bytes())
@@ -51,7 +51,7 @@ func (f InForce) Put(ctx context.Context, s *stream.Stream, cluster string) erro
 	return nil
 }
 
-// Get returns what the engine of a cluster has told last; the zero value if none has told anything.
+// Get returns what the engine of a cluster has published last; the zero value if it has published nothing.
 func Get(ctx context.Context, s *stream.Stream, cluster string) (InForce, error) {
 	var f InForce
 	data, err := s.Get(ctx, key+cluster)

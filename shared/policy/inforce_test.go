@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// What the engine of a cluster tells is what commands read of that cluster, whole; of another one nobody has told anything. What
-// can't be read is an error, and no policy.
+// Commands read exactly what the cluster's engine has published, and nothing for a cluster without a publication. An unreadable value
+// is an error and not a policy.
 func TestInForce(t *testing.T) {
 	s := nats.Streams(t)
 	check := func(cluster string, want InForce) {

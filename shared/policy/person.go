@@ -6,17 +6,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Person says as whom somebody in a chat answers: an entry of the section people. It gives no
-// right: what counts is what the user may do in the cluster. The program that answers for people
-// takes it from the policy itself, and never from NATS, where others may write.
+// A Person names the user as whom somebody in a chat answers: an entry of the section people. It gives no permission: the user's
+// permissions in the cluster count. The program that answers for people reads it from the policy itself, and never from NATS, where
+// others may write.
 type Person struct {
 	DingTalk string   `json:"dingtalk,omitempty"` // user ID in the organization of DingTalk
-	Feishu   string   `json:"feishu,omitempty"`   // open_id that the app of Feishu knows
+	Feishu   string   `json:"feishu,omitempty"`   // open_id in the app of Feishu
 	User     string   `json:"user"`               // user name in Kubernetes
-	Groups   []string `json:"groups,omitempty"`   // groups in Kubernetes: rights that they give count, and so do approvals that need one of them
+	Groups   []string `json:"groups,omitempty"`   // groups in Kubernetes: their permissions count, and so do approvals that need one of them
 }
 
-// PersonOf returns who a user of a chat is, by the kind of its sink; false: nobody knows.
+// PersonOf returns the person of a user of a chat, by the kind of its sink; false if unknown.
 func PersonOf(people []Person, kind, id string) (Person, bool) {
 	i := slices.IndexFunc(people, func(p Person) bool { return id != "" && p.id(kind) == id })
 	if i < 0 {
@@ -25,7 +25,7 @@ func PersonOf(people []Person, kind, id string) (Person, bool) {
 	return people[i], true
 }
 
-// id returns how the platform of a kind of sinks knows the person; empty: it does not.
+// id returns the person's ID on the platform of a kind of sinks; empty if unknown.
 func (p Person) id(kind string) string {
 	switch kind {
 	case DingTalkApp:
@@ -36,10 +36,10 @@ func (p Person) id(kind string) string {
 	return ""
 }
 
-// ours are users that don't answer: lbremedy asks.
+// ours matches users that don't answer: lbremedy's own.
 var ours = regex.New(`^system:serviceaccount:[^:]+:lbremedy-`)
 
-// CheckPeople tells bad what is wrong with the people, each with its index and field.
+// CheckPeople reports to bad the mistakes in people, each with its index and field.
 func CheckPeople(people []Person, bad func(index int, field, format string, args ...any)) {
 	for i, p := range people {
 		switch {

@@ -17,40 +17,39 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Sink is one place where people are notified of what happens: an entry of the section
-// tell. Package ticket notifies them. It holds no secret, only where to find it, so that
-// it may lie in a ConfigMap and in a repository.
+// A Sink is one destination of notifications: an entry of the section tell. Package ticket notifies it. It contains no secret, only
+// the place of the secret, and may be stored in a ConfigMap and in a repository.
 type Sink struct {
-	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
+	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory depends on it
 	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager or pagerduty
-	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a server of mail; of a platform, if it has another one than the usual
-	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk, WeCom and Slack are secrets
-	SecretFrom Reference `json:"secretFrom,omitzero"` // where the secret is: a key that signs, a token, or that of an app or of mail
+	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a mail server; of a platform, if not the usual one
+	URLFrom    Reference `json:"urlFrom,omitzero"`    // place of the address; those of DingTalk, WeCom and Slack are secrets
+	SecretFrom Reference `json:"secretFrom,omitzero"` // place of the secret: a signing key, a token, or that of an app or of mail
 	App        string    `json:"app,omitempty"`       // of an app: its client ID
-	Chat       string    `json:"chat,omitempty"`      // of an app: ID of the group that its cards go to
-	From       string    `json:"from,omitempty"`      // of mail: the address that it comes from
-	To         []string  `json:"to,omitempty"`        // of mail: the addresses that it goes to
-	User       string    `json:"user,omitempty"`      // of mail: who logs in with the secret; default: from
-	Card       string    `json:"card,omitempty"`      // of an app of DingTalk: ID of the template of its cards
+	Chat       string    `json:"chat,omitempty"`      // of an app: ID of the group that gets its cards
+	From       string    `json:"from,omitempty"`      // of mail: the sender's address
+	To         []string  `json:"to,omitempty"`        // of mail: the recipients' addresses
+	User       string    `json:"user,omitempty"`      // of mail: login name for the secret; default: from
+	Card       string    `json:"card,omitempty"`      // of an app of DingTalk: ID of its cards' template
 	Category   string    `json:"category,omitempty"`  // ID of the category of tickets of Alibaba Cloud's support
-	Urgent     bool      `json:"urgent,omitempty"`    // tickets of Alibaba Cloud's support are urgent ones
-	Template   string    `json:"template,omitempty"`  // file with the texts instead of those that lbremedy has, in a directory of secrets
-	Language   string    `json:"language,omitempty"`  // en (default) or zh: what people are told in
+	Urgent     bool      `json:"urgent,omitempty"`    // tickets of Alibaba Cloud's support are urgent
+	Template   string    `json:"template,omitempty"`  // file with texts that replace lbremedy's, in a directory of secrets
+	Language   string    `json:"language,omitempty"`  // language of notifications: en (default) or zh
 
-	// What goes there; empty: all that is usual for the kind.
+	// Filters; empty: the usual for the kind.
 	Classes    []string `json:"classes,omitempty"`
 	Risks      []string `json:"risks,omitempty"`      // of the plan: low, medium, high
-	Namespaces []string `json:"namespaces,omitempty"` // names; * and ? stand for any text and any character
-	Results    []string `json:"results,omitempty"`    // needs-approval, needs-action, failed, unsettled, fixed; of the kind event planned, too
+	Namespaces []string `json:"namespaces,omitempty"` // names; * matches any text, ? any character
+	Results    []string `json:"results,omitempty"`    // needs-approval, needs-action, failed, unsettled, fixed; for the kind event also planned
 }
 
-// A Reference says where a secret is. One of the two is set.
+// A Reference says where a secret is. Exactly one of the two is set.
 type Reference struct {
 	Env  string `json:"env,omitempty"`  // an environment variable
-	File string `json:"file,omitempty"` // a file, of which blanks around the text don't count
+	File string `json:"file,omitempty"` // a file; white space around the text is ignored
 }
 
-// String names the place, never what is there.
+// String names the place, never the secret.
 func (r Reference) String() string {
 	if r.Env != "" {
 		return "the variable " + r.Env
@@ -58,7 +57,7 @@ func (r Reference) String() string {
 	return "the file " + r.File
 }
 
-// Read returns the secret; an error if none exists, or none that can be one.
+// Read returns the secret; an error if it is missing or unsuitable.
 func (r Reference) Read() (string, error) {
 	value := os.Getenv(r.Env)
 	if r.File != "" {
@@ -80,10 +79,10 @@ func (r Reference) Read() (string, error) {
 
 const longestSecret = 4096
 
-// longestTemplate is of a file with texts.
+// longestTemplate is the longest file with texts, in bytes.
 const longestTemplate = 64 << 10
 
-// ReadTemplate returns the file with the texts of the sink, which lies below one of the directories.
+// ReadTemplate returns the sink's file with texts, which must be below one of the directories.
 func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	if err := (Reference{File: s.Template}).Readable(dirs); err != nil {
 		return "", err
@@ -95,7 +94,7 @@ func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	return string(data), err
 }
 
-// readFile returns a file; of one that is longer than most, a byte more than that.
+// readFile returns a file; of a file longer than most, it returns one byte more than most.
 func readFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -105,10 +104,9 @@ func readFile(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// Readable returns why a process must not read the place for a sink, or nil. Whoever may write the policy could name what
-// the process itself logs in with, and an address of their own to send it to.
-// Files are those below dirs, which the process was started with. Variables are all but its own; those that begin with
-// LBREMEDY_TELL_ are for sinks.
+// Readable returns why a process must not read the place for a sink, or nil. Anyone who may write the policy could name the process's
+// own credentials, and an address of their own to send them to. Files must be below dirs, with which the process was started.
+// Variables must not be the process's own; those that begin with LBREMEDY_TELL_ are for sinks.
 func (r Reference) Readable(dirs []string) error {
 	name := strings.ToUpper(r.Env)
 	own := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -119,7 +117,7 @@ func (r Reference) Readable(dirs []string) error {
 		rel, err := filepath.Rel(dir, r.File)
 		return err == nil && filepath.IsLocal(rel)
 	}
-	// Behind a link ".." leads elsewhere than it reads.
+	// Behind a link, ".." leads elsewhere than it seems.
 	if r.File != "" && (r.File != filepath.Clean(r.File) || !slices.ContainsFunc(dirs, below)) {
 		return fmt.Errorf("%s does not lie below %s: move it there, or name its directory with --secrets", r, strings.Join(dirs, " or "))
 	}
@@ -136,14 +134,13 @@ const (
 	Mail     = "mail"     // mail over SMTP
 	Webhook  = "webhook"  // signed CloudEvents
 
-	Alertmanager = "alertmanager" // alerts by the API of Prometheus' Alertmanager, which ARMS has, too
+	Alertmanager = "alertmanager" // alerts by the API of Prometheus' Alertmanager, which ARMS also has
 	PagerDuty    = "pagerduty"    // alerts by PagerDuty's Events API v2
 
 	DingTalkApp = "dingtalk-app" // cards with buttons of an app of DingTalk
-	FeishuApp   = "feishu-app"   // the same of Feishu or Lark
+	FeishuApp   = "feishu-app"   // the same for Feishu or Lark
 )
 
-// languages are those that people can be told in.
 var languages = []string{"en", "zh"}
 
 var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook, Alertmanager, PagerDuty}
@@ -157,8 +154,7 @@ var told = []string{
 	string(event.Planned),
 }
 
-// SinkWords returns the words that a sink's fields may hold, by the field; with [] behind it
-// of each entry.
+// SinkWords returns the words that a sink's fields may hold, by field; a final [] means each entry.
 func SinkWords() map[string][]string {
 	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": told}
 }
@@ -171,12 +167,12 @@ func (s Sink) Wants() []string {
 	case s.Kind == Event:
 		return told
 	case s.Kind == Alibaba, s.Kind == Alertmanager, s.Kind == PagerDuty:
-		return told[:4] // nobody there wants to know what needs no help
+		return told[:4] // its readers want only what needs help
 	}
 	return told[:6]
 }
 
-// Check tells bad what is wrong with the sink, each with its field.
+// Check reports to bad the mistakes in the sink, each with its field.
 func (s Sink) Check(classes []string, bad func(field, format string, args ...any)) {
 	if !slices.Contains(kinds, s.Kind) {
 		bad("kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
@@ -255,7 +251,6 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 }
 
-// checkApp tells bad what is wrong with the fields of an app.
 func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	if !Answers(s.Kind) {
 		if s.App != "" || s.Chat != "" || s.Card != "" {
@@ -283,7 +278,6 @@ func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	}
 }
 
-// checkMail tells bad what is wrong with the fields of mail.
 func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	if s.Kind != Mail {
 		if s.From != "" || len(s.To) > 0 || s.User != "" {
@@ -310,8 +304,8 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	}
 }
 
-// platforms are the addresses of chats, by the kind of sink. They are fixed: whoever may name another one has the secrets of the sink, or
-// what is posted there, sent to it.
+// platforms are the addresses of chats, by the kind of sink. They are fixed: anyone who may name another one could have the sink's
+// secrets, or its messages, sent there.
 var platforms = map[string][]string{
 	DingTalk:    {"https://oapi.dingtalk.com"},
 	DingTalkApp: {"https://api.dingtalk.com"},
@@ -321,10 +315,9 @@ var platforms = map[string][]string{
 	PagerDuty:   {"https://events.pagerduty.com", "https://events.eu.pagerduty.com"},
 }
 
-// CheckURL says what keeps an address from being one that the sink sends to: a chat has
-// that of its platform, and any other must be https, or http on loopback. An Alertmanager in the cluster, which
-// mostly has no certificate, may be http where no token is sent to it. The error doesn't
-// repeat the address, which may hold a secret.
+// CheckURL returns why the sink must not send to an address. A chat must have its platform's address; any other must be https, or http
+// on loopback. An Alertmanager in the cluster, which usually has no certificate, may be http if no token is sent to it. The error
+// doesn't repeat the address, which may contain a secret.
 func (s Sink) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if s.Kind == Alertmanager && err == nil && u.Scheme == "http" && u.User == nil && inCluster(u.Hostname()) {

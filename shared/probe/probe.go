@@ -1,19 +1,17 @@
-// Package probe shows that failures get through: it makes one of each class that harms nobody, and looks whether it
-// comes to an outcome in the journal.
+// Package probe shows that failures get through: it makes a harmless one of each class and waits for its outcome in the engine's
+// document. Begin with [Prober].
 //
-// A probe is a Kubernetes Event about a Service of its own, event.ProbeService, which is no load balancer and serves
-// nobody. The exporter publishes it as a failure of the class that it names, a worker takes it in, and the run reads
-// policy, Service and namespace and writes its outcome, as for any failure. It ends before the class is asked, whatever
-// the Service is: a probe can cause no read of the cloud and no write.
-// So it shows that each part runs, is connected and may do what it needs to begin; it does not show that a class can read
-// its part of the cloud, which "lbremedy preflight" looks at.
+// A probe is a Kubernetes Event about a separate Service, event.ProbeService, which is not a load balancer and serves nobody. The
+// exporter publishes it as a failure of the class that it names, a worker takes it, and the run reads policy, Service and namespace
+// and writes its outcome, as for any failure. It ends before the class is asked, whatever the Service is: a probe can cause no read of
+// the cloud and no write. So it shows that each part runs, is connected and has the permissions to begin; whether a class can read its
+// part of the cloud is checked by "lbremedy preflight".
 //
-// Nobody can say in another's place that a probe came through. What is looked for is what the Service's document says of the Event's UID
-// and resource version, which the API server gives and nobody chooses, and only an engine may write a document.
-// Others who create such Events can make work, as with any Event, and be in the way of a probe: then it is
-// late, and the next one is looked at.
+// Nobody else can claim that a probe came through. A Prober looks in the Service's document for the Event's UID and resource version,
+// which only the API server assigns, and only an engine may write a document. Others who create such Events can cause work, as with
+// any Event, and delay a probe: it is then late, and the next one counts.
 //
-// The Service is made by whoever installs lbremedy: no part of it may create Services.
+// The person who installs lbremedy creates the Service: no part of lbremedy may create Services.
 package probe
 
 import (
@@ -31,38 +29,37 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Grants are what a Prober needs of the namespace of its Service, and of no other.
+// Grants are the permissions that a Prober needs, only in the namespace of its Service.
 var Grants = []grant.Grant{grant.GetServices, grant.CreateEvents}
 
-// Patience is how long a probe may take. With many failures at hand it waits for its turn, as they do.
+// Patience is how long a probe may take. With many failures in hand it waits for its turn like them.
 const Patience = 2 * time.Minute
 
 // A Prober probes the classes of one cluster.
 type Prober struct {
 	Cluster   string   // ID
 	Namespace string   // of the Service
-	Classes   []string // that are probed
+	Classes   []string // classes to probe
 	Kube      *kube.Cluster
 	Writer    *kube.Writer
 	Stream    *stream.Stream
 	Patience  time.Duration // zero: Patience
 }
 
-// A Result is what became of the probe of one class.
+// A Result is the result of the probe of one class.
 type Result struct {
 	Class string
-	Took  time.Duration // from the created Event to the outcome in the journal; zero: there was none in time
-	Err   error         // why it could not be made; nil: it was
+	Took  time.Duration // from the created Event to the outcome in the document; zero: not in time
+	Err   error         // why it could not be made; nil: it was made
 }
 
 // Through reports whether the probe came through.
 func (r Result) Through() bool { return r.Took > 0 }
 
-// poll is how often the journal is asked.
 const poll = 250 * time.Millisecond
 
-// Run probes each class once, and returns what became of them in the order of Classes. An error says that nothing can be
-// probed: there is no Service, or the API server or the journal can't be read.
+// Run probes each class once and returns the results in the order of Classes. An error means that nothing can be probed: the Service
+// is missing, or the API server or NATS can't be read.
 func (p *Prober) Run(ctx context.Context) ([]Result, error) {
 	svc, err := p.service(ctx)
 	if err != nil {
@@ -112,10 +109,9 @@ func (p *Prober) Run(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// ErrNoService says that the Service that probes are about is missing, or is none that they may be about.
+// ErrNoService means that the Service for probes is missing or unsuitable.
 var ErrNoService = errors.New("nothing can be probed")
 
-// service reads the Service that probes are about.
 func (p *Prober) service(ctx context.Context) (*corev1.Service, error) {
 	svc, err := p.Kube.Service(ctx, p.Namespace, event.ProbeService)
 	switch {
@@ -159,7 +155,7 @@ func (p *Prober) settled(ctx context.Context, uid string, see func(id string)) e
 	}
 	d, err := event.ReadDocument(data)
 	if err != nil {
-		return nil // what can't be read answers nothing
+		return nil // an unreadable document answers nothing
 	}
 	for _, c := range d.Cases {
 		if c.Record == nil {

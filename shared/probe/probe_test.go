@@ -31,7 +31,6 @@ import (
 
 const clusterID = "c-probe"
 
-// classes returns the IDs of all classes.
 func classes() []string {
 	var ids []string
 	for _, r := range functions.All {
@@ -51,7 +50,7 @@ type rig struct {
 
 func build(t *testing.T) *rig {
 	t.Helper()
-	join := cluster.Alone(t) // its worker would fix what others break
+	join := cluster.Alone(t) // the worker would fix failures of other tests
 	r := &rig{T: t, join: join, namespace: join.Namespace(t), stream: nats.Streams(t, classes()...)}
 	if _, err := r.stream.Setup(t.Context(), classes(), stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
@@ -65,7 +64,7 @@ func build(t *testing.T) *rig {
 	return r
 }
 
-// begin runs a part until the test ends, and returns what ends it before.
+// begin runs a part until the test ends, and returns the function that ends it earlier.
 func (r *rig) begin(run func(context.Context) error) (end func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan error, 1)
@@ -93,7 +92,7 @@ func (r *rig) kube() *kube.Cluster {
 	return k
 }
 
-// work runs a worker for some classes in fix mode, whose cloud must not be asked.
+// work runs a worker for some classes in fix mode, without access to the cloud.
 func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (end func()) {
 	r.Helper()
 	account, writer, err := cloud.New(cloud.Config{Region: "cn-hangzhou", ClusterID: clusterID, Endpoint: "127.0.0.1:1", Scheme: "HTTP",
@@ -112,7 +111,6 @@ func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (e
 	return r.begin(func(ctx context.Context) error { return h.Work(ctx, 8) })
 }
 
-// create makes the Service of the probes.
 func (r *rig) create(kind corev1.ServiceType) {
 	r.Helper()
 	spec := corev1.ServiceSpec{Type: kind, ClusterIP: "None"}
@@ -128,7 +126,7 @@ func (r *rig) create(kind corev1.ServiceType) {
 	}
 }
 
-// prober returns one that has the rights of the grants and no others.
+// prober returns a prober with only the permissions of the grants.
 func (r *rig) prober(patience time.Duration) *probe.Prober {
 	r.Helper()
 	var rules []rbacv1.PolicyRule
@@ -144,8 +142,8 @@ func (r *rig) prober(patience time.Duration) *probe.Prober {
 	}
 }
 
-// A probe of each class comes through to an outcome, each time, with the rights of the grants alone, and the journal
-// does not grow with them. Of a class that nobody takes in it does not, and the others do.
+// A probe of each class comes to an outcome each time, with only the permissions of the grants, and CASES does not grow with them. A
+// class without a worker's handler gets no outcome, and the others do.
 func TestProbe(t *testing.T) {
 	r := build(t)
 	p := r.prober(2 * time.Minute)
@@ -179,7 +177,7 @@ func TestProbe(t *testing.T) {
 	}
 	end()
 
-	// A worker that lacks the first class.
+	// A worker without the first class.
 	r.work(functions.All[1:], nil)
 	p.Classes, p.Patience = p.Classes[:2], 10*time.Second
 	results, err := p.Run(t.Context())
@@ -193,9 +191,9 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Who may create Events may make probes, about a Service of the cluster that is a load balancer and fails, too: the
-// class is not asked, nothing is written, and a probe that nobody answers does not count as one that came through. An
-// Event that says it is a probe and is about another Service is none.
+// Anyone who may create Events may make probes, even about a Service of the cluster that is a load balancer and fails: the class is
+// not asked, nothing is written, and an unanswered probe does not count as one that came through. An Event that claims to be a probe
+// but is about another Service is not one.
 func TestForeign(t *testing.T) {
 	r := build(t)
 	r.create(corev1.ServiceTypeClusterIP)
@@ -215,7 +213,7 @@ func TestForeign(t *testing.T) {
 	p := r.prober(3 * time.Second)
 	p.Classes = []string{class}
 
-	// The failure of a Service that is one's own is not replaced, nor one of a class that there is not made.
+	// The failure of a user's Service is not replaced, and a probe of an unknown class is not made.
 	other, err := r.join.Client().CoreV1().Services(r.namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
@@ -226,7 +224,7 @@ func TestForeign(t *testing.T) {
 	stranger(r.service, event.ProbeMessage("no-such-class"))
 	stranger(r.service, "Error syncing load balancer []: Message: The specified VSwitch has no available ip.")
 
-	// Nobody works: the probe of a stranger changes nothing about that one's own is late.
+	// Without a worker, a stranger's probe does not change that the prober's own is late.
 	ran := make(chan event.Record, 16)
 	results, err := p.Run(t.Context())
 	if err != nil || results[0].Through() || results[0].Err != nil {
@@ -241,8 +239,8 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The Service is a load balancer now, and the stranger's is the newest: it is answered, without the class, and is not
-	// the one that is waited for.
+	// The Service is a load balancer now, and the stranger's probe is the newest: it is answered without the class, and is not the
+	// awaited one.
 	if err := r.join.Client().CoreV1().Services(r.namespace).Delete(t.Context(), event.ProbeService, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +275,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// one returns a class.
 func one(t *testing.T, class string) *remedy.Remedy {
 	t.Helper()
 	for _, r := range functions.All {

@@ -19,12 +19,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// margin is how long before Function Compute ends an invocation a call has to end, so
-// that the answer still leaves.
+// margin is how long a call ends before Function Compute ends its invocation, which leaves time for the answer.
 const margin = 2 * time.Second
 
-// context returns the context of a request's call: under Function Compute it has the
-// credentials, the ID and the end of the invocation that its headers say.
+// context returns the context of a request's call: under Function Compute it has the credentials, the ID and the deadline of the
+// invocation from the headers.
 func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
 	if !d.FC {
@@ -44,8 +43,7 @@ func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc
 	return before(ctx, end)
 }
 
-// before returns a context that ends a moment before the platform ends the invocation.
-// The zero time is no end.
+// before returns a context that ends shortly before the platform ends the invocation. The zero time means no end.
 func before(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return ctx, func() {}
@@ -53,8 +51,8 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 	return context.WithDeadline(ctx, end.Add(-min(margin, time.Until(end)/4)))
 }
 
-// Invoke answers one invocation of Function Compute's Go runtime: of an HTTP trigger it is a request, and the answer says the status; of all
-// else it is a call. It returns no error, since the platform would put another answer in the place of the hand's.
+// Invoke answers one invocation of Function Compute's Go runtime. An HTTP trigger's invocation is a request, and the answer contains
+// the status; any other is a call. Invoke returns no error, since the platform would replace the hand's answer by its own.
 func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	var id string
 	if fcc, ok := fccontext.FromContext(ctx); ok {
@@ -89,7 +87,6 @@ func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"statusCode": a.status, "headers": headers, "isBase64Encoded": false, "body": a.body.String()})
 }
 
-// A recorder keeps an answer.
 type recorder struct {
 	header http.Header
 	status int
@@ -105,9 +102,8 @@ func (a *recorder) WriteHeader(status int) { a.status = status }
 // Write keeps the body.
 func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// goRuntime answers the invocations of Function Compute's Go runtime until ctx ends,
-// then lets those in hand finish. The SDK's loop can't be ended and has no ear for
-// SIGTERM: it goes on until the process ends.
+// goRuntime answers the invocations of Function Compute's Go runtime until ctx ends, then lets those in hand finish. The SDK's loop
+// can't be ended and ignores SIGTERM: it goes on until the process ends.
 func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	correct(api, &d.inHand)
 	fc.RegisterInitializerFunction(d.initialize)
@@ -123,11 +119,9 @@ func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	return nil
 }
 
-// correct puts right what the SDK (v0.3.1) makes of its platform's faults. It leaves an
-// invocation without a deadline or a timeout unanswered, and asks an API that is away
-// again without a pause. The SDK takes no client of ours; its requests pass through
-// here because it uses the default one. Here, too, is seen when an answer has arrived:
-// an invocation is in hand until then, and not only until its call has ended.
+// correct works around the SDK (v0.3.1), which leaves an invocation without a deadline or a timeout unanswered, and asks an
+// unavailable API again without a pause. The SDK takes no custom client, but it uses the default one, so its requests pass through
+// here. Here it also shows when an answer has arrived: an invocation is in hand until then, not only until its call has ended.
 func correct(api string, in *inHand) {
 	transport := http.DefaultTransport.(*http.Transport)
 	transport.RegisterProtocol("http", &corrected{api: api, to: transport.Clone(), in: in})
@@ -137,16 +131,16 @@ type corrected struct {
 	api  string
 	to   *http.Transport
 	in   *inHand
-	held sync.Map // by ID of the request: the invocations in hand that are no hooks
+	held sync.Map // by ID of the request: invocations in hand, without hooks
 }
 
-// again is the pause before an API that failed is asked again.
+// again is the pause before a failed API is asked again.
 const again = time.Second
 
-// assumed is how long an invocation may take of which the platform does not say it.
+// assumed is the longest duration of an invocation for which the platform gives none.
 const assumed = time.Minute
 
-// RoundTrip sends a request to the runtime API; others go their usual way.
+// RoundTrip sends a request to the runtime API; other requests are passed on.
 func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != m.api {
 		return nil, http.ErrSkipAltProtocol
@@ -174,7 +168,7 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := strconv.ParseInt(a.Header.Get("x-fc-function-deadline"), 10, 64); err != nil {
 		a.Header.Set("x-fc-function-deadline", strconv.FormatInt(time.Now().Add(time.Duration(s)*time.Second).UnixMilli(), 10))
 	}
-	// A hook waits for the calls in hand, and must not wait for itself.
+	// A hook waits for the calls in hand and must not wait for itself.
 	if kind := a.Header.Get("x-fc-function-type"); kind == "" || kind == "0" {
 		m.held.Store(a.Header.Get("x-fc-request-id"), true)
 		m.in.hold()
@@ -182,8 +176,8 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, nil
 }
 
-// initialize checks that calls can be answered. The SDK takes no error of an
-// initializer: a panic is how one fails, and the SDK hands its text on.
+// initialize checks that calls can be answered. The SDK takes no error from an initializer, which fails by a panic; the SDK reports
+// its text.
 func (d *Endpoint) initialize(ctx context.Context) {
 	if fcc, ok := fccontext.FromContext(ctx); ok {
 		ctx = withKey(ctx, fcc.Credentials.AccessKeyId, fcc.Credentials.AccessKeySecret, fcc.Credentials.SecurityToken)
@@ -193,13 +187,10 @@ func (d *Endpoint) initialize(ctx context.Context) {
 	}
 }
 
-// keyOf is where the function's own credentials lie in a request's context.
 type keyOf struct{}
 
-// requestOf is where the platform's ID of a request lies in its context.
 type requestOf struct{}
 
-// withRequest keeps the ID of a request for the log.
 func withRequest(ctx context.Context, id string) context.Context {
 	if id == "" {
 		return ctx
@@ -207,8 +198,7 @@ func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestOf{}, id)
 }
 
-// withKey keeps the credentials that Function Compute sends with each request to
-// a function that has a role.
+// withKey keeps the credentials that Function Compute sends with each request to a function that has a role.
 func withKey(ctx context.Context, id, secret, token string) context.Context {
 	if id == "" {
 		return ctx
@@ -216,8 +206,7 @@ func withKey(ctx context.Context, id, secret, token string) context.Context {
 	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: secret, Token: token})
 }
 
-// Key returns the credentials that came with the request, if any did; else those
-// of next. A nil next is the SDK's default chain.
+// Key returns the credentials that came with the request, if any, or otherwise those of next. A nil next is the SDK's default chain.
 func Key(next cloud.Credentials) cloud.Credentials {
 	if next == nil {
 		next = cloud.DefaultChain()

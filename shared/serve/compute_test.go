@@ -25,7 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// fcTrigger returns what an HTTP trigger hands to the Go runtime.
+// fcTrigger returns the payload that an HTTP trigger passes to the Go runtime.
 func fcTrigger(t testing.TB, method, path string, headers map[string]string, body string, encoded bool) []byte {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -39,7 +39,8 @@ func fcTrigger(t testing.TB, method, path string, headers map[string]string, bod
 	return text
 }
 
-// The requests of an HTTP trigger are answered as the endpoint answers any, and what the caller says is never taken for what the platform says.
+// The requests of an HTTP trigger are answered as the endpoint answers any, and the caller's statements are never taken for the
+// platform's.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -96,7 +97,7 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// A call ends a moment before the platform ends its invocation, and the log names the platform's request.
+// A call ends shortly before the platform ends its invocation, and the log names the platform's request.
 func TestInvocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,8 +209,8 @@ func TestInHand(t *testing.T) {
 	})
 }
 
-// The credentials that Function Compute sends along are used where Function Compute sends them, and nowhere else: in the account of a stranger
-// other things would seem wrong.
+// The credentials that Function Compute sends are used only under Function Compute: in a stranger's account, other things would seem
+// wrong.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	var got cloud.Key
@@ -250,7 +251,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Without credentials of its own or in the request, a program looks where the SDK does.
+// Without credentials of its own or in the request, a program uses the SDK's default chain.
 func TestKeyOfTheEnvironment(t *testing.T) {
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "env")
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "secret")
@@ -259,7 +260,7 @@ func TestKeyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// The initializer of the Go runtime fails by a panic, which is how the SDK wants it.
+// The initializer of the Go runtime fails by a panic, as the SDK requires.
 func TestInitialize(t *testing.T) {
 	t.Parallel()
 	defer func() {
@@ -271,8 +272,7 @@ func TestInitialize(t *testing.T) {
 	(&Endpoint{Ready: func(context.Context) error { return errors.New("the cluster is away") }}).initialize(t.Context())
 }
 
-// What the platform leaves out is added, an API that is away is asked after a pause,
-// and all other requests go their way.
+// Values that the platform omits are added, an unavailable API is asked again after a pause, and all other requests are passed on.
 func TestCorrected(t *testing.T) {
 	t.Parallel()
 	status, header := http.StatusOK, http.Header{}

@@ -18,12 +18,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// plan answers without reading anything.
 func plan(context.Context, *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
 }
 
-// FuzzEndpoint sends anything to the endpoint. It answers all of it, and whatever is posted where calls are gets an Answer.
+// FuzzEndpoint sends anything to the endpoint. It answers everything, and every POST to the path of calls gets an Answer.
 func FuzzEndpoint(f *testing.F) {
 	key := newKey(f)
 	w := &world{engine: key, svc: &corev1.Service{}}
@@ -50,8 +49,8 @@ func FuzzEndpoint(f *testing.F) {
 	})
 }
 
-// FuzzAnswer has the engine's key, and signs anything: an event, its data, or both. The hand answers within its bounds and does not panic, and a
-// call that was not accepted is answered with a problem alone.
+// FuzzAnswer has the engine's key and signs anything: an event, its data, or both. The hand answers within its limits and does not
+// panic, and the answer to a call that was not accepted contains only a problem.
 func FuzzAnswer(f *testing.F) {
 	key := newKey(f)
 	w := &world{engine: key, svc: &corev1.Service{}}
@@ -79,7 +78,7 @@ func FuzzAnswer(f *testing.F) {
 			c.seal = nil
 		})
 		parts := strings.Split(string(call), ".")
-		if payload == nil { // these data in a good event
+		if payload == nil { // these data in a valid event
 			var e map[string]json.RawMessage
 			text, err := base64.RawURLEncoding.DecodeString(parts[1])
 			if err == nil {
@@ -90,7 +89,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			e["data"] = data
 			if payload, err = json.Marshal(e); err != nil {
-				return // the data are no JSON
+				return // the data are not JSON
 			}
 		}
 		signed := parts[0] + "." + base64.RawURLEncoding.EncodeToString(payload)

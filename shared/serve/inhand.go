@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// most is how many bytes of calls are held at once. A caller is known only when its call has been read, so that strangers together must not
+// most is how many bytes of calls are held at once. A caller is only known after its call was read, and strangers together must not
 // fill the memory; a call of the engine has some 20 KiB.
 const most = 32 << 20
 
@@ -16,18 +16,18 @@ type inHand struct {
 	mu     sync.Mutex
 	held   int
 	bytes  int           // of their calls
-	free   chan struct{} // closed when none is held any more; nil: nothing waits
+	free   chan struct{} // closed when the last one is done; nil: no waiter
 	closed bool
 }
 
-// hold takes a request in hand that has come already.
+// hold adds a request that has already arrived.
 func (h *inHand) hold() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.held++
 }
 
-// begin takes a request in hand, and reports whether one may.
+// begin adds a request and reports whether that is still allowed.
 func (h *inHand) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,7 +47,6 @@ func (h *inHand) end() {
 	}
 }
 
-// wait waits until nothing is in hand, or ctx ends.
 func (h *inHand) wait(ctx context.Context) {
 	h.mu.Lock()
 	if h.held == 0 {
@@ -65,7 +64,7 @@ func (h *inHand) wait(ctx context.Context) {
 	}
 }
 
-// close takes nothing more in hand, and waits for the rest.
+// close adds no more requests, and waits for the present ones.
 func (h *inHand) close(ctx context.Context) {
 	h.mu.Lock()
 	h.closed = true
@@ -81,10 +80,10 @@ func (h *inHand) add(n int) bool {
 	return h.bytes <= most
 }
 
-// errFull says that the calls in hand leave no room for another one.
+// errFull means that the calls in hand leave no room for another one.
 var errFull = errors.New("the function has too many calls in hand")
 
-// A counted body adds what is read to the calls in hand, until it is given back.
+// A counted body adds its bytes to the calls in hand, until it is released.
 type counted struct {
 	io.Reader
 	in *inHand

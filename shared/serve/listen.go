@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// idle is how long a connection without requests is kept: longer than platforms keep
-// theirs, so that none sends a request on a connection that ends just then.
+// idle is how long a connection without requests is kept: longer than platforms keep theirs, so they never send a request on a
+// connection that is just ending.
 const idle = 15 * time.Minute
 
-// drain is how long requests in hand may take after the end was asked for: the engine
-// waits 75 s for an answer.
+// drain is how long requests in hand may take after a shutdown was requested: the engine waits 75 s for an answer.
 const drain = 90 * time.Second
 
 // sending is how long a caller may take to send the body of its request.
 const sending = 30 * time.Second
 
-// Timed limits the time in which a body comes, whether the handler reads it or not: before it answers,
-// net/http reads what is left of one, and would wait for ever for what never comes. The limit ends with
-// the body, as an answer may take longer than its request.
+// Timed limits the time in which a body arrives, whether or not the handler reads it: before it answers, net/http reads the rest of a
+// body, and would wait forever for one that never arrives. The limit ends with the body, since an answer may take longer than its
+// request.
 func Timed(h http.Handler, sending time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
@@ -32,7 +31,7 @@ func Timed(h http.Handler, sending time.Duration) http.Handler {
 	})
 }
 
-// A timedBody calls whole when all of it has been read.
+// A timedBody calls whole when the entire body was read.
 type timedBody struct {
 	io.ReadCloser
 	whole func()

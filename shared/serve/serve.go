@@ -1,18 +1,19 @@
-// Package serve is the program of a function: one class's hand, called over HTTP, as Knative and Function Compute's custom runtime call it, or
-// in Function Compute's own Go runtime.
+// Package serve is the program of a function: one class's hand, called over HTTP, as by Knative and Function Compute's custom runtime,
+// or in Function Compute's own Go runtime. Begin with [Main] and [Endpoint].
 //
-// A call is authenticated by its own signature (package hand), so that it does not matter who can reach the function, which headers a platform
-// passes on, or what it uses Authorization for. Nothing is read of the cluster or the cloud before the signature is found good. A function keeps
-// nothing between two calls and holds no secret.
+// A call is authenticated by its own signature (package hand), so it does not matter who can reach the function, which headers a
+// platform passes on, or what it uses Authorization for. The function reads nothing from the cluster or the cloud before the signature
+// is verified. It keeps no state between two calls and holds no secret.
 //
-// The answer to every call is a hand.Answer in JSON, also where the call is refused. The status tells proxies and people the same: 200 the hand
-// was asked, 400 and 413 the call can't be read, 401 its signature is not good here, 409 the engine has another release, 412 one of the clocks is
-// wrong, 408 and 503 the call was not taken, 500 the program is broken. Function Compute tells success from failure by the header x-fc-status,
-// and puts its own error in the place of an answer that failed. So x-fc-status says success, also of a refusal, unless the status is 500 or above.
+// The answer to every call is a hand.Answer in JSON, even if the call is refused. The status tells proxies and people the same: 200
+// the hand was asked; 400 and 413 the call can't be read; 401 its signature is not valid here; 409 the engine has another release; 412
+// one of the clocks is wrong; 408 and 503 the call was not taken; 500 the program is broken. Function Compute tells success from
+// failure by the header x-fc-status, and replaces a failed answer by its own error. So x-fc-status reports success, even for a
+// refusal, unless the status is 500 or above.
 //
-// A call under Function Compute has the credentials that came with its request, and ends a moment before the platform would end it. The
-// environment tells which runtime it is: FC_RUNTIME_API names the API of the Go runtime, else it is HTTP on FC_CUSTOM_LISTEN_PORT or PORT, on
-// 9000 under Function Compute and on 8080 elsewhere.
+// Under Function Compute, a call has the credentials of its request and ends shortly before the platform would end it. FC_RUNTIME_API
+// names the API of the Go runtime; without it, the function serves HTTP on FC_CUSTOM_LISTEN_PORT or PORT, by default 9000 under
+// Function Compute and 8080 elsewhere.
 package serve
 
 import (
@@ -67,13 +68,13 @@ func (d *Endpoint) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(&answer{ResponseWriter: w}, r) })
 }
 
-// An answer has the header by which Function Compute tells success from failure.
+// An answer adds the header by which Function Compute tells success from failure.
 type answer struct {
 	http.ResponseWriter
 	said bool
 }
 
-// WriteHeader sends the status, and what Function Compute wants to know beside it.
+// WriteHeader sends the status, and the header for Function Compute.
 func (a *answer) WriteHeader(status int) {
 	if !a.said && status >= 200 {
 		a.said = true
@@ -94,13 +95,11 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap returns what stands behind, for http.ResponseController.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// media is the type of an answer to a call.
 const media = "application/json"
 
-// ready answers whether a call would find all it needs.
 func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)
 	defer cancel()
@@ -128,7 +127,6 @@ func (d *Endpoint) prepared(ctx context.Context) error {
 	return d.Ready(ctx)
 }
 
-// call answers a call over HTTP.
 func (d *Endpoint) call(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)
 	defer cancel()
@@ -183,7 +181,6 @@ func refusal(status int, kind error, text string) (int, []byte) {
 	return status, data
 }
 
-// log writes a line about an answer.
 func (d *Endpoint) log(ctx context.Context, status int, text []byte) {
 	if d.Log == nil {
 		return
@@ -210,8 +207,8 @@ func (d *Endpoint) log(ctx context.Context, status int, text []byte) {
 	}
 }
 
-// Main is the main function of a program that serves one class. It is configured by the environment: connect.Config says by which variables, and
-// LBREMEDY_ENGINE_KEYS holds the public keys of the engine. It ends with SIGTERM, after the calls in hand.
+// Main is the main function of a program that serves one class. The environment configures it: connect.Config lists the variables, and
+// LBREMEDY_ENGINE_KEYS holds the public keys of the engine. It ends on SIGTERM, after the calls in hand.
 func Main(r *remedy.Remedy) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", r.Class)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -233,7 +230,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	return d.listen(ctx, os.Getenv)
 }
 
-// endpoint returns the endpoint of a class as the environment configures it.
+// endpoint returns the endpoint of a class from the environment's configuration.
 func endpoint(r *remedy.Remedy, log *slog.Logger) (*Endpoint, error) {
 	config := connect.FromEnv()
 	config.Credentials, config.Log = Key(nil), log
@@ -258,11 +255,10 @@ func endpoint(r *remedy.Remedy, log *slog.Logger) (*Endpoint, error) {
 	}, nil
 }
 
-// listen serves the endpoint until ctx ends.
 func (d *Endpoint) listen(ctx context.Context, getenv func(string) string) error {
 	port := cmp.Or(getenv("FC_CUSTOM_LISTEN_PORT"), getenv("PORT"))
 	if port == "" && getenv("FC_FUNCTION_NAME") != "" {
-		port = "9000" // what Function Compute asks a custom runtime for that says nothing else
+		port = "9000" // Function Compute's default for a custom runtime
 	}
 	port = cmp.Or(port, "8080")
 	listener, err := net.Listen("tcp", ":"+port)

@@ -50,7 +50,7 @@ import (
 
 const vswitch = ccm.Prefix + "vswitch-id"
 
-// class returns a class that diagnoses like this and annotates a Service.
+// class returns a class with this Diagnose that annotates a Service.
 func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: "asks", Doc: "# Asks", Reads: []grant.Grant{grant.GetCallerIdentity}, Steps: []remedy.Step{step.Annotate{}}, Annotations: []string{"vswitch-id"},
@@ -59,13 +59,13 @@ func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *r
 	}
 }
 
-// asks is a class that asks for its identity in the cloud, so that a test sees with which credentials it does.
+// asks is a class that asks for its identity in the cloud, which shows a test the credentials used.
 var asks = class(func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	id, err := c.Cloud.STS.Identity(ctx)
 	return remedy.Plan{Finding: say.F("The account is %s.", id.Account), Ask: say.F("Ask.")}, err
 })
 
-// TestMain runs the function's program instead of the tests where a test has started this binary for it.
+// TestMain runs the function's program instead of the tests if a test has started this binary for it.
 func TestMain(m *testing.M) {
 	if os.Getenv("SERVE_MAIN") != "" {
 		Main(asks)
@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A world is all that a function has around it: an API server with one Service, and a cloud behind the same address, which counts requests.
+// A world is the environment of a function: an API server with one Service, and a cloud at the same address, which counts requests.
 type world struct {
 	*httptest.Server
 	requests atomic.Int64
@@ -128,7 +128,6 @@ func newKey(t testing.TB) hand.Key {
 	return k
 }
 
-// apiServer answers for one Service.
 func (w *world) apiServer(a http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +184,7 @@ func (w *world) about() hand.About {
 	}
 }
 
-// remote returns the engine's side of the hand, which sends calls like this.
+// remote returns the engine's side of the hand, with this send.
 func (w *world) remote(send func(context.Context, []byte) ([]byte, error)) *hand.Remote {
 	return &hand.Remote{
 		Class: asks, Key: w.engine, Decode: step.Decode, Known: func(string) bool { return false }, Send: send,
@@ -193,7 +192,7 @@ func (w *world) remote(send func(context.Context, []byte) ([]byte, error)) *hand
 	}
 }
 
-// A call is one that a test makes by hand, to change everything about it.
+// A call is built by hand in a test, which can change everything about it.
 type call struct {
 	header, event map[string]any
 	data          map[string]any
@@ -201,7 +200,7 @@ type call struct {
 	seal          func(signed []byte) []byte // nil: Ed25519 with key
 }
 
-// call returns a look that is good but for what change does to it.
+// call returns a valid look, modified by change.
 func (w *world) call(t testing.TB, change func(*call)) []byte {
 	t.Helper()
 	c := &call{key: private(t, w.engine)}
@@ -227,13 +226,11 @@ func (w *world) call(t testing.TB, change func(*call)) []byte {
 	return fmt.Appendf(nil, "%s.%s", signed, base64.RawURLEncoding.EncodeToString(c.seal(signed)))
 }
 
-// sign returns a call with these first two parts.
 func sign(t testing.TB, k hand.Key, signed string) []byte {
 	t.Helper()
 	return []byte(signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(private(t, k), []byte(signed))))
 }
 
-// data makes a value into another one by way of JSON.
 func data(t testing.TB, from, into any) {
 	t.Helper()
 	text, err := json.Marshal(from)
@@ -255,7 +252,6 @@ func private(t testing.TB, k hand.Key) ed25519.PrivateKey {
 	return key.(ed25519.PrivateKey)
 }
 
-// post sends a call over HTTP.
 func post(t testing.TB, url string, body []byte, header map[string]string) (*http.Response, hand.Answer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
@@ -283,7 +279,7 @@ func post(t testing.TB, url string, body []byte, header map[string]string) (*htt
 
 func same(*call) {}
 
-// A stranger, and anybody who has got hold of a call, is refused with a problem and a status, and nothing is read or written for it.
+// A stranger, or anybody with a copied call, is refused with a problem and a status, without a read or write.
 func TestHostileCallers(t *testing.T) {
 	w := build(t)
 	d := w.endpoint(t, asks)
@@ -447,7 +443,7 @@ func refused(t *testing.T, c net.Conn, status int) {
 	}
 }
 
-// What is no call is answered, too.
+// Requests that are not calls are answered, too.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	d := &Endpoint{Ready: func(context.Context) error {
@@ -486,7 +482,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A function is ready if the API server lets it read its version.
+// A function is ready if it can read the API server's version.
 func TestReady(t *testing.T) {
 	w := build(t)
 	for k, v := range w.env {
@@ -505,7 +501,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A panic is a problem of the call, wherever it comes from, and the program goes on.
+// A panic is a problem of the call, at any point, and the program goes on.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -538,7 +534,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The engine's calls are answered whichever way they come: a look with the credentials of the function, and an order that changes the Service.
+// The engine's calls are answered over every transport: a look with the credentials of the function, and an order that changes the
+// Service.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	type way struct {
@@ -626,14 +623,14 @@ func TestCalls(t *testing.T) {
 			if err != nil || o.State != hand.Done || len(o.Calls) != 1 || o.Service == nil || w.service().Annotations[vswitch] != "vsw-b" {
 				t.Errorf("the order: %+v, %v", o, err)
 			}
-			// The same step again, on the version of before: it is found made, and nothing is written.
+			// The same step again, on the earlier version: it is found made, and nothing is written.
 			version := w.service().ResourceVersion
 			if o, err = h.Apply(t.Context(), hand.Order{About: w.about(), Step: steps[0]}); err != nil || o.State != hand.Found || len(o.Calls) != 0 ||
 				w.service().ResourceVersion != version {
 				t.Errorf("the order again: %+v, %v", o, err)
 			}
 			if name != "Go runtime" {
-				return // what is refused has another status
+				return // a refusal has another status
 			}
 			h.Key = newKey(t)
 			if _, err := h.Look(t.Context(), hand.LookRequest{About: w.about(), For: hand.Diagnose}); !errors.Is(err, hand.ErrDenied) {
@@ -643,7 +640,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A program is this binary as a function's program.
+// A program runs this binary as a function's program.
 type program struct {
 	*exec.Cmd
 	url   string // empty in the Go runtime
@@ -671,7 +668,6 @@ func (w *world) program(t *testing.T) *program {
 	return p
 }
 
-// start starts the program and waits until it is ready.
 func (w *world) start(t *testing.T) *program {
 	t.Helper()
 	p := w.program(t)
@@ -694,7 +690,7 @@ func (w *world) start(t *testing.T) *program {
 	}
 }
 
-// A program with an incomplete configuration ends and says what is missing. SIGTERM ends one in good order.
+// A program with an incomplete configuration ends and says what is missing. SIGTERM ends a program in good order.
 func TestMainEnds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// trigger reads the request that an HTTP trigger of Function Compute hands to its Go
-// runtime as a payload; nil if the payload is something else.
+// trigger reads the request in a payload of an HTTP trigger of Function Compute's Go runtime; nil if the payload is something else.
 func trigger(payload []byte) (*http.Request, error) {
 	var event struct {
 		Version   string            `json:"version"`
@@ -48,14 +47,14 @@ func trigger(payload []byte) (*http.Request, error) {
 	if r.Method == "" {
 		r.Method = http.MethodPost
 	}
-	if path.Path == "/initialize" || path.Path == "/pre-stop" { // the platform's own come another way; here each would wait for itself
+	if path.Path == "/initialize" || path.Path == "/pre-stop" { // the platform sends its own another way; here each would wait for itself
 		r.URL.Path = "/not-found"
 	}
 	if len(body) > 0 {
 		r.Body, r.ContentLength = readCloser{bytes.NewReader(body)}, int64(len(body))
 	}
 	for name, value := range event.Headers {
-		// What the platform says comes beside the payload; here it would be the caller's word.
+		// The platform's statements come beside the payload; inside it they would be the caller's.
 		if !strings.HasPrefix(strings.ToLower(name), "x-fc-") {
 			r.Header.Set(name, value)
 		}

@@ -13,22 +13,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A stored message comes back with the headers that its writer chose, and behind those with the server's own, which say
-// where it stands. A writer can store headers of the same names, a status with which the server ends an answer, and an
-// empty line behind which the client reads no more headers. So the last value of a name is the server's; an answer with
-// a sequence is a message, whatever else it says; and one of which the client has seen only a part says nothing.
+// The server returns a stored message with the headers that its writer chose, followed by its own, which say where the message is
+// stored. A writer can store headers of the same names, a status with which the server ends an answer, and an empty line, after which
+// the client reads no more headers. Therefore the last value of a name is the server's; an answer with a sequence is a message,
+// whatever else it says; and nothing is read from a message whose headers the client has seen only in part.
 
-// Headers that the server puts behind those of a message, and of one of several.
+// Headers that the server adds to a single message, and to each of several.
 var (
 	addedToOne  = []string{jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer}
 	addedToEach = append(slices.Clone(addedToOne), "Nats-Num-Pending", "Nats-Last-Sequence")
 )
 
-// Headers of a stored message that say how it was to be stored, and nothing about it.
+// Headers of a stored message that only say how it was to be stored.
 var orders = []string{jetstream.ExpectedLastSubjSeqHeader, jetstream.ExpectedLastSubjSeqSubjHeader}
 
-// settled returns the headers that belong to a message: without its orders, and without the last value of those that
-// the server has added.
+// settled returns the headers that belong to a message: without its orders, and without the last value of each header in added.
 func settled(h nats.Header, added ...string) map[string][]string {
 	own := maps.Clone(h)
 	for _, k := range orders {
@@ -44,7 +43,7 @@ func settled(h nats.Header, added ...string) map[string][]string {
 	return own
 }
 
-// lastOf returns the last value of a header; empty if it has none.
+// lastOf returns the last value of a header; empty if the header is absent.
 func lastOf(h nats.Header, name string) string {
 	if vs := h[name]; len(vs) > 0 {
 		return vs[len(vs)-1]
@@ -52,13 +51,13 @@ func lastOf(h nats.Header, name string) string {
 	return ""
 }
 
-// numberIn returns a number that the server says in an answer; 0 if it says none.
+// numberIn returns a number from a header of the server's answer; 0 if absent.
 func numberIn(reply *nats.Msg, name string) uint64 {
-	n, _ := strconv.ParseUint(lastOf(reply.Header, name), 10, 64) // absent: none
+	n, _ := strconv.ParseUint(lastOf(reply.Header, name), 10, 64) // 0 if absent
 	return n
 }
 
-// read makes a Message of an answer to a query. End: it was the last, and is none itself.
+// read converts an answer to a query into a Message. end means that it was the last answer and brings no message.
 func read(reply *nats.Msg, ask query) (m Message, end bool, err error) {
 	h := reply.Header
 	if says := saidBy(reply); says != "" {
@@ -83,12 +82,12 @@ func read(reply *nats.Msg, ask query) (m Message, end bool, err error) {
 	return m, false, nil
 }
 
-// serverSays returns the error of what the server says; nil: there are no more messages.
+// serverSays returns the error of a status of the server; nil means that no more messages follow.
 func serverSays(status, description string, several bool) error {
 	switch status {
 	case "204", "404":
 		if description == "Message Not Found" && several {
-			return errors.New("the server can't read all that it holds") // or what is missing would seem not to be there
+			return errors.New("the server can't read all that it holds") // otherwise the missing message would seem absent
 		}
 		return nil
 	case "503":
@@ -109,10 +108,10 @@ func (q query) subject() string {
 	return only
 }
 
-// The server adds more than 100 bytes to a message: the names of four headers, a subject, a number and a
-// time. The client keeps of a header its name and its value, and lets go two bytes at the most that it need not have,
-// a space and a carriage return; and a status in the first line is 23 bytes shorter there than as headers. So of a message
-// with no more headers than these, what the client has kept is long enough to be all of it, or is not.
+// The server adds more than 100 bytes to a message: the names of four headers, a subject, a number and a time. The client keeps the
+// name and value of each header and drops at most two optional bytes, a space and a carriage return; a status in the first line is 23
+// bytes shorter there than as headers. So for a message with at most this many headers, the length of the kept headers shows whether
+// they are complete.
 const mostHeaders = 38
 
 // whole reports whether the client has seen all headers of an answer that brings a message.
@@ -137,15 +136,15 @@ func saidBy(reply *nats.Msg) string {
 	return lastOf(h, "Status")
 }
 
-// requestAll sends a request and returns where up to so many answers to it come, as they are: the client takes some
-// stored messages for the server's word.
+// requestAll sends a request and returns up to most answers to it unchanged: the client takes some stored messages for the server's
+// own status.
 func (s *Stream) requestAll(subject string, body []byte, most int) (answers <-chan *nats.Msg, done func(), err error) {
 	inbox, to := s.nc.NewInbox(), make(chan *nats.Msg, most)
 	sub, err := s.nc.ChanSubscribe(inbox, to)
 	if err != nil {
 		return nil, nil, err
 	}
-	done = func() { _ = sub.Unsubscribe() } // fails only without a connection, and then there is nothing to end
+	done = func() { _ = sub.Unsubscribe() } // fails only without a connection, and then nothing is left to end
 	if err := s.nc.PublishRequest(subject, inbox, body); err != nil {
 		done()
 		return nil, nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// Where a node answers that stays behind the others, neither a view since a revision nor a change of a document is made up: both
-// say so, after as long as a request may take.
+// If the answering node keeps lagging, neither a view since a revision nor a change of a document is invented: both return an error
+// after as long as a request may take.
 func TestBehindForGood(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -31,7 +31,7 @@ func TestBehindForGood(t *testing.T) {
 	bucket, err := js.Stream(t.Context(), "KV_lbremedy")
 	must(err)
 	config := bucket.CachedInfo().Config
-	config.AllowDirect = false // the other node alone answers
+	config.AllowDirect = false // only the other node answers
 	_, err = js.UpdateStream(t.Context(), config)
 	must(err)
 	must(s.Put(t.Context(), "pause", []byte("1")))
@@ -57,10 +57,10 @@ func TestBehindForGood(t *testing.T) {
 	}
 }
 
-// The newest messages of all subjects are those that were there when the reading began, also where a node is behind that answers.
+// EachLast covers all messages that existed when it began, even if the answering node lags.
 func TestEachLastBehind(t *testing.T) {
 	t.Parallel()
-	const subjects = 600 // more than one answer has
+	const subjects = 600 // more than fit in one answer
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
 	if _, err := s.Setup(t.Context(), nil, stream.Settings{Clusters: []string{"c1"}}); err != nil {
@@ -78,7 +78,7 @@ func TestEachLastBehind(t *testing.T) {
 	publish("old", 0, subjects/2)
 	nats.Behind(t, server.URL(), stream.Cases)
 	publish("new", subjects/2-10, subjects)
-	for range 20 { // the node behind answers every other question, at random
+	for range 20 { // the lagging node answers every other request, at random
 		got := map[string]int{}
 		err := s.EachLast(t.Context(), stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
 			got[string(m.Data)]++

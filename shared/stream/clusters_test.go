@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// failIn publishes a failure of class in a cluster.
 func failIn(t *testing.T, s *Stream, cluster, uid string) {
 	t.Helper()
 	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"),
@@ -42,10 +41,10 @@ func taken(t *testing.T, s *Stream, cluster string, n int) []string {
 	return got
 }
 
-// The workers of each cluster are handed its failures and no others.
+// The workers of each cluster get its failures and no others.
 func TestClustersApart(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
-	// One cluster's ID begins with another's, and has what else an ID may have.
+	// One cluster's ID begins with another's and uses every other kind of character allowed.
 	clusters := []string{"c1", "c1_2", "c1-2"}
 	if _, err := s.Setup(t.Context(), []string{class, "tag"}, Settings{Clusters: clusters}); err != nil {
 		t.Fatal(err)
@@ -71,7 +70,7 @@ func TestClustersApart(t *testing.T) {
 	}
 }
 
-// A cluster is known by what was set up, published or put in force for it, and not by a pause.
+// A cluster is known by its setup, publications and policy, but not by a pause.
 func TestClusters(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	check := func(want ...string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A Reply says what becomes of a consumed message. The zero Reply acknowledges it.
+// A Reply says what happens to a consumed message. The zero Reply acknowledges it.
 type Reply struct {
 	Retry time.Duration // positive: delivered again after this long
 	Dead  string        // a reason: the message goes to DEAD and is not delivered again
@@ -19,32 +19,28 @@ type Reply struct {
 
 const (
 	pullExpiry    = 30 * time.Second       // of one pull request
-	pullBeat      = 5 * time.Second        // between the server's signs of life while a request waits
-	pullPause     = 500 * time.Millisecond // after a refused request, twice as long after the next one
+	pullBeat      = 5 * time.Second        // between the server's heartbeats while a request waits
+	pullPause     = 500 * time.Millisecond // after a refused request; doubled after each further one
 	pullLongest   = 2 * time.Second
-	redeliverSoon = 5 * time.Second // of a message whose way to DEAD is blocked
-	drainWait     = 2 * time.Second // for the server to confirm that the last answers have come
+	redeliverSoon = 5 * time.Second // of a message that could not be stored in DEAD
+	drainWait     = 2 * time.Second // for the server to confirm that the last answers have arrived
 )
 
-// Consume hands the messages of a class in a cluster to handle, up to workers of them at once,
-// and returns nil after ctx has ended: it takes no more messages, gives back those
-// that no handler has begun, and lets running handlers finish for Config.Grace.
-// Handlers that take longer are cancelled, and if that doesn't end them either,
-// Consume returns an error.
+// Consume hands the messages of a class in a cluster to handle, up to workers of them at once. When ctx ends, it takes no more
+// messages, gives back those that no handler has begun, lets running handlers finish for Config.Grace, and returns nil. Handlers that
+// take longer are cancelled; if that doesn't end them either, Consume returns an error.
 //
-// A message is handled by one worker at a time as long as the connection stands:
-// a sign of life goes out every 10 s. A message whose worker or connection died is
-// delivered again after 30 s. While NATS is away Consume waits, for ever if need be.
+// Only one worker handles a message at a time while the connection lasts: it sends a heartbeat every 10 s. A message whose worker or
+// connection died is delivered again after 30 s. While NATS is away Consume waits, without limit.
 //
-// With Config.Handlers, the handlers of all classes count together.
-// ErrNotFound: the class has no consumer, since Setup never ran for it and the cluster.
+// With Config.Handlers, the handlers of all classes share one limit. ErrNotFound: the class has no consumer, because Setup never ran
+// for it and the cluster.
 func (s *Stream) Consume(ctx context.Context, cluster, class string, workers int, handle func(context.Context, Message) Reply) error {
 	return s.consume(ctx, Failed, ConsumerOf(cluster, class), workers, s.slots, handle)
 }
 
-// ConsumeCases is Consume for the journal and a follower that SetupFollower has
-// set up. Its handlers don't count towards Config.Handlers: who notifies people must
-// not wait for those who work.
+// ConsumeCases is Consume for CASES and a follower that SetupFollower has set up. Its handlers don't count towards Config.Handlers:
+// notifications must not wait for work.
 func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int, handle func(context.Context, Message) Reply) error {
 	return s.consume(ctx, Cases, follower, workers, nil, handle)
 }
@@ -52,10 +48,10 @@ func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int,
 // Cut returns how many handlers were cancelled because they did not end within Config.Grace.
 func (s *Stream) Cut() int { return int(s.cut.Load()) }
 
-// InHand returns how many handlers run now, if Config.Handlers limits them.
+// InHand returns how many handlers are running, if Config.Handlers limits them.
 func (s *Stream) InHand() int { return len(s.slots) }
 
-// Crowded reports whether handlers hold more than half of the places that Config.Handlers gives them.
+// Crowded reports whether handlers hold more than half of the Config.Handlers places.
 func (s *Stream) Crowded() bool { return s.slots != nil && len(s.slots) > cap(s.slots)/2 }
 
 func (s *Stream) consume(ctx context.Context, from, name string, workers int, slots chan struct{}, handle func(context.Context, Message) Reply) error {
@@ -82,14 +78,14 @@ func (s *Stream) consume(ctx context.Context, from, name string, workers int, sl
 	return nil
 }
 
-// A consumer takes the messages of one class in one cluster, or of one follower of the journal, one after the other: it asks for
-// the next one only when a worker is free for it, which leaves the rest to other processes.
+// A consumer takes the messages of one class in one cluster, or of one follower of CASES, one after the other. It asks for the next
+// message only when a worker is free, which leaves the rest to other processes.
 type consumer struct {
 	stream *Stream
 	from   string // name of the stream
 	name   string // of the consumer there
 	handle func(context.Context, Message) Reply
-	hctx   context.Context // of the handlers: outlives Consume's by the grace
+	hctx   context.Context // of the handlers: outlives Consume's context by the grace
 	places chan struct{}   // one for each worker
 	slots  chan struct{}   // one for each handler of any class; nil: no limit
 
@@ -98,7 +94,7 @@ type consumer struct {
 	link    *link
 	asked   bool          // the server has a request for a message
 	refused string        // the status of the last request, if the server refused it
-	pause   time.Duration // after that
+	pause   time.Duration // after a refusal
 }
 
 const (
@@ -110,7 +106,7 @@ const (
 
 func nakAfter(d time.Duration) string { return fmt.Sprintf(`-NAK {"delay": %d}`, d.Nanoseconds()) }
 
-// say tells the server what becomes of a message. Without a connection nobody listens, and the message is delivered again.
+// say tells the server what happens to a message. Without a connection the verdict is lost, and the message is delivered again.
 func (c *consumer) say(m *nats.Msg, verdict string) error {
 	return c.stream.nc.Publish(m.Reply, []byte(verdict))
 }
@@ -134,16 +130,16 @@ func (c *consumer) run(ctx context.Context, stop context.CancelFunc) error {
 		}
 		c.workers.Go(func() { c.work(m, got) })
 	}
-	_ = sub.Unsubscribe() // fails only without a connection, and then nothing will come
+	_ = sub.Unsubscribe() // fails only without a connection, and then nothing arrives
 	for len(c.arrived) > 0 {
-		if m := <-c.arrived; m.Reply != "" { // what the server says of a request has none
+		if m := <-c.arrived; m.Reply != "" { // a status of a request has no reply subject
 			_ = c.say(m, nak)
 		}
 	}
 	return c.drain(stop)
 }
 
-// next asks for a message and waits for it; nil if ctx has ended, or the server has to be asked again.
+// next asks for a message and waits for it; nil if ctx has ended or the server has to be asked again.
 func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) {
 	if !c.asked {
 		body, err := json.Marshal(map[string]any{"batch": 1, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds()})
@@ -156,7 +152,7 @@ func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) 
 		}
 		c.asked = true
 	}
-	silent := time.NewTimer(3 * pullBeat) // two signs of life missed: the request is lost, however the connection looks
+	silent := time.NewTimer(3 * pullBeat) // two heartbeats missed: the request is lost, whatever the state of the connection
 	defer silent.Stop()
 	select {
 	case <-ctx.Done():
@@ -173,7 +169,7 @@ func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) 
 				Deliveries: meta.NumDelivered,
 			}
 		}
-		// It is not a stored message, which comes with where it stands: the server says something about the request.
+		// A stored message comes with its position; without one, the server reports on the request.
 		if c.status(lastOf(m.Header, "Status"), lastOf(m.Header, "Description")); c.pause > 0 {
 			c.stream.Rest(ctx, c.pause)
 		}
@@ -181,10 +177,10 @@ func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) 
 	return nil, Message{}
 }
 
-// status takes what the server says about a request. What it refuses again for the same reason is logged once.
+// status handles a status of the server for a request. A repeated refusal is logged once.
 func (c *consumer) status(status, description string) {
 	switch status {
-	case "100": // a sign of life
+	case "100": // a heartbeat
 		c.refused, c.pause = "", 0
 	case "404", "408": // the request has ended
 		c.asked, c.refused, c.pause = false, "", 0
@@ -220,8 +216,8 @@ func (c *consumer) enter(ctx context.Context, m *nats.Msg) bool {
 	}
 }
 
-// work runs the handler of a message and keeps the message in hand, but no longer than any handler may take: one that has not
-// ended by then hangs, and somebody else shall have its message.
+// work runs the handler of a message and keeps the message in hand, but no longer than any handler may take: a handler that has not
+// ended by then hangs, and another worker gets its message.
 func (c *consumer) work(m *nats.Msg, got Message) {
 	replied := make(chan Reply, 1)
 	go func() { replied <- c.handle(c.hctx, got) }()
@@ -244,8 +240,8 @@ func (c *consumer) work(m *nats.Msg, got Message) {
 	}
 }
 
-// settle does what a reply says. A verdict that doesn't reach the server costs a
-// second delivery, which the document of the object answers.
+// settle carries out a reply. If the verdict doesn't reach the server, the message is delivered a second time, and the object's
+// document answers it.
 func (c *consumer) settle(m *nats.Msg, got Message, reply Reply) {
 	verdict := ack
 	switch {
@@ -263,7 +259,7 @@ func (c *consumer) settle(m *nats.Msg, got Message, reply Reply) {
 	}
 }
 
-// drain waits for the handlers, and cancels those that take longer than the grace.
+// drain waits for the handlers and cancels those that take longer than the grace.
 func (c *consumer) drain(stop context.CancelFunc) error {
 	s := c.stream
 	ended := make(chan struct{})

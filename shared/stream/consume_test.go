@@ -38,7 +38,7 @@ func fail(t testing.TB, s *Stream, class string, n int) {
 	}
 }
 
-// consuming runs Consume until the test or the returned function ends it, which returns its error.
+// consuming runs Consume until the test or the returned function ends it; the function returns Consume's error.
 func consuming(t testing.TB, s *Stream, class string, workers int, handle func(context.Context, Message) Reply) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +54,7 @@ func consuming(t testing.TB, s *Stream, class string, workers int, handle func(c
 	return end
 }
 
-// patience shortens the time after which the server gives a message to somebody else.
+// patience shortens the time after which the server gives a message to another worker.
 func patience(t testing.TB, s *Stream, d time.Duration) {
 	t.Helper()
 	found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
@@ -68,7 +68,7 @@ func patience(t testing.TB, s *Stream, d time.Duration) {
 	}
 }
 
-// settledAll waits until no message of the class waits or is in hand.
+// settledAll waits until the class has no message that waits or is in hand.
 func settledAll(t testing.TB, s *Stream) {
 	t.Helper()
 	// The consumer learns of a message a moment after the stream has it.
@@ -86,7 +86,6 @@ func settledAll(t testing.TB, s *Stream) {
 	})
 }
 
-// A tally counts the deliveries of each message.
 type tally struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -112,7 +111,7 @@ func TestConsumeRunsUpToItsWorkers(t *testing.T) {
 	const workers, n = 8, 200
 	s := fresh(t, class, "other")
 	fail(t, s, class, n)
-	fail(t, s, "other", 3) // none of these may come
+	fail(t, s, "other", 3) // none of these may arrive
 	var running, most atomic.Int64
 	var seen tally
 	full := make(chan struct{})
@@ -129,7 +128,7 @@ func TestConsumeRunsUpToItsWorkers(t *testing.T) {
 		if now == workers {
 			once.Do(func() { close(full) })
 		}
-		<-full // all hands are needed before any gets free
+		<-full // all places are needed before any is free
 		if !strings.HasPrefix(m.Subject, "lbremedy.failed.c1.tag-missing.u") || m.Deliveries != 1 || m.ID() == "" || m.Time.IsZero() || m.Sequence == 0 {
 			t.Errorf("got %+v", m)
 		}
@@ -174,7 +173,7 @@ func TestConsumeLimitsAllClassesTogether(t *testing.T) {
 		})
 	}
 	eventually(t, "the limit to be reached", func() bool { return running.Load() == limit })
-	// Messages that wait for the limit stay with the server, for other processes: one of each class at most is in hand.
+	// Messages that wait for the limit stay with the server, for other processes: at most one of each class is in hand.
 	inHand := 0
 	for _, c := range classes {
 		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", c))
@@ -251,8 +250,8 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 		<-hold
 		return Reply{}
 	})
-	// The message is held for longer than the server's patience, by the server's own clock: a
-	// second message that nobody keeps in hand comes three times in that time.
+	// The message is held for longer than the server's AckWait, by the server's own clock: in that time, a second message without
+	// heartbeats is delivered three times.
 	other, err := s.js.CreateConsumer(t.Context(), Failed, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +272,7 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 	settledAll(t, s)
 }
 
-// A handler that hangs keeps its message from nobody.
+// The message of a handler that hangs goes to another worker.
 func TestHandlerHangs(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, class)
@@ -329,7 +328,7 @@ func TestDrain(t *testing.T) {
 	if finished.Load() != 3 || cancelled.Load() {
 		t.Errorf("%d handlers finished, cancelled: %t", finished.Load(), cancelled.Load())
 	}
-	// The server takes acknowledgements in when it comes to them.
+	// The server processes acknowledgements asynchronously.
 	eventually(t, "17 messages to wait, and nothing in hand or asked for", func() bool {
 		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
 		if err != nil {
@@ -374,7 +373,7 @@ func TestHandlersThatDoNotEnd(t *testing.T) {
 	began := make(chan struct{})
 	end := consuming(t, s, class, 1, func(ctx context.Context, _ Message) Reply {
 		close(began)
-		<-ctx.Done() // it listens once it is cancelled
+		<-ctx.Done() // it ends when cancelled
 		return Reply{Retry: time.Millisecond}
 	})
 	<-began
@@ -396,7 +395,7 @@ func TestConsumeGoesOnAfterNATSWasAway(t *testing.T) {
 	p := newProxy(t, server.URL())
 	s := connect(t, Config{URL: p.url()})
 	setup(t, s, class)
-	// What the server sends before it has noticed the cut comes again after AckWait.
+	// Messages that the server sends before it has noticed the cut come again after AckWait.
 	patience(t, s, time.Second)
 	var seen tally
 	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
@@ -425,7 +424,7 @@ func TestConsumeGoesOnWithANewConsumer(t *testing.T) {
 	eventually(t, "the next message", func() bool { return seen.len() == 2 })
 }
 
-// What the server refuses again for the same reason is told once, and asked for less and less often.
+// A repeated refusal is logged once, and the request is repeated less and less often.
 func TestRefusedAgain(t *testing.T) {
 	t.Parallel()
 	told := make(refusals, 100)
@@ -441,7 +440,7 @@ func TestRefusedAgain(t *testing.T) {
 			warned++
 		}
 	}
-	if warned != 3 { // the first 503, the first 409, and that after a sign of life
+	if warned != 3 { // the first 503, the first 409, and the one after a heartbeat
 		t.Errorf("%d warnings", warned)
 	}
 	want := []time.Duration{pullPause, 2 * pullPause, 4 * pullPause, pullLongest, pullLongest, 0, pullPause}
@@ -450,7 +449,7 @@ func TestRefusedAgain(t *testing.T) {
 	}
 }
 
-// refusals gets what is logged of messages that the server does not hand out.
+// refusals gets the log records of messages that the server does not hand out.
 type refusals chan slog.Record
 
 func (r refusals) Enabled(context.Context, slog.Level) bool { return true }
@@ -474,8 +473,7 @@ func TestConsumeWithoutSetup(t *testing.T) {
 	}
 }
 
-// TestMessagesOfAKilledWorkerComeAgain cuts a worker off for good in the middle of its
-// work, and lets another one take over.
+// TestMessagesOfAKilledWorkerComeAgain cuts a worker off permanently in the middle of its work and lets another one take over.
 func TestMessagesOfAKilledWorkerComeAgain(t *testing.T) {
 	t.Parallel()
 	const n = 6
@@ -509,8 +507,8 @@ func TestMessagesOfAKilledWorkerComeAgain(t *testing.T) {
 	settledAll(t, s)
 }
 
-// TestConsumeSurvivesKilledServers settles every message although the server is killed
-// again and again; one may come twice, none may be lost.
+// TestConsumeSurvivesKilledServers settles every message although the server is killed again and again; a message may come twice, but
+// none may be lost.
 func TestConsumeSurvivesKilledServers(t *testing.T) {
 	t.Parallel()
 	const n, kills = 120, 3
@@ -567,7 +565,7 @@ func BenchmarkConsume(b *testing.B) {
 	}
 }
 
-// BenchmarkDelivery takes one message from its publication to its handler.
+// BenchmarkDelivery measures one message from its publication to its handler.
 func BenchmarkDelivery(b *testing.B) {
 	s := connect(b, Config{URL: serve(b, embedded.Options{Sync: true}).URL()})
 	setup(b, s, class)
@@ -588,8 +586,7 @@ func BenchmarkDelivery(b *testing.B) {
 	}
 }
 
-// A new follower of the journal learns how each case stands, and then each record;
-// what one follower has is not another's.
+// A new follower of CASES gets the state of each case and then each record; followers are independent.
 func TestConsumeCases(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()

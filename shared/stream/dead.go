@@ -17,32 +17,29 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// DeadSubjects is the filter for all that DEAD holds.
+// DeadSubjects is the filter for all messages in DEAD.
 const DeadSubjects = deadPrefix + ">"
 
-// Headers of a message in DEAD, beside its own.
+// Headers that a message in DEAD has beside its own.
 const (
 	HeaderReason = "Lbremedy-Reason" // why it can't be handled, without secrets
-	HeaderOrigin = "Lbremedy-Origin" // where it comes from: the subject it had, or who found it
-	HeaderCut    = "Lbremedy-Cut"    // bytes that the data had before it was cut; absent: it is whole
+	HeaderOrigin = "Lbremedy-Origin" // where it comes from: its subject, or the name of the finder
+	HeaderCut    = "Lbremedy-Cut"    // size of the data in bytes before it was cut; absent: complete
 )
 
 const (
 	maxReason     = 1 << 10
-	maxDeadData   = 512 << 10 // half of what the server takes by default
+	maxDeadData   = 512 << 10 // half of the server's default limit
 	maxDeadHeader = 16 << 10
 
-	maxDeadHeaders = mostHeaders - 10 // without those that are written here and by the server
+	maxDeadHeaders = mostHeaders - 10 // minus those written here and by the server
 )
 
-// Dead puts what can't be handled into DEAD with the reason and its origin: the
-// subject that it had, or the name of who found it. Whatever it holds fits:
-// reason and data are cut where they are too long, headers dropped where they
-// are too many.
+// Dead stores a message that can't be handled in DEAD with the reason and its origin: the message's subject, or the name of the
+// finder. It always fits: reason and data are cut if they are too long, and headers are dropped if they are too many.
 //
-// It is on disk when Dead returns without an error, and only then may its source
-// be acknowledged. The same message again, as after a lost acknowledgement, is no
-// second dead letter as long as the first one is the newest of its origin.
+// The message is on disk when Dead returns without an error, and only then may its source be acknowledged. The same message again, as
+// after a lost acknowledgement, makes no second dead letter as long as the first one is the newest of its origin.
 func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[string][]string, data []byte) error {
 	m := outgoing(deadSubject(origin), header, data)
 	length, count := 0, 0
@@ -61,8 +58,8 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 		m.Header.Set(HeaderCut, strconv.Itoa(len(data)))
 		m.Data = data[:maxDeadData]
 	}
-	// The server forgets IDs after two minutes, and a worker that was away comes
-	// later. Who can't read DEAD puts it there all the same: better twice than never.
+	// The server forgets IDs after two minutes, and a worker that was away comes later. If DEAD can't be read, the message is stored
+	// all the same: better twice than never.
 	if last, err := s.Last(ctx, Dead, m.Subject); err == nil && last.ID() == id {
 		return nil
 	}
@@ -70,12 +67,11 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 	return err
 }
 
-// deadID is the same for two deliveries of one message and for nothing else. The
-// ID that a message has is not enough: who publishes it may give one to many, and the
-// server would acknowledge the second as stored that it throws away.
+// deadID is equal for two deliveries of one message only. The message's own ID is not enough: its publisher may give one ID to many
+// messages, and the server would acknowledge the second as stored and drop it.
 func deadID(origin string, header map[string][]string, data []byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q", origin, data) // quoted, no two write the same
+	fmt.Fprintf(h, "%q %q", origin, data) // quoting makes the text unique
 	for _, k := range slices.Sorted(maps.Keys(header)) {
 		fmt.Fprintf(h, " %q %q", k, header[k])
 	}
@@ -91,8 +87,7 @@ func deadSubject(origin string) string {
 	return deadPrefix + strings.Join(tokens, ".")
 }
 
-// Origin returns where a message of DEAD comes from, why it is there, and the
-// headers that it had of its own.
+// Origin returns where a message of DEAD comes from, why it is there, and its own headers.
 func (m Message) Origin() (origin, reason string, header map[string][]string) {
 	h := nats.Header(m.Header)
 	header = maps.Clone(m.Header)
@@ -102,7 +97,7 @@ func (m Message) Origin() (origin, reason string, header map[string][]string) {
 	return h.Get(HeaderOrigin), h.Get(HeaderReason), header
 }
 
-// Remove removes a message from a stream, and reports whether it was there.
+// Remove removes a message from a stream and reports whether it was there.
 func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, error) {
 	doing := fmt.Sprintf("remove message %d of %s", seq, stream)
 	err := s.call(ctx, doing, "", func(in context.Context) error {
@@ -113,7 +108,7 @@ func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, e
 		return handle.DeleteMsg(in, seq)
 	})
 	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, ErrNotFound) {
-		// The server says so of a message that is gone, and of a disk that refuses.
+		// The server gives this answer for a missing message and for a disk error.
 		switch _, err := s.At(ctx, stream, seq); {
 		case errors.Is(err, ErrNotFound):
 			return false, nil

@@ -9,20 +9,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrDenied says that the user of NATS may not do what was tried.
+// ErrDenied means that the NATS user may not do what was tried.
 var ErrDenied = errors.New("this user of NATS may not do that")
 
-// denials end requests that the server refuses. It answers those who may not publish to
-// a subject on the connection and not on the request, which would wait in vain.
+// denials end requests that the server refuses. If a user may not publish to a subject, the server says so on the connection and not
+// on the request, which would wait until its deadline.
 type denials struct{ all sync.Map }
 
 type denial struct {
-	subject string // beginning of the request's
+	subject string // prefix of the request's subject
 	cancel  context.CancelCauseFunc
 }
 
-// within returns a context of a request to a subject that ends with ErrDenied as its
-// cause when the server refuses it.
+// within returns a context of a request to a subject. If the server refuses the request, the context ends with ErrDenied as its cause.
 func (d *denials) within(ctx context.Context, subject string) (context.Context, func()) {
 	in, cancel := context.WithCancelCause(ctx)
 	own := &denial{subject, cancel}
@@ -33,8 +32,7 @@ func (d *denials) within(ctx context.Context, subject string) (context.Context, 
 	}
 }
 
-// met takes in what the server says on the connection, and reports whether a request
-// ends by it.
+// met takes an error that the server reports on the connection, and reports whether it ends a request.
 func (d *denials) met(err error) (ends bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false
@@ -49,5 +47,4 @@ func (d *denials) met(err error) (ends bool) {
 	return ends
 }
 
-// denied reports whether a request with this context was refused.
 func denied(in context.Context) bool { return errors.Is(context.Cause(in), ErrDenied) }

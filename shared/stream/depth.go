@@ -9,11 +9,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Queue is what waits for the workers of a class in one cluster.
+// A Queue holds the number of messages that wait for the workers of a class in one cluster.
 type Queue struct {
 	Class       string
-	Undelivered uint64 // messages that no worker has been given
-	InHand      uint64 // that a worker has, or that are to be delivered again
+	Undelivered uint64 // messages not yet given to a worker
+	InHand      uint64 // messages that a worker has, or that will be delivered again
 }
 
 // Queues returns the queue of each class that has a consumer in a cluster, by class.
@@ -28,8 +28,8 @@ func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
 	return all, err
 }
 
-// Queue returns the queue of a class in a cluster; ErrNotFound if it has no consumer. It asks for it by its name: a list lacks those of
-// which the leader does not answer.
+// Queue returns the queue of a class in a cluster; ErrNotFound if the class has no consumer. It asks by name: a list omits consumers
+// whose leader does not answer.
 func (s *Stream) Queue(ctx context.Context, cluster, class string) (q Queue, err error) {
 	err = s.call(ctx, "look at consumer "+class, "", func(in context.Context) error {
 		c, err := s.js.Consumer(in, Failed, ConsumerOf(cluster, class))
@@ -45,7 +45,7 @@ func queueOf(class string, c *jetstream.ConsumerInfo) Queue {
 	return Queue{class, c.NumPending, uint64(c.NumAckPending)}
 }
 
-// classConsumers calls see for the consumers that classes have, not for those that follow the stream for a while.
+// classConsumers calls see for the consumers of classes and skips temporary followers of the stream.
 func (s *Stream) classConsumers(ctx context.Context, see func(class, cluster string, c *jetstream.ConsumerInfo)) error {
 	return s.call(ctx, "look at the consumers", "", func(in context.Context) error {
 		failed, err := s.js.Stream(in, Failed)
@@ -69,8 +69,7 @@ type Fill struct {
 	Limit           uint64 // most bytes; 0 if absent
 }
 
-// Fills returns how full FAILED, CASES, DEAD and the bucket are. One that is
-// missing is an error of kind ErrNotFound.
+// Fills returns how full FAILED, CASES, DEAD and the bucket are. A missing stream is an error of kind ErrNotFound.
 func (s *Stream) Fills(ctx context.Context) ([]Fill, error) {
 	var all []Fill
 	for _, name := range []string{Failed, Cases, Dead, bucketStream} {

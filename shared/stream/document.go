@@ -14,13 +14,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// MostDocument is how many bytes a document has at most. NATS takes 1 MiB with the headers.
+// MostDocument is the largest size of a document in bytes. NATS takes 1 MiB including the headers.
 const MostDocument = 1<<20 - 16<<10
 
-// ErrTooLarge says that a document would be larger than MostDocument.
+// ErrTooLarge means that a document would be larger than MostDocument.
 var ErrTooLarge = errors.New("the document would be too large")
 
-// ReadDocument returns the document under a key, and the time of the server, which no clock of a client can shift.
+// ReadDocument returns the document under a key, and the server's time, which no client's clock can shift.
 func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(value []byte) T) (doc T, now time.Time, err error) {
 	e, now, err := s.document(ctx, key)
 	if err == nil {
@@ -29,13 +29,13 @@ func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(v
 	return doc, now, err
 }
 
-// ChangeDocument changes the document under a key by compare-and-set. read makes it of the value of the key, which is nil if
-// the key has none; change changes it and reports whether it is to be stored. Where another process was faster, both are called
-// again. An error of change is returned, and leaves the document as it was. With a TTL the key is gone so long after its last
-// change; nothing that decides may depend on it.
+// ChangeDocument changes the document under a key by compare-and-set. read makes it from the value of the key, which is nil if the key
+// has none; do changes it and reports whether to store it. If another process was faster, both are called again. An error of do is
+// returned and leaves the document as it was. With a ttl the key is removed that long after its last change, so no decision may depend
+// on it.
 //
-// One read and one write make all changes to a document that wait in this process, so that only processes contend for it. If ctx
-// ends first, the change may still be made: what do sets may be used only if there is no error.
+// All changes to a document that wait in this process share one read and one write, so only processes compete for it. If ctx ends
+// first, the change may still be made: use values that do sets only if ChangeDocument returns no error.
 func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
 	do func(doc T, now time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
@@ -63,12 +63,12 @@ func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.
 
 // A change is a call of ChangeDocument.
 type change struct {
-	ctx  context.Context // where it has ended, the change is not begun
+	ctx  context.Context // if it has ended, the change is not begun
 	do   func(doc any, now time.Time) (bool, error)
 	done chan error // takes one answer
 }
 
-// try makes the change. One that panics fails alone: its caller gets an error, and the others are made.
+// try makes the change. A panic fails only this change: its caller gets an error, and the others are made.
 func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,7 +78,7 @@ func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	return c.do(doc, now)
 }
 
-// changes are those that wait, by the key of their document. Who has the turn makes all of one document.
+// changes are the waiting changes, by the key of their document. The holder of the turn makes all changes of one document.
 type changes struct {
 	turn    chan struct{}
 	mu      sync.Mutex
@@ -108,10 +108,10 @@ func (c *changes) drop(key string, one *change) {
 	}
 }
 
-// change makes all changes of a document that wait, and gives the turn back. Where another process was faster, it begins again.
+// change makes all waiting changes of a document and releases the turn. If another process was faster, it starts over.
 func (s *Stream) change(c *changes, key string, ttl time.Duration, read func(value []byte) any) {
 	defer func() { <-c.turn }()
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout) // whichever of the callers leaves
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout) // independent of the callers' contexts
 	defer cancel()
 	all, err := c.take(key), ErrConflict
 	for try := 0; len(all) > 0 && errors.Is(err, ErrConflict); try++ {
@@ -127,7 +127,7 @@ func (s *Stream) change(c *changes, key string, ttl time.Duration, read func(val
 	}
 }
 
-// changeOnce tries to make changes, and returns those of them that do not fail by themselves.
+// changeOnce tries to make changes and returns those that did not fail on their own.
 func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) ([]*change, error) {
 	e, now, err := s.document(ctx, key)
 	if err != nil {
@@ -160,7 +160,7 @@ again:
 	return all, err
 }
 
-// document returns what a key holds, and what time it is by the server's clock.
+// document returns the entry of a key and the server's time.
 func (s *Stream) document(ctx context.Context, key string) (e Entry, now time.Time, err error) {
 	var info *jetstream.StreamInfo
 	var untold error
@@ -173,7 +173,7 @@ func (s *Stream) document(ctx context.Context, key string) (e Entry, now time.Ti
 		return e, now, err
 	case untold != nil:
 		return e, now, fmt.Errorf("ask NATS for the time: %w", untold)
-	case err == nil && e.Value == nil: // a message that is refused is a value that nobody can read
+	case err == nil && e.Value == nil: // a refused message is an unreadable value
 		e.Value = []byte{}
 	}
 	if now = info.TimeStamp; e.Time.After(now) { // another node's clock has dated it

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// Counts are a document.
 type counts map[string]int
 
 func readCounts(value []byte) counts {
@@ -40,11 +39,11 @@ func counted(t *testing.T, s *Stream) counts {
 	return all
 }
 
-// No change is lost where two processes make many at once.
+// No change is lost if two processes make many at once.
 func TestChangeDocument(t *testing.T) {
 	t.Parallel()
 	each := 500
-	if testing.Short() { // each change takes several times as long with the race detector
+	if testing.Short() { // with the race detector, each change takes several times as long
 		each = 100
 	}
 	one := fresh(t)
@@ -63,7 +62,7 @@ func TestChangeDocument(t *testing.T) {
 	}
 }
 
-// The changes that wait for one before them are made with one write.
+// Changes that wait for an earlier one are made with one write.
 func TestChangesTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -155,7 +154,7 @@ func TestChangeWithoutAcknowledgement(t *testing.T) {
 	}
 }
 
-// A change that fails leaves nothing of itself behind, and the others are made. What makes the document too large is not stored.
+// A failed change leaves no trace, and the others are made. A change that makes the document too large is not stored.
 func TestChangeFails(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -210,7 +209,7 @@ func TestChangesOfTwoDocuments(t *testing.T) {
 	}
 }
 
-// A caller that no longer waits is not kept, and its change is not begun.
+// A caller whose context has ended returns at once, and its change is not begun.
 func TestChangeEnds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -226,7 +225,7 @@ func TestChangeEnds(t *testing.T) {
 	<-began
 	go func() { ended <- countOne(ctx, s, "late") }()
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) { // it waits no longer for its turn
+	if err := <-ended; !errors.Is(err, context.Canceled) { // it no longer waits for its turn
 		t.Errorf("got %v", err)
 	}
 	close(gate)

@@ -34,11 +34,11 @@ var serversHeaders = map[string]string{
 	"nats-subject": "lbremedy.case.c1.u9.other", "STATUS": "204",
 }
 
-// Blocks of headers, as a client of a forger may send them.
+// Blocks of headers, as a forger's client may send them.
 var blocks = []func(name, value string) string{
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ": " + value + "\r\n\r\n" },
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ":" + value + "\n\n" },
-	func(name, value string) string { // the client reads up to the empty line, and the server's own headers come behind it
+	func(name, value string) string { // the client reads up to the empty line, and the server's own headers follow it
 		return "NATS/1.0\r\nNats-Subject: lbremedy.case.c1.u9.other\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2020-01-02T15:04:05Z\r\n" +
 			name + ": " + value + "\r\n\r\nx: y\r\n\r\n"
 	},
@@ -48,7 +48,7 @@ var blocks = []func(name, value string) string{
 	func(name, value string) string { return "NATS/1.0 " + value + "\r\n\r\nx: y\r\n\r\n" },
 	func(name, _ string) string { return "NATS/1.0\r\n" + name + "\r\n\r\n" },
 	func(name, value string) string { return name + value + "\r\n\r\n" },
-	func(name, value string) string { // headers that take less than they seem to
+	func(name, value string) string { // headers that take fewer bytes than they seem to
 		return "NATS/1.0\r\nNats-Subject: lbremedy.case.c1.u9.other\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2020-01-02T15:04:05Z\r\n" +
 			strings.Repeat("a:\n", 200) + name + ":" + value + "\n\nx: y\r\n\r\n"
 	},
@@ -57,7 +57,7 @@ var blocks = []func(name, value string) string{
 	},
 }
 
-// A forger sends what it likes.
+// A forger sends arbitrary messages.
 type forger struct {
 	t     testing.TB
 	s     *Stream
@@ -129,8 +129,8 @@ func (f *forger) store(subject, block string, data []byte) uint64 {
 	return ack.Seq
 }
 
-// Whatever headers a writer stores, no reader takes them for the server's: what stands beside such a message is read as it is, by
-// each reader, and the message itself stands where it stands, or nothing of it can be read. None is taken for a record.
+// No reader takes a stored header for the server's, whatever its name. Each reader reads the neighbouring messages unchanged; the
+// message itself either has its true position, or nothing of it can be read. No such message is taken for a record.
 func FuzzStoredHeaders(f *testing.F) {
 	for name, value := range serversHeaders {
 		f.Add(name, value, uint8(0), []byte("b"))
@@ -170,7 +170,7 @@ func FuzzStoredHeaders(f *testing.F) {
 	})
 }
 
-// A forgery is three messages, of which that in the midst has headers of a forger's choice.
+// A forgery is three messages; the middle one has headers of a forger's choice.
 type forgery struct {
 	*testing.T
 	s        *Stream
@@ -179,7 +179,7 @@ type forgery struct {
 	subjects [3]string
 	seqs     [3]uint64 // the second is 0 if the server did not take it
 	data     []byte
-	suspect  bool // the one in the midst has a header of the server's, as any client sees
+	suspect  bool // the middle one has a header of the server's, visible to any client
 }
 
 func (r *forgery) read() {
@@ -217,7 +217,7 @@ func (r *forgery) read() {
 			r.Errorf("Last of %s: %v", subject, err)
 		}
 		if i == 1 && m.Sequence == 0 && m.Subject == subject {
-			m.Sequence = r.seqs[1] // it hides where it stands
+			m.Sequence = r.seqs[1] // it hides its position
 		}
 		got = append(got, m)
 	}
@@ -230,7 +230,6 @@ func (r *forgery) read() {
 	}
 }
 
-// check looks at what a reader has read.
 func (r *forgery) check(reader string, got []Message, err error) {
 	r.Helper()
 	if err != nil {
@@ -264,7 +263,6 @@ func (r *forgery) check(reader string, got []Message, err error) {
 	}
 }
 
-// consume has a worker take the messages.
 func (r *forgery) consume(ctx context.Context) {
 	in, stop := context.WithCancel(ctx)
 	defer stop()
@@ -278,7 +276,7 @@ func (r *forgery) consume(ctx context.Context) {
 	r.check("Consume", got, err)
 }
 
-// keys reads the keys and writes the forged one anew.
+// keys reads the keys and rewrites the forged one.
 func (r *forgery) keys(ctx context.Context) {
 	key := func(i int) string { return strings.TrimPrefix(r.subjects[i], bucketPrefix) }
 	entries, err := r.s.Entries(ctx, strings.TrimPrefix(r.filter, bucketPrefix))
@@ -299,7 +297,7 @@ func (r *forgery) keys(ctx context.Context) {
 		return
 	}
 	e, err := r.s.Entry(ctx, key(1))
-	if errors.Is(err, ErrNotFound) && !r.suspect { // a mark, or its time is over
+	if errors.Is(err, ErrNotFound) && !r.suspect { // a mark, or an expired key
 		return
 	}
 	if err != nil || e.Revision != r.seqs[1] {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Full returns the streams, sorted, that were full when this process last tried to store
-// something. What it tries again makes one not full when there is room.
+// Full returns the streams, sorted, that were full when this process last tried to store something. A retry that succeeds takes the
+// stream off the list.
 func (s *Stream) Full() []string {
 	var all []string
 	s.fulls.Range(func(name, full any) bool {
@@ -20,8 +20,7 @@ func (s *Stream) Full() []string {
 	return all
 }
 
-// Room returns nil, or an error of kind ErrFull that names the full streams and what to
-// do about each.
+// Room returns nil, or an error of kind ErrFull that names the full streams and the remedy for each.
 func (s *Stream) Room() error {
 	var says []string
 	for _, name := range s.Full() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzKey makes a subject of any key, and the key of that subject again.
+// FuzzKey makes a subject of any key and turns it back into the key.
 func FuzzKey(f *testing.F) {
 	for _, s := range []string{"progress.c1", "a b", "=41", "ü", "a..b", "*", ">", "incident.x.y=", ""} {
 		f.Add(s)

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// audit appends a record and returns its sequence.
 func audit(t testing.TB, s *Stream, cluster, uid, class, data string) uint64 {
 	t.Helper()
 	sequence, err := s.Audit(t.Context(), cluster, uid, class, rand.Text(), nil, []byte(data), 0)
@@ -35,7 +34,7 @@ func TestAuditIsKept(t *testing.T) {
 	if _, err := s.Audit(ctx, "c1", "u1", "tag-missing", "2", map[string][]string{"ce-type": {"t"}}, []byte("settled"), 0); err != nil {
 		t.Fatal(err)
 	}
-	// Others are apart: another class, another Service, another cluster, a UID that begins alike.
+	// Others are separate: another class, another Service, another cluster, a UID with the same prefix.
 	for _, of := range [][3]string{{"c1", "u1", "x"}, {"c1", "u2", "x"}, {"c2", "u1", "x"}, {"c1", "u11", "x"}} {
 		audit(t, s, of[0], of[1], of[2], "other")
 	}
@@ -122,8 +121,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Records that are appended again, in their order, are not there twice, also when NATS has forgotten their IDs; and whatever
-// became of CASES, they go behind what it holds.
+// Records that are appended again in order are not duplicated, even when NATS has forgotten their IDs; whatever happened to CASES,
+// they are appended at its end.
 func TestAuditAgain(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
@@ -149,7 +148,7 @@ func TestAuditAgain(t *testing.T) {
 		return held
 	}
 	all(0, "a", "b")
-	for until := time.Now().Add(400 * time.Millisecond); time.Now().Before(until); { // as NATS forgets
+	for until := time.Now().Add(400 * time.Millisecond); time.Now().Before(until); { // until NATS forgets the ID
 		if held := all(0, "a", "b"); held != "ab" {
 			t.Fatalf("CASES holds %q", held)
 		}
@@ -168,8 +167,8 @@ func TestAuditAgain(t *testing.T) {
 	}
 }
 
-// TestLostAcknowledgement cuts the connection between a stored write and its
-// acknowledgement; the writer must learn that it has won, or that another came before it.
+// TestLostAcknowledgement cuts the connection between a stored write and its acknowledgement; the writer must learn whether it has won
+// or another came first.
 func TestLostAcknowledgement(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -232,7 +231,7 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A record whose acknowledgement is lost is appended once, whoever appends beside it.
+// A record whose acknowledgement is lost is appended once, even with concurrent appends.
 func TestLostAcknowledgementOfARecord(t *testing.T) {
 	for name, before := range map[string]bool{"ours is stored": false, "another was first": true} {
 		t.Run(name, func(t *testing.T) {
@@ -275,8 +274,8 @@ func TestLostAcknowledgementOfARecord(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedRecordsSurviveAKill kills the server again and again while writers
-// append; whatever was acknowledged must be there, once, and in order.
+// TestAcknowledgedRecordsSurviveAKill kills the server again and again while writers append; each acknowledged record must be there,
+// once, and in order.
 func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	const writers, kills, least = 4, 3, 10
 	dir := t.TempDir()
@@ -331,7 +330,7 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := 0
-		for _, k := range kept { // kept may hold records whose acknowledgement never came
+		for _, k := range kept { // may include records without an acknowledgement
 			if i < len(acknowledged[w]) && k == acknowledged[w][i] {
 				i++
 			}

@@ -15,24 +15,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// The bucket is an ordinary NATS key-value bucket, so that its tools can read
-// it. It is written here as the stream that it is: one kind of write, one kind of
-// error, and no lookup of the bucket before the first key.
+// The bucket is an ordinary NATS key-value bucket, so its tools can read it. This package writes it as a plain stream: one kind of
+// write, one kind of error, and no lookup of the bucket before the first key.
 //
-// It allows no roll-up: by that a user who may write one key could remove all of them. So a key is removed by a mark that
-// takes its place, since the stream holds one message of each, and that is gone after a minute. A key whose time is over
-// leaves no mark.
+// It allows no roll-up, because a user who may write one key could remove all others with it. So a removed key is replaced by a mark,
+// since the stream holds one message per key, and the mark expires after a minute. An expired key leaves no mark.
 //
-// A message that has a header which only the server may write, or headers that can't be read, is a key all the same. Its
-// value is one that nobody can read: a run that can't tell whether all is paused must not write.
+// A message with a header that only the server may write, or with unreadable headers, still counts as a key, with an unreadable value:
+// a run that can't tell whether everything is paused must not write.
 const (
 	bucketStream = "KV_lbremedy"
 	bucketPrefix = "$KV.lbremedy."
-	markerTTL    = time.Minute // how long a key that was removed leaves a mark
+	markerTTL    = time.Minute // how long a removed key leaves a mark
 )
 
-// Get returns the value of a key; ErrNotFound if it has none. A value may lag a
-// few milliseconds behind on a replica, and as long as a node is cut off from the others on that one.
+// Get returns the value of a key; ErrNotFound if it has none. On a replica the value may lag a few milliseconds behind, or longer
+// while that node is cut off from the others.
 //
 // A key may be any text without empty parts between its dots.
 func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
@@ -45,7 +43,7 @@ func (s *Stream) Put(ctx context.Context, key string, value []byte) error {
 	return s.PutFor(ctx, key, value, 0)
 }
 
-// PutFor is Put; with a TTL the key is gone after it, unless it is written again.
+// PutFor is Put with a TTL, after which the key is removed unless it is written again.
 func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if _, err := s.set(ctx, key, value, "", nil, ttl); err != nil {
 		return fmt.Errorf("put key %s: %w", key, err)
@@ -53,7 +51,7 @@ func (s *Stream) PutFor(ctx context.Context, key string, value []byte, ttl time.
 	return nil
 }
 
-// Delete removes a key; it is no error if none exists.
+// Delete removes a key. A missing key is not an error.
 func (s *Stream) Delete(ctx context.Context, key string) error {
 	if _, err := s.set(ctx, key, nil, "PURGE", nil, markerTTL); err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)
@@ -61,8 +59,8 @@ func (s *Stream) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Keys returns the keys that match a filter, in the order of their last change.
-// In a filter, "*" stands for one part of a key and a last ">" for all that follows.
+// Keys returns the keys that match a filter, in the order of their last change. In a filter, "*" matches one part of a key and a final
+// ">" all following parts.
 func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
 	var keys []string
 	err := s.EachEntry(ctx, filter, func(e Entry) { keys = append(keys, e.Key) })
@@ -76,14 +74,14 @@ func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
 type Entry struct {
 	Key   string
 	Value []byte
-	// Revision grows with each write in the bucket, whatever the key: of two entries
-	// the one with the higher revision was written later.
+	// Revision grows with each write in the bucket, whatever the key: of two entries, the one with the higher revision was written
+	// later.
 	Revision uint64
 	Time     time.Time // when the server stored it
 }
 
-// Entry returns a key with its value; ErrNotFound if it has none. The Revision is
-// good for Swap in both cases: of a removed key it is that of the mark that it left, 0 if it left none.
+// Entry returns a key with its value; ErrNotFound if it has none. The Revision can be passed to Swap in both cases: for a removed key
+// it is that of its mark, or 0 if no mark is left.
 func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	e := Entry{Key: key}
 	subject, err := subjectOf(key)
@@ -109,9 +107,8 @@ func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	return e, nil
 }
 
-// Entries returns the keys that match a filter, as Keys has it, with their values.
-// One that is written meanwhile may be missing; its Revision will be higher than all
-// of those returned.
+// Entries returns the keys that match a filter, as in Keys, with their values. A key written meanwhile may be missing; its Revision
+// will be higher than all those returned.
 func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	var found []Entry
 	err := s.EachEntry(ctx, filter, func(e Entry) { found = append(found, e) })
@@ -121,11 +118,10 @@ func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	return found, nil
 }
 
-// A View is what some keys held at one moment, by key. What had no value is not in it.
+// A View is what some keys held at one moment, by key. It omits keys without a value.
 type View map[string]Entry
 
-// View returns what these keys hold, and those that match these filters, all at one moment
-// and in one round trip; at most 1,024 of them.
+// View returns the values of keys or filters, all at one moment and in one round trip; at most 1,024 of them.
 func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	subjects := make([]string, len(filters))
 	for i, f := range filters {
@@ -143,7 +139,7 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	}
 	view := View{}
 	for _, m := range found {
-		if m.Subject == "" { // it would seem not to be there
+		if m.Subject == "" { // otherwise the key would seem absent
 			return nil, fmt.Errorf("read keys: message %d of the bucket can't be read", m.Sequence)
 		}
 		if live(m) {
@@ -160,19 +156,18 @@ type mark struct {
 	revision uint64
 }
 
-// Since returns a context in which View answers with what held when a key was given this revision, or with what is newer: a
-// write that was acknowledged before that one is in it. Any node of NATS answers who reads, also one that is behind the
-// others. Such a one is asked again until it has caught up, or another one answers; ErrUnavailable if that takes longer than
-// a request may. The View holds that key, too.
+// Since returns a context in which View answers with the state at the time when a key was given this revision, or a newer one,
+// including every write acknowledged before. Any NATS node may answer a read, even a lagging one. View then asks again until that node
+// has caught up or another one answers; ErrUnavailable if that takes longer than a request may. The View also holds that key.
 func Since(ctx context.Context, key string, revision uint64) context.Context {
 	subject, err := subjectOf(key)
 	if err != nil {
-		panic(err) // a key that has a revision is one
+		panic(err) // a key with a revision is valid
 	}
 	return context.WithValue(ctx, mark{}, mark{subject, revision})
 }
 
-// held returns the newest message of each of these subjects of the bucket as Since wants it, and that of the key of Since.
+// held returns the newest message of each of these subjects of the bucket, as Since requires, and that of the key of Since.
 func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error) {
 	since, ok := ctx.Value(mark{}).(mark)
 	if !ok {
@@ -186,7 +181,7 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 	for try := 0; ; try++ {
 		found, err := s.Lasts(until, bucketStream, subjects...)
 		if err != nil && (try == 0 || until.Err() == nil) {
-			return nil, err // it is not that a node is behind
+			return nil, err // the cause is not a lagging node
 		}
 		if slices.ContainsFunc(found, func(m Message) bool { return m.Subject == since.subject && m.Sequence >= since.revision }) {
 			return found, nil
@@ -197,14 +192,13 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 	}
 }
 
-// behind says that what was read stayed older than what is known.
+// behind returns the error for an answer that stayed older than the known revision.
 func behind(err error) error {
 	return fmt.Errorf("%w: the node of NATS that answers is behind the others: %w", ErrUnavailable, err)
 }
 
-// Swap sets the value of a key that still has a revision, and returns the new one;
-// ErrConflict if it has been written since. With a TTL the key is gone after it,
-// unless it is written again; without, it stays.
+// Swap sets the value of a key if it still has this revision, and returns the new revision; ErrConflict if it has been written since.
+// With a ttl the key is removed after it unless it is written again.
 func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
 	revision, err := s.set(ctx, key, value, "", &revision, ttl)
 	if err != nil {
@@ -213,7 +207,7 @@ func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision ui
 	return revision, nil
 }
 
-// EachEntry calls f for what Entries returns, and keeps nothing of it. It leaves out a message that hides which key it is of.
+// EachEntry calls f for each entry that Entries returns, without keeping them. It skips a message that hides its key.
 func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) error {
 	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
 		switch {
@@ -226,12 +220,12 @@ func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) er
 	})
 }
 
-// live reports whether a message of the bucket is a value, not the mark of a removed key.
+// live reports whether a message of the bucket is a value and not the mark of a removed key.
 func live(m Message) bool {
 	return refused(m) != "" || nats.Header(m.Header).Get("KV-Operation") == ""
 }
 
-// value returns what a message of the bucket holds; nothing if it is refused.
+// value returns the value of a message of the bucket; nothing if the message is refused.
 func (s *Stream) value(m Message) []byte {
 	why := refused(m)
 	if why == "" {
@@ -241,7 +235,7 @@ func (s *Stream) value(m Message) []byte {
 	return nil
 }
 
-// refused returns why a message of the bucket is taken for one that can't be read; empty if it isn't.
+// refused returns why a message of the bucket counts as unreadable; empty if it is readable.
 func refused(m Message) string {
 	if m.Time.IsZero() {
 		return "its headers can't be read"
@@ -252,8 +246,8 @@ func refused(m Message) string {
 	return ""
 }
 
-// set writes a key, with expect only if its revision is that one, or a mark of an operation on it. It returns the new revision. The server
-// counts the life of a key in seconds, from one.
+// set writes a key, or a mark of an operation on it; with expect, only if the key has that revision. It returns the new revision. The
+// server counts a TTL in seconds, at least one.
 func (s *Stream) set(ctx context.Context, key string, value []byte, operation string, expect *uint64, ttl time.Duration) (uint64, error) {
 	subject, err := subjectOf(key)
 	if err != nil {
@@ -269,10 +263,9 @@ func (s *Stream) set(ctx context.Context, key string, value []byte, operation st
 	return s.once(ctx, bucketStream, m, expect)
 }
 
-// A byte that a subject or the tools of NATS can't take is written as "=" and two hex digits, as URLs do with "%".
+// A byte that a subject or the tools of NATS can't take is written as "=" and two hex digits, as "%" in URLs.
 var escapes = strings.NewReplacer("~", "=7E", "+", "=20", "%", "=")
 
-// subjectOf returns the subject of a key.
 func subjectOf(key string) (string, error) {
 	if slices.Contains(strings.Split(key, "."), "") {
 		return "", fmt.Errorf("the key %q has an empty part", key)
@@ -280,7 +273,6 @@ func subjectOf(key string) (string, error) {
 	return bucketPrefix + escapes.Replace(url.QueryEscape(key)), nil
 }
 
-// keyOf returns the key of a subject.
 func keyOf(subject string) string {
 	text := strings.TrimPrefix(subject, bucketPrefix)
 	if key, err := url.PathUnescape(strings.ReplaceAll(text, "=", "%")); err == nil {

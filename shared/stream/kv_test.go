@@ -125,7 +125,7 @@ func TestSwap(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// What a removed key leaves is a revision to swap, too.
+	// The mark of a removed key has a revision to swap, too.
 	if err := s.Delete(ctx, e.Key); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// What is asked for as it was at a revision, or later, is not answered by who does not have that revision yet.
+// A read since a revision is not answered by a node that does not have that revision yet.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -167,7 +167,7 @@ func TestSince(t *testing.T) {
 			t.Errorf("behind %s it says %v, %v", since, v, err)
 		}
 	}
-	// Who waits is answered as soon as it is there.
+	// A waiting reader is answered as soon as the revision is there.
 	later := make(chan error, 1)
 	go func() {
 		_, err := view("mark", mark.Revision+1, time.Minute)

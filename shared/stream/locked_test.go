@@ -49,7 +49,6 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// server returns the settings of a server at 127.0.0.1.
 func (a *authority) server(t *testing.T) *tls.Config {
 	t.Helper()
 	key := newKey(t)
@@ -79,7 +78,7 @@ func write(t *testing.T, name string, text []byte) string {
 	return file
 }
 
-// run runs a server with settings that the embedded one has none of, and returns its address.
+// run starts a server with settings that the embedded one lacks and returns its address.
 func run(t *testing.T, o *server.Options) string {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, true, true
@@ -96,7 +95,6 @@ func run(t *testing.T, o *server.Options) string {
 	return s.Addr().String()
 }
 
-// user returns a user's public key and its seed.
 func user(t *testing.T) (public string, seed []byte) {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
@@ -112,8 +110,7 @@ func user(t *testing.T) (public string, seed []byte) {
 	return public, seed
 }
 
-// connects checks that a configuration connects, to which nothing but TLS can be said,
-// or says why not.
+// connects checks that a configuration connects, or, if says is not empty, that the error says so. Only TLS can fail here.
 func connects(t *testing.T, what string, c stream.Config, says string) {
 	t.Helper()
 	s, err := stream.Connect(t.Context(), c)
@@ -129,8 +126,7 @@ func connects(t *testing.T, what string, c stream.Config, says string) {
 	}
 }
 
-// A connection is to the server that the certificates say, and never in plain text
-// where TLS was asked for.
+// A connection goes to the server that the certificates name, and never in plain text if TLS was requested.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
@@ -153,7 +149,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A user shows a key of its own; the seed of another is refused.
+// A user presents its own key; the seed of another is refused.
 func TestServerAsksForNKey(t *testing.T) {
 	t.Parallel()
 	public, seed := user(t)
@@ -164,7 +160,7 @@ func TestServerAsksForNKey(t *testing.T) {
 	connects(t, "no seed", stream.Config{URL: "nats://" + address}, "refuses these credentials")
 }
 
-// A key file that holds something else is an error that does not quote it.
+// A key file with other content is an error that does not quote it.
 func TestNKey(t *testing.T) {
 	t.Parallel()
 	name := write(t, "seed", []byte("a secret that is no seed"))
@@ -174,8 +170,7 @@ func TestNKey(t *testing.T) {
 	}
 }
 
-// A user shows a credentials file: a JWT that an operator's account signed, and the
-// seed that it is of.
+// A user presents a credentials file: a JWT signed by an operator's account, and its seed.
 func TestServerAsksForCreds(t *testing.T) {
 	t.Parallel()
 	operator, account, rogue := pair(t, nkeys.CreateOperator), pair(t, nkeys.CreateAccount), pair(t, nkeys.CreateAccount)

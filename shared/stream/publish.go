@@ -13,10 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// store sends a message and waits until the server has stored it. A non-nil
-// expect is the last sequence that the subject must have.
+// store sends a message and waits until the server has stored it. A non-nil expect is the last sequence that the subject must have.
 func (s *Stream) store(ctx context.Context, stream string, m *nats.Msg, expect *uint64) (*jetstream.PubAck, error) {
-	m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) // of the try before
+	m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) // left by the previous try
 	if expect != nil {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(*expect, 10))
 	}
@@ -31,10 +30,9 @@ func (s *Stream) store(ctx context.Context, stream string, m *nats.Msg, expect *
 	return ack, err
 }
 
-// once stores a message that carries an ID of its own, exactly once: if an
-// acknowledgement gets lost it sends the message again, and reads back whose
-// message stands in the way. While the server has the first one in hand it asks on, as
-// long as a request may take. It returns the message's sequence.
+// once stores a message with an ID exactly once: if an acknowledgement is lost, it sends the message again and reads back whose
+// message the subject holds. While the server is still storing the first one, once keeps asking, as long as a request may take. It
+// returns the message's sequence.
 func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *uint64) (uint64, error) {
 	var until time.Time
 	for try := 0; ; try++ {
@@ -64,17 +62,15 @@ func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *u
 	}
 }
 
-// PublishNewer stores a message in FAILED unless the subject holds one that is
-// not older. newer reports whether ours must replace the stored one. It is the
-// order between any number of exporters: two of them, or a message that comes
-// late, never put an old occurrence in the place of a newer one.
+// PublishNewer stores a message in FAILED unless the subject holds one that is not older. newer reports whether the new message must
+// replace the stored one. This orders any number of exporters: neither two of them nor a late message ever replaces a newer occurrence
+// with an older one.
 //
-// It returns the sequence of what the subject holds now, and whether that is
-// ours. A message that the subject holds already, by msgID, is not stored again;
-// who wants that, such as a replay, gives it another ID.
+// It returns the sequence of the message that the subject holds now, and whether that is the new one. A message that the subject
+// already holds, by msgID, is not stored again; a replay has to give it another ID.
 //
-// The message is on disk when it returns without an error. ErrUnavailable: it may
-// or may not be stored, and the same call may be made again without harm.
+// The message is on disk when PublishNewer returns without an error. ErrUnavailable: it may or may not be stored, and repeating the
+// call is harmless.
 func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header map[string][]string, data []byte,
 	newer func(stored Message) bool) (seq uint64, stored bool, err error) {
 	m := outgoing(subject, header, data)
@@ -91,7 +87,7 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 				last = new(uint64)
 			case err != nil:
 				return 0, false, err
-			case have.Sequence == 0: // what can't be read does not tell where it stands, and is older than anything
+			case have.Sequence == 0: // an unreadable message hides its position and counts as older than anything
 				last = nil
 			case msgID != "" && have.ID() == msgID:
 				return have.Sequence, lost, nil
@@ -107,8 +103,8 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 		case err == nil && !ack.Duplicate:
 			return ack.Sequence, true, nil
 		case err == nil:
-			// The ID was stored in the last two minutes, perhaps under another subject or since removed.
-			// The next look decides; if ours is missing, only the sequence guards it.
+			// The ID was stored in the last two minutes, perhaps under another subject, or removed since. The next read decides; if
+			// the message is missing, only the sequence guards it.
 			m.Header.Del(jetstream.MsgIDHeader)
 		case errors.Is(err, ErrConflict), errors.Is(err, errFlying):
 		case errors.Is(err, errLost) && !lost && s.sound(ctx, l):
@@ -122,7 +118,7 @@ func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header
 	}
 }
 
-// sound reports whether the connection stands, after a short wait if it has just been lost.
+// sound reports whether the connection is up, after a short wait if it was just lost.
 func (s *Stream) sound(ctx context.Context, l *link) bool {
 	if ctx.Err() != nil {
 		return false
@@ -133,8 +129,8 @@ func (s *Stream) sound(ctx context.Context, l *link) bool {
 	return l.back(ctx, returnWait)
 }
 
-// pause lets other writers pass: nothing at first, then up to 50 ms. A lagging
-// replica may answer with what is no longer so, and would be asked in a hot loop.
+// pause lets other writers pass: nothing at first, then up to 50 ms. A lagging replica may give outdated answers and would otherwise
+// be asked in a hot loop.
 func pause(ctx context.Context, try int) error {
 	if try < 3 {
 		return ctx.Err()

@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// plainServer returns the address of a server without JetStream.
 func plainServer(t *testing.T) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
@@ -64,7 +63,7 @@ func TestPublishNewer(t *testing.T) {
 		{s, 3, false, 5},
 		{other, 4, false, 5},
 		{other, 7, true, 7},
-		{s, 6, false, 7}, // what s remembers is older than what is stored
+		{s, 6, false, 7}, // the memory of s is older than the stored message
 		{s, 8, true, 8},
 		{other, 8, false, 8},
 		{other, 9, true, 9},
@@ -100,7 +99,7 @@ func TestPublishNewerIgnoresWhatTheServerHasLost(t *testing.T) {
 	if err := found.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The server knows the ID and would drop it; this process remembers it and could believe it stored.
+	// The server knows the ID and would drop the message; this process remembers it and could believe it stored.
 	if _, stored, err := publish(t.Context(), s, subject, 5); err != nil || !stored {
 		t.Errorf("got %t, %v", stored, err)
 	}
@@ -138,7 +137,7 @@ func TestPublishNewerKeepsOrderUnderManyWriters(t *testing.T) {
 			}
 		})
 	}
-	// Whoever looks sees the version of a subject only grow.
+	// Observers see the version of a subject only grow.
 	watched := make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := map[string]int{}
@@ -184,8 +183,8 @@ func TestPublishNewerSurvivesALostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A server of several nodes refuses a message whose ID it has in hand, and that may yet be stored or not. It is no conflict:
-// the same message is sent again until the server says which.
+// A clustered server refuses a message whose ID it is still storing; the message may yet be stored or not. This is not a conflict: the
+// same message is sent again until the server knows.
 func TestInHand(t *testing.T) {
 	const (
 		lost   = ""
@@ -209,7 +208,7 @@ func TestInHand(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		of      string   // the writes, by name
-		answers []string // to one try after the other; the last one to all that follow
+		answers []string // to successive tries; the last one to all that follow
 		want    error
 	}{
 		"stored":          {"put delete swap audit", []string{lost, inHand, inHand, before}, nil},
@@ -232,7 +231,7 @@ func TestInHand(t *testing.T) {
 				defer server.Close()
 				tries, ids := 0, map[string]bool{}
 				for _, subjects := range []string{"lbremedy.>", bucketPrefix + ">"} {
-					_, err := server.Subscribe(subjects, func(m *nats.Msg) { // of one goroutine: all tries are of one subject
+					_, err := server.Subscribe(subjects, func(m *nats.Msg) { // one goroutine: all tries have one subject
 						answer := tt.answers[min(tries, len(tt.answers)-1)]
 						tries++
 						ids[m.Header.Get(nats.MsgIdHdr)] = true
@@ -313,7 +312,7 @@ func TestDead(t *testing.T) {
 			func(h nats.Header, _ []byte) bool { return len(h.Get(HeaderReason)) <= maxReason }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for range 2 { // a second one of the same message is none
+			for range 2 { // a repetition of the same message makes no second one
 				if err := s.Dead(t.Context(), c.reason, c.origin, c.header, c.data); err != nil {
 					t.Fatal(err)
 				}
@@ -333,8 +332,8 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// Who publishes a message chooses its ID. Two that share one are two dead letters:
-// the second must not be acknowledged and lost.
+// A publisher chooses the ID of its message. Two messages that share an ID are two dead letters: the second must not be acknowledged
+// and lost.
 func TestDeadLettersThatShareAnID(t *testing.T) {
 	s := fresh(t)
 	for _, dead := range []struct{ origin, id, data string }{
@@ -394,10 +393,8 @@ func durable(b *testing.B) *Stream {
 	return s
 }
 
-// BenchmarkBurst publishes 3,000 messages to as many subjects, each acknowledged on
-// disk: once as the simplest program does, one after the other with no order
-// kept, and then with so many in flight. They take turns, since disks have moods; the
-// medians are reported.
+// BenchmarkBurst publishes 3,000 messages to as many subjects, each acknowledged on disk: first like the simplest program, one after
+// the other without ordering, and then with several numbers in flight. They take turns, since disks vary; the medians are reported.
 func BenchmarkBurst(b *testing.B) {
 	const n = 3000
 	s := durable(b)

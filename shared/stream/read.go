@@ -16,21 +16,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A Message is what a stream holds, or what waits for a function.
+// A Message is a stored message, or one that waits for a function.
 //
-// A stored one whose headers end too early or make no sense hides what the server says of it. It has no Header and
-// no Data, so that nothing can be read of it; it has a Subject only if one was asked for by name, and may lack the
-// Sequence and the Time.
+// If the headers of a stored message end too early or are malformed, they hide what the server says of it. It then has no Header and
+// no Data; it has a Subject only if the query named one, and may lack the Sequence and the Time.
 type Message struct {
 	Subject    string
-	Header     map[string][]string // as stored, without what the server adds for one reading
+	Header     map[string][]string // as stored, without the server's additions
 	Data       []byte
 	Sequence   uint64    // in its stream
 	Time       time.Time // when the server stored it
-	Deliveries uint64    // of a consumed message, from 1; a message that replaces another starts again
+	Deliveries uint64    // of a consumed message, from 1; a replacing message starts again
 }
 
-// ID returns the message's ID, Nats-Msg-Id; empty if it has none.
+// ID returns the message's ID, Nats-Msg-Id; empty if absent.
 func (m Message) ID() string { return nats.Header(m.Header).Get(jetstream.MsgIDHeader) }
 
 // A query is a request for stored messages, as the server reads it.
@@ -48,11 +47,10 @@ const (
 	pageMessages = 512
 	pageBytes    = 1 << 20
 	lastsMost    = 1024 // subjects that the server lists for one query
-	lagTries     = 20   // until a node answers that is not behind; pauses between them grow to 50 ms
+	lagTries     = 20   // until a node answers that does not lag; pauses between them grow to 50 ms
 )
 
-// Last returns the newest message of a stream whose subject matches filter, which
-// may hold wildcards; ErrNotFound if none exists.
+// Last returns the newest message of a stream whose subject matches filter, which may hold wildcards; ErrNotFound if none exists.
 func (s *Stream) Last(ctx context.Context, stream, filter string) (Message, error) {
 	return s.one(ctx, stream, "read the last message of "+filter, query{Last: filter})
 }
@@ -62,7 +60,6 @@ func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, er
 	return s.one(ctx, stream, fmt.Sprintf("read message %d of %s", seq, stream), query{Seq: seq})
 }
 
-// one asks for one stored message.
 func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Message, error) {
 	found, _, err := s.page(ctx, stream, ask)
 	if err == nil && len(found) == 0 {
@@ -74,9 +71,8 @@ func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Mess
 	return found[0], nil
 }
 
-// Each calls f for the messages of a stream that match filter and were stored at
-// or after since, in order, and returns when it has seen those that were there
-// when it began. The zero time means all. An error of f ends it and is returned.
+// Each calls f, in order, for the messages of a stream that match filter and were stored at or after since; the zero time means all.
+// It returns when it has passed all messages that existed when it began. An error of f ends it and is returned.
 func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
 	ask := query{Seq: 1}
 	if !since.IsZero() {
@@ -85,8 +81,8 @@ func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Tim
 	return s.each(ctx, stream, filter, ask, f)
 }
 
-// EachAfter is Each for what was stored behind a sequence of the stream. Unlike Tail it takes
-// no consumer, so that who may only read can follow a stream by asking again.
+// EachAfter is Each for messages after a sequence of the stream. It takes no consumer: a user with read access only can follow a
+// stream by calling it again.
 func (s *Stream) EachAfter(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
 	return s.each(ctx, stream, filter, query{Seq: after + 1}, f)
 }
@@ -118,9 +114,8 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 	}
 }
 
-// Lasts returns the newest message of each subject that matches one of the filters, as one
-// consistent view, oldest first. It serves filters of at most 1,024 subjects, such as the
-// classes of one Service; EachLast serves any.
+// Lasts returns the newest message of each subject that matches one of the filters, as one consistent view, oldest first. The filters
+// may match at most 1,024 subjects, such as the classes of one Service; EachLast takes any number.
 func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([]Message, error) {
 	found, _, err := s.page(ctx, stream, query{Lasts: filters})
 	if err != nil {
@@ -129,11 +124,9 @@ func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([
 	return found, nil
 }
 
-// EachLast calls f for the newest message of each subject that matches filter, of any
-// number of subjects, and returns when it has seen those that were there when it
-// began. An error of f ends it and is returned. It reads nothing of what is older, so
-// that it takes as long as there are subjects, however much each holds. A node that has not
-// got all of that yet is asked again, until another one answers.
+// EachLast calls f for the newest message of each subject that matches filter, for any number of subjects. It returns when it has
+// passed all that existed when it began. An error of f ends it and is returned. It reads no older messages: its duration depends on
+// the number of subjects alone. A node that lacks some messages is asked again, until another one answers.
 func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Message) error) error {
 	subjects, last, err := s.subjects(ctx, stream, filter)
 	if err != nil {
@@ -159,7 +152,7 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 	return nil
 }
 
-// upTo is page for newest messages, of a node that has the stream up to this sequence.
+// upTo is page for newest messages, from a node that has the stream up to this sequence.
 func (s *Stream) upTo(ctx context.Context, stream string, ask query, last uint64) (page []Message, end ending, err error) {
 	for try := range lagTries {
 		if err := pause(ctx, try); err != nil {
@@ -170,7 +163,7 @@ func (s *Stream) upTo(ctx context.Context, stream string, ask query, last uint64
 		}
 	}
 	if end.upTo == 0 {
-		return nil, end, nil // what the subjects held is gone
+		return nil, end, nil // the subjects' messages were removed
 	}
 	return nil, end, fmt.Errorf("%w: its nodes are behind its leader", ErrUnavailable)
 }
@@ -190,7 +183,7 @@ func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []str
 	return slices.Sorted(maps.Keys(info.State.Subjects)), info.State.LastSeq, nil
 }
 
-// First returns the sequence of the oldest message that a stream holds; if it holds none, that of the next one.
+// First returns the sequence of the oldest message in a stream; for an empty stream, that of the next message.
 func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
 	info, err := s.info(ctx, stream)
 	if err != nil {
@@ -199,26 +192,26 @@ func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
 	return info.State.FirstSeq, nil
 }
 
-// An ending is what the server says behind the messages of an answer.
+// An ending is the server's summary after the messages of an answer.
 type ending struct {
 	last    uint64 // sequence of the last message of the answer
-	pending int    // that are still to come
-	upTo    uint64 // of an answer with the newest ones: the last sequence that the node had; 0: it has none of them
+	pending int    // messages still to come
+	upTo    uint64 // of an answer with newest messages: the last sequence that the node had; 0: it has none of them
 }
 
-// page asks once for messages, several or one.
+// page makes one request for one or several messages.
 func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Message, end ending, err error) {
 	subject, most := getSubject(stream), lastsMost+1
 	body, err := json.Marshal(ask)
 	if err != nil {
 		return nil, end, err
 	}
-	one := ask.Batch == 0 && len(ask.Lasts) == 0 // the server does not say that nothing follows
+	one := ask.Batch == 0 && len(ask.Lasts) == 0 // the server sends no end marker
 	if one {
 		most = 1
 	}
 	if ask.Last != "" {
-		subject, body = lastSubject(stream, ask.Last), nil // which a user may be allowed alone
+		subject, body = lastSubject(stream, ask.Last), nil // a user's only permission may be this one
 	}
 	err = s.call(ctx, "ask stream "+stream, "", func(in context.Context) error {
 		answers, done, err := s.requestAll(subject, body, most)
@@ -237,7 +230,7 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Me
 			if m, over, err = read(reply, ask); err != nil {
 				return err
 			}
-			before := numberIn(reply, "Nats-Last-Sequence") // of the message before this one, which may not tell it itself
+			before := numberIn(reply, "Nats-Last-Sequence") // sequence of the previous message, which may hide its own
 			if n := len(found); n > 0 && found[n-1].Sequence == 0 && (over || m.Sequence > 0) {
 				found[n-1].Sequence = before
 			}
@@ -255,15 +248,15 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Me
 	return found, end, nil
 }
 
-// getSubject returns where a stream is asked for any of its messages.
+// getSubject returns the API subject for any message of a stream.
 func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
 
-// lastSubject returns where a stream is asked for the newest message of a subject, or of
-// those that match a filter. A user may be allowed some of these alone.
+// lastSubject returns the API subject for the newest message of a subject or filter. A user may have permission for only some of
+// these.
 func lastSubject(stream, subject string) string { return getSubject(stream) + "." + subject }
 
-// outgoing makes a message to be stored. Headers of NATS itself are not taken
-// over: they say how another message was to be stored, and would be obeyed.
+// outgoing makes a message to be stored. It drops headers of NATS itself: they say how another message was to be stored, and the
+// server would obey them.
 func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Header: make(nats.Header, len(header)+3), Data: data}
 	for k, v := range header {
@@ -274,7 +267,7 @@ func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg
 	return m
 }
 
-// token replaces what a subject's token can't hold.
+// token replaces characters that a token of a subject can't contain.
 func token(s string) string {
 	return cmp.Or(strings.Map(func(r rune) rune {
 		switch {

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// record appends n records for as many Services of a cluster.
 func record(t testing.TB, s *Stream, cluster string, from, n int) {
 	t.Helper()
 	for i := range n {
@@ -44,7 +43,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// What was stored behind a sequence is read by asking again, and each message once.
+// Messages after a sequence are read by asking again, each message once.
 func TestEachAfter(t *testing.T) {
 	s := fresh(t)
 	after, got := uint64(0), ""
@@ -70,7 +69,7 @@ func TestEachAfter(t *testing.T) {
 	}
 }
 
-// What is the oldest message is known of a stream that holds none, too.
+// The sequence of the oldest message is known for an empty stream, too.
 func TestFirst(t *testing.T) {
 	s := fresh(t)
 	is := func(want uint64) {
@@ -143,7 +142,7 @@ func TestEach(t *testing.T) {
 	if err := s.Each(gone, Cases, "lbremedy.case.>", time.Time{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	// What comes while it reads is not waited for.
+	// It does not wait for messages that arrive while it reads.
 	next := n
 	seen := len(collect("lbremedy.case.c1.>", time.Time{}))
 	err = s.Each(t.Context(), Cases, "lbremedy.case.c1.>", time.Time{}, func(Message) error {
@@ -158,7 +157,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// Of more subjects than one answer of the server holds, and of more bytes.
+// There are more subjects, and more bytes, than one answer of the server holds.
 func TestEachLast(t *testing.T) {
 	s := fresh(t)
 	const n = 2*lastsMost + 5
@@ -304,7 +303,7 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// TestRestart closes the server in the middle and starts it again on the same files and port.
+// TestRestart stops the server in the middle and starts it again on the same files and port.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := serve(t, embedded.Options{Dir: dir, Sync: true})

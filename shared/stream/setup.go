@@ -16,10 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Settings are what may differ from one installation to the next. Where a stream exists, a zero value leaves it as it is.
+// Settings are what may differ between installations. For an existing stream, a zero value changes nothing.
 type Settings struct {
-	Clusters    []string      // that get a consumer for each class
-	Replicas    int           // of streams and bucket; zero: 1 for new ones, and what is there stays
+	Clusters    []string      // those that get a consumer for each class
+	Replicas    int           // of streams and bucket; zero: 1 for new ones, unchanged for existing ones
 	FailedBytes int64         // most bytes in FAILED; zero: 256 MiB
 	CasesBytes  int64         // most bytes in CASES; zero: 1 GiB
 	DeadBytes   int64         // most bytes in DEAD; zero: 128 MiB
@@ -29,7 +29,7 @@ type Settings struct {
 	DeadAge     time.Duration // how long DEAD keeps a letter; zero: 30 days
 }
 
-// CasesAge is how long the journal keeps a record, where nobody says otherwise.
+// CasesAge is the default time that CASES keeps a record.
 const CasesAge = 30 * day
 
 const (
@@ -38,17 +38,17 @@ const (
 	duplicates = 2 * time.Minute
 
 	ackWait       = 30 * time.Second
-	maxAckPending = 100_000 // how many run at once is the worker's; delayed naks count here too, and with the server's 1,000 they would stop a class
+	maxAckPending = 100_000 // each worker limits its own; delayed naks count here too, and the server's default of 1,000 would block a class
 )
 
-// Largest messages, with their headers. A server takes 1 MiB if nobody says otherwise.
+// Largest messages with their headers. A server takes 1 MiB by default.
 const (
-	maxFailedMessage = 128 << 10 // event.MaxPayload and as much again
+	maxFailedMessage = 128 << 10 // twice event.MaxPayload
 	maxDeadMessage   = maxDeadData + maxDeadHeader + 8<<10
 	maxMessage       = 1 << 20
 )
 
-// orUsual returns the settings with what is not given as a new installation has it.
+// orUsual returns the settings with the defaults of a new installation for zero values.
 func (c Settings) orUsual() Settings {
 	return Settings{
 		Replicas:    cmp.Or(c.Replicas, 1),
@@ -58,11 +58,11 @@ func (c Settings) orUsual() Settings {
 	}
 }
 
-// streams returns the streams and the bucket as they should be.
+// streams returns the configuration of the streams and the bucket.
 //
-// A full stream refuses what comes: to lose old failures, records or keys silently would lose what waits, the memory of
-// what was written, or a pause. Only of dead letters the oldest make room. None allows a roll-up: by that header a
-// user who may store one message of a stream removes all others.
+// A full stream refuses new messages: dropping old failures, records or keys silently would lose waiting work, the memory of writes,
+// or a pause. Only DEAD drops its oldest messages. No stream allows a roll-up: with that header, a user who may store one message of a
+// stream could remove all others.
 func (c Settings) streams() []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{{
 		Name: Failed, Subjects: []string{event.FailedSubjects},
@@ -104,10 +104,10 @@ var (
 	consumerFields = []string{"FilterSubject", "FilterSubjects", "AckPolicy", "AckWait", "MaxAckPending", "MaxDeliver", "BackOff"}
 )
 
-// needed are the settings of a stream without which nothing works that is built on it, as update names them.
+// needed are the stream settings without which nothing built on the stream works, as update names them.
 var needed = []string{"subjects ", "retention ", "max_msgs_per_subject ", "allow_direct ", "allow_msg_ttl "}
 
-// update sets in a configuration what differs from another one, and returns the differences in the words of NATS.
+// update copies the differing fields of want into have and returns the differences in NATS terms.
 func update[C any](fields []string, have, want *C) []string {
 	var changes []string
 	is, should := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
@@ -123,10 +123,9 @@ func update[C any](fields []string, have, want *C) []string {
 	return changes
 }
 
-// Setup creates the streams, the bucket and a consumer for each class in each cluster, and brings
-// the settings of those that exist up to date. It may be called at any time, by
-// any number of programs at once. It returns what it created and changed, one sentence
-// each. ErrDenied: the user may not change what must be changed.
+// Setup creates the streams, the bucket and a consumer for each class in each cluster, and updates the settings of existing ones. Any
+// number of programs may call it at any time. It returns one sentence for each thing that it created or changed. ErrDenied: the user
+// may not make a necessary change.
 func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]string, error) {
 	done, lacking, err := s.SetupOrUse(ctx, classes, c)
 	if err == nil && len(lacking) > 0 {
@@ -135,10 +134,9 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 	return done, err
 }
 
-// SetupOrUse does what Setup does for a user who may have no right to change streams and
-// consumers: what is there and works is used as it is. lacking says, one sentence each,
-// what is not as it should be. A stream that is not there, or that can't be worked with,
-// is an error of kind ErrDenied.
+// SetupOrUse does what Setup does for a user who may have no right to change streams and consumers: it uses existing ones that work.
+// lacking holds one sentence for each setting that is not as it should be. A stream that is missing or unusable is an error of kind
+// ErrDenied.
 func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (done, lacking []string, err error) {
 	for _, class := range classes {
 		if err := event.ValidClass(class); err != nil {
@@ -164,11 +162,9 @@ func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// SetupFollower creates the consumer of a follower of the journal, of one cluster or,
-// if that is empty, of all, unless it exists, and returns since when it does. A new one begins with the last record of each
-// Service and class, which tells how all cases stand, and then gets each record.
-// The server forgets a follower that nobody has run for as long as the journal keeps
-// its records.
+// SetupFollower creates, unless it exists, the consumer of a follower of CASES, of one cluster or, if cluster is empty, of all, and
+// returns since when it exists. A new follower begins with the last record of each Service and class, which shows the state of all
+// cases, and then gets each record. The server forgets a follower that has not run for as long as CASES keeps its records.
 func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since time.Time, err error) {
 	if !caseToken().MatchString(name) {
 		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken())
@@ -189,11 +185,11 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 	return since, err
 }
 
-// setupStream creates a stream as usual, or brings it up to date. lacks says what it may not change.
+// setupStream creates a stream with the usual settings, or updates it. lacks holds what it may not change.
 func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamConfig) (said, lacks []string, err error) {
 	err = s.call(ctx, "set up stream "+want.Name, "$JS.API.STREAM.", func(in context.Context) error {
 		found, err := s.js.Stream(in, want.Name)
-		if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
+		if errors.Is(err, nats.ErrNoResponders) { // JetStream as a whole doesn't answer
 			err = jetstream.ErrJetStreamNotEnabled
 		}
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -217,7 +213,7 @@ func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamCo
 		if want.MaxBytes <= 0 { // each stream has a limit
 			want.MaxBytes = max(usual.MaxBytes, 2*int64(found.CachedInfo().State.Bytes))
 		}
-		if usual.MaxAge > 0 { // what the bucket holds has no age
+		if usual.MaxAge > 0 { // the bucket's keys have no age limit
 			want.MaxAge = cmp.Or(want.MaxAge, have.MaxAge)
 		}
 		changes := update(streamFields, &have, &want)
@@ -244,7 +240,7 @@ func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamCo
 	return said, lacks, err
 }
 
-// noRoom adds the way out to the one refusal that a small disk makes common.
+// noRoom adds the way out to the refusal that small disks make common.
 func noRoom(want jetstream.StreamConfig, err error) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoStorage {
 		return fmt.Errorf("the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w",
@@ -253,8 +249,8 @@ func noRoom(want jetstream.StreamConfig, err error) error {
 	return err
 }
 
-// setupConsumer creates a consumer with the settings that all of ours share, or brings
-// it up to date, and returns what it did and since when the consumer exists.
+// setupConsumer creates a consumer with the settings that all consumers here share, or updates it. It returns what it did and since
+// when the consumer exists.
 func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.ConsumerConfig) (said []string, since time.Time, err error) {
 	want.Durable = want.Name
 	want.AckPolicy = jetstream.AckExplicitPolicy

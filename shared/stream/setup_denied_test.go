@@ -15,8 +15,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// An exporter may not change streams. It uses those that are there, says what is not as it
-// should be, and does without waiting what it can't do.
+// An exporter may not change streams. It uses the existing ones, says what is not as it should be, and does not wait for what it can't
+// do.
 func TestSetupOrUseWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := nats.Install(t, "c1")
@@ -78,7 +78,7 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	}
 }
 
-// A stream that is full is known to be, until something finds room again.
+// A full stream is known as full until a write fits again.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL()})

@@ -29,7 +29,7 @@ func TestSetup(t *testing.T) {
 		t.Errorf("the second time: %q, %v", said, err)
 	}
 
-	// What a person has changed.
+	// change simulates a person's edit of a stream.
 	change := func(name string, f func(*jetstream.StreamConfig)) {
 		t.Helper()
 		found, err := s.js.Stream(ctx, name)
@@ -106,7 +106,7 @@ func TestSetupKeepsWhatOperatorsSet(t *testing.T) {
 	for name, raise := range map[string]struct {
 		bytes int64
 		age   time.Duration
-	}{Failed: {4 << 30, 90 * day}, Cases: {2 << 30, 0}, Dead: {1 << 30, 60 * day}} { // no limit of age is the largest
+	}{Failed: {4 << 30, 90 * day}, Cases: {2 << 30, 0}, Dead: {1 << 30, 60 * day}} { // no age limit counts as the largest
 		found, err := s.js.Stream(ctx, name)
 		if err != nil {
 			t.Fatal(err)
@@ -190,8 +190,8 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 	}
 }
 
-// No header that a writer sends empties a stream: of all the streams, none takes a roll-up, and what a user stores under a subject
-// of its own leaves all others. Each has a limit of its own, and so has a message in it.
+// No header of a writer empties a stream: no stream takes a roll-up, and a message stored under a user's own subject leaves all
+// others. Each stream, and each message in it, has a size limit.
 func TestNothingIsRolledUp(t *testing.T) {
 	s := fresh(t)
 	check := func() {
@@ -224,7 +224,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 			t.Errorf("%s holds %q, %v", subject, m.Data, err)
 		}
 	}
-	// A bucket to which a person gave no limit.
+	// A person has removed the limits of the bucket and allowed roll-ups; Setup corrects that.
 	bucket, err := s.js.Stream(t.Context(), bucketStream)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 	check()
 }
 
-// What FAILED has no room for is refused, so that its writer knows, and nothing that waits is lost for it.
+// A full FAILED refuses new messages: the writer learns of it, and all waiting messages stay.
 func TestFullFailuresRefuse(t *testing.T) {
 	s := fresh(t)
 	if _, err := s.Setup(t.Context(), nil, Settings{FailedBytes: 64 << 10}); err != nil {

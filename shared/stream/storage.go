@@ -9,17 +9,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Storage says what NATS holds for lbremedy, and whether what is missing has room.
+// A Storage says what NATS stores for lbremedy and whether the missing streams fit.
 type Storage struct {
-	Fills   []Fill    // of the streams that are there
-	Missing []string  // names of the streams that are not
-	Needs   int64     // bytes that these may grow to
-	Free    int64     // bytes of storage that the account may still reserve; -1: it has no limit
-	Date    time.Time // of the server's clock; zero: it does not say, since no stream is there
+	Fills   []Fill    // of the existing streams
+	Missing []string  // names of the missing streams
+	Needs   int64     // bytes that the missing streams may grow to
+	Free    int64     // bytes that the account may still reserve; -1: unlimited
+	Date    time.Time // by the server's clock; zero: unknown, since no stream exists
 }
 
-// Storage looks at the streams and at the limits of the account, and changes nothing. A user
-// who may not look is an error of kind ErrDenied.
+// Storage returns the state of the streams and the limits of the account, and changes nothing. For a user without the right to look,
+// the error is of kind ErrDenied.
 func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 	var r Storage
 	for _, want := range (Settings{}).orUsual().streams() {
@@ -48,11 +48,10 @@ func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 	return r, err
 }
 
-// info returns what the server says of a stream, and of its subjects that match a filter.
 func (s *Stream) info(ctx context.Context, name string, filters ...string) (info *jetstream.StreamInfo, err error) {
 	err = s.call(ctx, "look at stream "+name, "$JS.API.STREAM.INFO", func(in context.Context) error {
 		found, err := s.js.Stream(in, name)
-		if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
+		if errors.Is(err, nats.ErrNoResponders) { // JetStream as a whole doesn't answer
 			err = jetstream.ErrJetStreamNotEnabled
 		}
 		if err != nil {

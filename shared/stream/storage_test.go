@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// Who looks before the setup learns what is missing and whether it has room; after it, that
-// all is there.
+// Before the setup, Storage shows what is missing and whether it fits; after it, that everything is there.
 func TestStorage(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	r, err := s.Storage(t.Context())

@@ -1,23 +1,18 @@
-// Package stream is JetStream as lbremedy sees it: failures wait in one stream,
-// the audit of all cases is another, and documents lie in a bucket of keys.
-// It is the only importer of the NATS client.
+// Package stream gives access to JetStream: failures wait in one stream, the audit of all cases is another, and documents are keys of
+// a bucket. No other package imports the NATS client. Begin with [Connect] and [Stream].
 //
-// Three rules hold in all of it.
+// It guarantees three things:
 //
-// Nothing is buffered while NATS is away. A call fails at once with
-// [ErrUnavailable], so that a caller never believes in a write that only
-// memory knows. The connection comes back by itself, however long it takes.
+//   - Nothing is buffered while NATS is away. A call fails at once with [ErrUnavailable]; a caller never relies on a write that
+//     exists only in memory. The connection is restored automatically, however long that takes.
+//   - A write whose acknowledgement is lost is not left open. It is sent again with the same identity, or read back, before the
+//     call returns.
+//   - Order is kept by compare-and-set on the last sequence, never by message IDs: the server forgets those after two minutes, and
+//     at a restart sooner.
 //
-// A write whose acknowledgement got lost is not left open. It is sent again
-// with the same identity, or read back, before the caller hears of it.
-//
-// Order is kept by compare-and-set on the last sequence, never by message IDs:
-// the server forgets those after two minutes, and at a restart sooner.
-//
-// The batched direct gets and the pull requests are spoken here without the
-// client's own helpers. One direct get of the last message of each subject is a
-// consistent view of several documents in one round trip, also on a replica. And the client takes
-// a stored message with a status in its headers and no data for the server's word.
+// Batched direct gets and pull requests are implemented here, without the client's helpers. One direct get of the last message of each
+// subject is a consistent view of several documents in one round trip, even on a replica; and the client mistakes a stored message
+// with a status header and no data for the server's own status.
 package stream
 
 import (
@@ -41,9 +36,9 @@ import (
 
 // Names of the streams.
 const (
-	Failed = "FAILED" // failures that wait for their function: one message per Service and class
+	Failed = "FAILED" // waiting failures: one message per Service and class
 	Cases  = "CASES"  // the audit
-	Dead   = "DEAD"   // what can't be handled, with the reason
+	Dead   = "DEAD"   // messages that can't be handled, with the reason
 )
 
 // deadPrefix begins the subjects of DEAD; package event has those of the others.
@@ -57,60 +52,57 @@ var (
 	ErrFull        = errors.New("the stream is full")
 )
 
-// errLost marks an ErrUnavailable of which nobody knows whether the message was stored.
+// errLost marks an ErrUnavailable after which it is unknown whether the message was stored.
 var errLost = errors.New("no acknowledgement came")
 
-// errFlying marks an ErrUnavailable whose message has an ID that the server has in hand: what becomes of that one is still
-// to come.
+// errFlying marks an ErrUnavailable for a message whose ID the server is still storing; the result is open.
 var errFlying = errors.New("a message of this ID is being stored")
 
 const (
 	callTimeout = 5 * time.Second  // of one request, if the caller's context allows more
 	dialTimeout = 2 * time.Second  // of one attempt to connect
-	returnWait  = 5 * time.Second  // how long a lost acknowledgement waits for the connection to come back
+	returnWait  = 5 * time.Second  // how long a lost acknowledgement waits for the connection
 	defaultEnd  = 25 * time.Second // Config.Grace
 )
 
-// A Config says where NATS is and who asks.
+// A Config holds the address of NATS and the user's credentials.
 type Config struct {
 	URL      string        // "nats://host:port" or "tls://host:port", with user:password@ or without, several separated by commas; empty: nats://127.0.0.1:4222
-	Token    string        // token that the server asks for; empty: none
+	Token    string        // the token that the server requires; empty: none
 	Creds    string        // file with a user's JWT and key; empty: none
 	NKey     string        // file with a user's seed; empty: none
 	CA       string        // file with the root certificates of the server; empty: the system's
 	Name     string        // name of this client in the server's reports; empty: lbremedy
 	Grace    time.Duration // how long Consume lets running handlers finish; zero: 25 s
 	Handlers int           // most handlers that Consume runs at once, over all classes together; zero: as many as their workers
-	Log      *slog.Logger  // losing and finding the connection, and what a worker meets; nil: nothing is logged
+	Log      *slog.Logger  // logs the state of the connection and the events of a worker; nil: nothing is logged
 }
 
-// A Stream is a connection to JetStream. All methods may be called at once from
-// any number of goroutines. A call without a sooner deadline ends after 5 s.
+// A Stream is a connection to JetStream. Its methods are safe for concurrent use. A call without a sooner deadline ends after 5 s.
 type Stream struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
 	log     *slog.Logger
 	where   string // the server's address without its secrets
 	grace   time.Duration
-	beat    time.Duration // between two signs of life of a message in hand
+	beat    time.Duration // between two heartbeats of a message in hand
 	words   time.Duration // for handlers that were cancelled
 	longest time.Duration // that a handler may take
 	link    atomic.Pointer[link]
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
 	cut     atomic.Int64  // handlers that were cancelled at the end
-	fulls   sync.Map      // by stream: whether it took nothing at the last try
+	fulls   sync.Map      // by stream: whether the last try found it full
 	changes [64]changes   // of documents, by a hash of their key
 	deny    denials
 }
 
 // A link is one life of the connection, from connect to disconnect.
 //
-// It holds a context because that is what a request in flight can be ended by:
-// the client doesn't end its requests when the connection breaks.
+// It holds a context because the client doesn't end its requests when the connection breaks; the context does.
 type link struct {
 	alive    context.Context
 	lose     context.CancelFunc
-	restored chan struct{} // closed when the link after this one stands
+	restored chan struct{} // closed when the next link is up
 }
 
 func newLink() *link {
@@ -118,8 +110,7 @@ func newLink() *link {
 	return &link{alive: alive, lose: lose, restored: make(chan struct{})}
 }
 
-// Connect connects to NATS. Once connected, the connection is renewed for ever.
-// An error says what is wrong in one sentence; it is ErrUnavailable unless the
+// Connect connects to NATS and keeps reconnecting without limit. An error is one sentence; it is ErrUnavailable unless the
 // configuration is wrong or ctx has ended.
 func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
@@ -129,7 +120,7 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 		grace:   cmp.Or(c.Grace, defaultEnd),
 		beat:    10 * time.Second,
 		words:   5 * time.Second,
-		longest: 20 * time.Minute, // the longest that a route may give a function is 15
+		longest: 20 * time.Minute, // a route may give a function at most 15
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -167,7 +158,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		nats.ReconnectJitter(100*time.Millisecond, 400*time.Millisecond),
 		nats.ReconnectBufSize(-1), // nothing is buffered while NATS is away
 		nats.RetryOnFailedConnect(false),
-		nats.SyncQueueLen(lastsMost + 16), // for the answers to one query; the client's 65,536 cost half a megabyte each time
+		nats.SyncQueueLen(lastsMost + 16), // for the answers to one query; the client's default of 65,536 costs half a megabyte each time
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(), // a server that starts with old credentials must not end the program
@@ -175,7 +166,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		nats.ReconnectHandler(s.reconnected),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if s.deny.met(err) {
-				return // who asked says so
+				return // the caller logs it
 			}
 			s.log.Warn("NATS reports an error", "error", err)
 		}),
@@ -192,7 +183,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 	if c.NKey != "" {
 		seed, err := nats.NkeyOptionFromSeed(c.NKey)
 		if err != nil {
-			// The client's error may quote what the file holds.
+			// The client's error may quote the file's content.
 			return nil, fmt.Errorf("read the NATS key: %s holds no seed of a user", c.NKey)
 		}
 		opts = append(opts, seed)
@@ -210,7 +201,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 	return opts, nil
 }
 
-// refused says why there is no connection, without what the URL may hold besides the address.
+// refused returns the error of a failed connection, with the address and without the rest of the URL.
 func (s *Stream) refused(ctx context.Context, err error) error {
 	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(end) {
 		return fmt.Errorf("connect to NATS at %s: %w", s.where, cmp.Or(ctx.Err(), context.DeadlineExceeded))
@@ -247,21 +238,21 @@ func (s *Stream) reconnected(*nats.Conn) {
 	s.log.Info("connected to NATS again", "nats", s.where)
 }
 
-// Close ends the connection. What is in flight fails with ErrUnavailable.
+// Close ends the connection. Pending calls fail with ErrUnavailable.
 func (s *Stream) Close() {
 	s.nc.Close()
 	s.link.Load().lose()
 }
 
-// Where returns the address of NATS, without the secrets that it may hold.
+// Where returns the address of NATS without any secrets.
 func (s *Stream) Where() string { return s.where }
 
-// Ping asks the server for a sign of life; ErrUnavailable if none comes.
+// Ping asks the server for a reply; ErrUnavailable if none comes.
 func (s *Stream) Ping(ctx context.Context) error {
 	return s.call(ctx, "ping NATS", "", s.nc.FlushWithContext)
 }
 
-// back waits until the link after this one stands, and reports whether it does.
+// back waits until the next link is up and reports whether it is.
 func (l *link) back(ctx context.Context, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -274,15 +265,14 @@ func (l *link) back(ctx context.Context, most time.Duration) bool {
 	return false
 }
 
-// Rest pauses before something is tried again; while NATS is away, until it is back at the longest. It
-// reports whether ctx still stands.
+// Rest pauses before a retry; while NATS is away, at most until it is back. It reports whether ctx is still active.
 func (s *Stream) Rest(ctx context.Context, pause time.Duration) bool {
 	s.link.Load().back(ctx, pause)
 	return ctx.Err() == nil
 }
 
-// within returns a context for one request: it ends with ctx, after callTimeout, or
-// with the connection. ErrUnavailable: there is no connection now.
+// within returns a context for one request: it ends with ctx, after callTimeout, or with the connection. ErrUnavailable: the
+// connection is down.
 func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -296,8 +286,8 @@ func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFun
 	return in, func() { stop(); cancel() }, nil
 }
 
-// call makes a request in a context of within. An error says what was being done, and of which kind it is. If the server refuses to
-// take what is sent to a subject that begins with api, the request ends with ErrDenied; empty: it is not asked there.
+// call makes a request in a context of within. Its error says what was being done, and has a kind. If the server refuses a message to
+// a subject that begins with api, the request ends with ErrDenied; an empty api disables this.
 func (s *Stream) call(ctx context.Context, doing, api string, do func(in context.Context) error) error {
 	in, cancel, err := s.within(ctx)
 	if err != nil {
@@ -315,8 +305,7 @@ func (s *Stream) call(ctx context.Context, doing, api string, do func(in context
 	return nil
 }
 
-// fault says what was being done when err came, and of which kind it is. ctx is
-// the caller's, in the one of the request.
+// fault adds to err what was being done, and its kind. ctx is the caller's, in that of the request.
 func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 	var api *jetstream.APIError
 	errors.As(err, &api)

@@ -33,7 +33,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve starts a server for a test.
 func serve(t testing.TB, o embedded.Options) *embedded.Server {
 	t.Helper()
 	if o.Dir == "" {
@@ -50,7 +49,6 @@ func serve(t testing.TB, o embedded.Options) *embedded.Server {
 	return s
 }
 
-// connect connects for a test.
 func connect(t testing.TB, c Config) *Stream {
 	t.Helper()
 	s, err := Connect(t.Context(), c)
@@ -76,7 +74,7 @@ func setup(t testing.TB, s *Stream, classes ...string) {
 	}
 }
 
-// crash is a server in a process of its own, to be killed.
+// crash is a server in a separate process, to be killed.
 type crash struct {
 	url string
 	cmd *exec.Cmd
@@ -113,14 +111,14 @@ func (c *crash) kill() {
 	_ = c.cmd.Wait()         // says that it was killed
 }
 
-// proxy passes connections on to a server and can cut them, hold what the server says, and come back.
+// proxy passes connections on to a server; it can cut them, hold back the server's answers, and come back.
 type proxy struct {
 	listen net.Listener
 	to     string
 	mu     sync.Mutex
 	conns  []net.Conn
 	made   int // connections so far
-	mute   int // of these connections, from the first on, what the server says is swallowed
+	mute   int // of these first connections, the server's output is dropped
 	down   bool
 }
 
@@ -190,14 +188,13 @@ func (p *proxy) copy(to, from net.Conn, number int, fromServer bool) {
 	}
 }
 
-// silence swallows what the server says to those that are connected now.
+// silence drops the server's output to the present connections.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mute = p.made
 }
 
-// turn passes new connections on to another server.
 func (p *proxy) turn(url string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,13 +228,13 @@ func lost(t *testing.T, s *Stream) {
 	}
 }
 
-// found waits until a broken connection stands again.
+// found waits until a broken connection is up again.
 func found(t *testing.T, s *Stream) {
 	t.Helper()
 	eventually(t, "the connection to come back", func() bool { return s.Ping(t.Context()) == nil })
 }
 
-// eventually asks until the answer is yes.
+// eventually polls until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -371,7 +368,7 @@ func TestRequestInFlightEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-// A pause ends when NATS is back, however long it was to be.
+// A pause ends early when NATS is back.
 func TestRest(t *testing.T) {
 	p := newProxy(t, serve(t, embedded.Options{}).URL())
 	s := connect(t, Config{URL: p.url()})

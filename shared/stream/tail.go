@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// tailEach is how often a stream is asked for what is new.
+// tailEach is the interval at which a stream is asked for new messages.
 const tailEach = 250 * time.Millisecond
 
-// FollowSince is Tail that begins with what was stored since a time; the zero time means now.
+// FollowSince is Tail from a time; the zero time means now.
 func (s *Stream) FollowSince(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
 	if !since.IsZero() {
 		return s.tail(ctx, stream, filter, query{Since: &since}, f)
@@ -21,9 +21,9 @@ func (s *Stream) FollowSince(ctx context.Context, stream, filter string, since t
 	return s.Tail(ctx, stream, filter, info.State.LastSeq, f)
 }
 
-// Tail calls f for the messages of a stream that match filter and lie behind a sequence, in order, until ctx ends; it returns nil
-// then. None is missed between a reading and Tail. An error of f ends it and is returned. It takes no consumer but asks again
-// and again, so that a user of NATS who may only read can follow a stream.
+// Tail calls f, in order, for the messages of a stream that match filter and follow a sequence. It returns nil when ctx ends. It
+// misses no message between a reading and its start. An error of f ends it and is returned. It polls instead of using a consumer, so a
+// NATS user with read access only can follow a stream.
 func (s *Stream) Tail(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
 	return s.tail(ctx, stream, filter, query{Seq: after + 1}, f)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A view that the server can't give whole is an error: what is missing would seem not to be there.
+// An incomplete view is an error: missing keys would seem absent.
 func TestBrokenView(t *testing.T) {
 	t.Parallel()
 	if err := serverSays("404", "Message Not Found", true); err == nil {

@@ -56,7 +56,6 @@ func TestFilesNeedsTheSource(t *testing.T) {
 	}
 }
 
-// compiled returns a checked-in schema.
 func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile(name)
@@ -176,7 +175,7 @@ func TestRecordValidates(t *testing.T) {
 	}
 }
 
-// Each schema says what it is for.
+// Each schema describes its purpose.
 func TestDescribed(t *testing.T) {
 	for _, name := range []string{Failed, Record} {
 		data, err := os.ReadFile(name)

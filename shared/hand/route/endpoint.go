@@ -20,17 +20,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// idleConnections is how many connections to one function are kept for the next calls.
+// idleConnections is how many connections to one function are kept for later calls.
 const idleConnections = 32
 
-// An Endpoint is where the function of one class takes calls. It has connections of its own, so that a slow function holds no other's.
+// An Endpoint is the address at which the function of one class takes calls. It has separate connections: a slow function blocks only
+// its own class.
 type Endpoint struct {
 	target
 	keys cloud.Credentials
 
 	mu     sync.Mutex
-	roots  []byte       // what the file ca held when the client was made
-	client *http.Client // that trusts them
+	roots  []byte       // content of the file ca when the client was made
+	client *http.Client // trusts these roots
 }
 
 func newEndpoint(t target, keys cloud.Credentials) (*Endpoint, error) {
@@ -38,8 +39,8 @@ func newEndpoint(t target, keys cloud.Credentials) (*Endpoint, error) {
 	return e, e.renew()
 }
 
-// trusting returns a client that trusts the root certificates as they are now, since mounted ones change in place. While they can't be read,
-// it trusts those that were read last.
+// trusting returns a client that trusts the present root certificates, since mounted ones change in place. While they can't be read,
+// it trusts those read last.
 func (e *Endpoint) trusting() *http.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,7 +48,7 @@ func (e *Endpoint) trusting() *http.Client {
 	return e.client
 }
 
-// renew makes the client, unless there is one that trusts the certificates of the file. The caller holds the lock.
+// renew makes the client unless it already trusts the certificates of the file. The caller holds the lock.
 func (e *Endpoint) renew() error {
 	var text []byte
 	if e.ca != "" {
@@ -87,14 +88,14 @@ func (e *Endpoint) renew() error {
 	return nil
 }
 
-// Send posts a call and returns the body of the answer, as hand.Remote wants it. A call that could not be sent is a hand.ErrUnavailable; where
-// it may have arrived, the error is a hand.ErrUnsure.
+// Send posts a call and returns the body of the answer, as hand.Remote requires. For a call that could not be sent the error is a
+// hand.ErrUnavailable; if it may have arrived, the error is a hand.ErrUnsure.
 func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(call))
 	if err != nil {
 		return nil, fmt.Errorf("the address of the function can't be used: %w", hand.ErrUnavailable)
 	}
-	r.GetBody = nil // else net/http would send a call again when a connection ends
+	r.GetBody = nil // otherwise net/http would repeat a call when a connection ends
 	for name, value := range e.headers {
 		r.Header.Set(name, value)
 	}
@@ -128,8 +129,8 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	return body, nil
 }
 
-// answered returns the kind of an answer that is not the function's. A request that was refused has not reached it; after other answers nobody
-// knows.
+// answered returns the kind of an answer that is not the function's. A refused request has not reached the function; after other
+// answers that is unknown.
 func answered(status int, body []byte) error {
 	const clientClosed = 499 // of nginx: the client has gone, and the request may go on
 	if status < 300 && !refused(body) || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed {
@@ -162,7 +163,7 @@ func refusedByTLS(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid)
 }
 
-// why says why there is no answer, without what the URL may hold besides the address.
+// why returns why no answer came, with the address and without the rest of the URL.
 func why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "no answer came in time"

@@ -35,7 +35,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const call = "a.signed.call"
 
-// endpoint returns the endpoint of a route of class busy.
 func endpoint(t *testing.T, keys cloud.Credentials, route string, args ...any) *Endpoint {
 	t.Helper()
 	routes, err := Parse(fmt.Appendf(nil, "routes: {busy: "+route+"}", args...), "c1", known)
@@ -50,7 +49,7 @@ func endpoint(t *testing.T, keys cloud.Credentials, route string, args ...any) *
 	return e
 }
 
-// serve starts a server whose complaints about broken connections go nowhere.
+// serve starts a server that discards its log of broken connections.
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	return started(t, h, (*httptest.Server).Start)
@@ -75,8 +74,8 @@ func answers(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// Send returns every answer in JSON, since the engine reads those of its hands whatever the status is. Of any other answer the kind says whether
-// the call may have arrived.
+// Send returns every answer in JSON, since the engine reads its hands' answers whatever the status is. For any other answer, the kind
+// says whether the call may have arrived.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	const secret = "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D"
@@ -137,7 +136,7 @@ func TestSend(t *testing.T) {
 	})
 }
 
-// The function gets the call as it is, with the headers of the route.
+// The function gets the call unchanged, with the headers of the route.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	came := make(chan *http.Request, 1)
@@ -179,7 +178,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server notices only then that the caller has gone
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the caller is gone
 		<-r.Context().Done()
 	})
 	if _, err := endpoint(t, nil, "{url: '%s'}", s.URL).Send(ctx, []byte(call)); !errors.Is(err, hand.ErrUnsure) ||
@@ -188,7 +187,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	}
 }
 
-// An answer without an end is read up to the limit, which the caller checks.
+// An endless answer is read up to the limit, which the caller checks.
 func TestEndlessAnswer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -205,7 +204,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// A call is sent once, also on a connection that was used before and ends: net/http would send some requests again.
+// A call is sent once, even on a reused connection that ends: net/http would repeat some requests.
 func TestSentOnce(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -248,7 +247,7 @@ func TestSentOnce(t *testing.T) {
 	}
 }
 
-// A server that is not the one of the certificates gets no call.
+// A server without the right certificate gets no call.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	var came atomic.Int64
@@ -271,7 +270,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The root certificates change in place, as mounted ones do. While the file can't be used, the last ones hold.
+// The root certificates change in place, as mounted ones do. While the file is unusable, the last ones apply.
 func TestTLSWithNewRoots(t *testing.T) {
 	t.Parallel()
 	var shown atomic.Pointer[tls.Certificate]
@@ -292,7 +291,7 @@ func TestTLSWithNewRoots(t *testing.T) {
 	shown.Store(&first)
 	roots(text)
 	e := endpoint(t, nil, "{url: '%s', ca: '%s'}", s.URL, ca)
-	again := func() { e.client.CloseIdleConnections() } // the server shows its certificate on new ones only
+	again := func() { e.client.CloseIdleConnections() } // the server presents its certificate only on new ones
 	if _, err := e.Send(t.Context(), []byte(call)); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +314,7 @@ func TestTLSWithNewRoots(t *testing.T) {
 	}
 }
 
-// selfSigned returns a certificate of a server on this machine, and as text what its clients have to trust.
+// selfSigned returns a certificate of a local server, and its clients' root certificates as text.
 func selfSigned(t *testing.T) (tls.Certificate, []byte) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -332,7 +331,8 @@ func selfSigned(t *testing.T) (tls.Certificate, []byte) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Functions of Function Compute are called by the API, and by a trigger that asks for a signature. The gateway checks each signature by itself.
+// Functions of Function Compute are called by the API, and by a trigger that requires a signature. The gateway checks each signature
+// independently.
 func TestFunctionCompute(t *testing.T) {
 	t.Parallel()
 	key := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}

@@ -1,9 +1,8 @@
-// Function Compute 3.0 is invoked by a function's HTTP trigger that asks for a signature, and by its API InvokeFunction.
+// Function Compute 3.0 is invoked by a function's HTTP trigger that requires a signature, and by its API InvokeFunction.
 //
-// Signatures are made by the core of Alibaba's maintained clients, darabonba-openapi: no other package imports it. The caller
-// sends the request itself, as Alibaba describes it for HTTP triggers. The generated
-// client fc-20230330 would add no more than the path and four headers to that core: it
-// has no context, reads answers without a limit, and may send a request twice.
+// Signatures are made by the core of Alibaba's maintained clients, darabonba-openapi, which no other package imports. The caller sends
+// the request itself, as Alibaba describes for HTTP triggers. The generated client fc-20230330 would only add the path and four
+// headers to that core: it has no context, reads answers without a limit, and may send a request twice.
 
 package route
 
@@ -47,7 +46,7 @@ func (i Invoke) address() string {
 	return endpoint + "/" + version + "/functions/" + url.PathEscape(i.Function) + "/invocations" + query
 }
 
-// signAPI signs a request to InvokeFunction with this body. The run is waited for.
+// signAPI signs a synchronous request to InvokeFunction with this body.
 func signAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])
@@ -60,13 +59,12 @@ func signAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sign(r, k, now, hash)
 }
 
-// signTrigger signs a request to an HTTP trigger, whose signature leaves out the body.
+// signTrigger signs a request to an HTTP trigger. Its signature does not cover the body.
 //
 // https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
 func signTrigger(r *http.Request, k cloud.Key, now time.Time) { sign(r, k, now, "") }
 
-// sign sets the headers that all signed requests have. The payload is what the
-// signature says of the body.
+// sign sets the headers of all signed requests. payload is the signature's statement of the body.
 func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	r.Header.Set("x-acs-date", now.UTC().Format("2006-01-02T15:04:05Z"))
 	if k.Token != "" {
@@ -85,14 +83,14 @@ func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	for name, values := range r.URL.Query() {
 		query[name] = dara.String(values[0])
 	}
-	// Alibaba's examples escape this one character of the path, which net/url leaves as it is.
+	// Alibaba's examples escape this character of the path, which net/url does not.
 	path := strings.ReplaceAll(r.URL.EscapedPath(), "$", "%24")
 	request := &dara.Request{Method: dara.String(r.Method), Pathname: dara.String(path), Headers: headers, Query: query}
 	r.Header.Set("Authorization", *openapiutil.GetAuthorization(request, dara.String(scheme), dara.String(payload), dara.String(k.ID), dara.String(k.Secret)))
 }
 
-// faultOf returns what a function that was invoked by the API says that it ended with, if the header of the answer tells that it
-// did: Function Compute answers with 200 all the same.
+// faultOf returns the error of a function invoked by the API, if a header of the answer marks it as failed: Function Compute answers
+// with 200 all the same.
 func faultOf(h http.Header, body []byte) (text string, ok bool) {
 	if h.Get("X-Fc-Error-Type") == "" {
 		return "", false
@@ -104,8 +102,7 @@ func faultOf(h http.Header, body []byte) (text string, ok bool) {
 	return f.ErrorMessage, true
 }
 
-// refused reports whether an answer is Function Compute's own, and not the function's:
-// it says which request it refuses.
+// refused reports whether an answer is Function Compute's own and not the function's: it then names the refused request.
 func refused(body []byte) bool {
 	var f struct {
 		Code      string

@@ -27,8 +27,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// The gateway, which checks by itself, takes what is signed, and nothing that was
-// changed after that or signed with another key or at another time.
+// The gateway, which checks independently, accepts signed requests, and refuses those that were changed later or signed with another
+// key or time.
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	good, temporary := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, cloud.Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}
@@ -106,7 +106,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// A request that was heard is not heard again.
+// A request that was accepted is not accepted again.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	k := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}
@@ -132,8 +132,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A signature of a fixed request, worked out with another language's library from Alibaba's
-// description of version 3.
+// The signature of a fixed request, computed with another language's library from Alibaba's description of version 3.
 func TestVector(t *testing.T) {
 	t.Parallel()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://f-abc.cn-hangzhou.fcapp.run/hello?foo=bar", nil)

@@ -1,5 +1,5 @@
-// Package route says where the functions of remote hands are, and posts calls to them: over HTTP, or by Function Compute's API
-// InvokeFunction. The routes file names them; a class that it does not name is handled in the engine's own process.
+// Package route locates the functions of remote hands and posts calls to them: over HTTP, or by Function Compute's API InvokeFunction.
+// The routes file names them; a class without a route is handled in the engine's own process. Begin with [Load].
 package route
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// SchemaFile is where the JSON Schema of the routes file lies, from the root of the module.
+// SchemaFile is the path of the routes file's JSON Schema, from the root of the module.
 const SchemaFile = "shared/event/schema/routes.v1.json"
 
-// A File is the routes file, in YAML or JSON. Unknown fields and classes are errors. {class} and {cluster} in a URL, a header or the name of a
-// function stand for the class and for the ID of the cluster.
+// A File is the routes file, in YAML or JSON. Unknown fields and classes are errors. In a URL, a header or a function's name, {class}
+// is replaced by the class and {cluster} by the ID of the cluster.
 type File struct {
 	Default *Route           `json:"default,omitempty"` // of all classes that routes does not name; without it they have no function
 	Routes  map[string]Route `json:"routes,omitempty"`  // by class
 }
 
-// A Route says where the function of a class is. It takes nothing from the default.
+// A Route says where the function of a class is. It inherits nothing from the default.
 type Route struct {
 	URL     string            `json:"url,omitempty"`     // http or https
 	Invoke  *Invoke           `json:"invoke,omitempty"`  // instead of url: a function by Function Compute's API
-	Sign    bool              `json:"sign,omitempty"`    // requests to a url have the signature that an HTTP trigger of Function Compute asks for
-	Headers map[string]string `json:"headers,omitempty"` // of each request, such as Host where a gateway routes by it
-	CA      string            `json:"ca,omitempty"`      // file with the root certificates of a https url, read again when it changes
+	Sign    bool              `json:"sign,omitempty"`    // sign requests to url as an HTTP trigger of Function Compute requires
+	Headers map[string]string `json:"headers,omitempty"` // of each request, such as Host for a gateway that routes by it
+	CA      string            `json:"ca,omitempty"`      // file with the root certificates of an https url, read again when it changes
 }
 
 // An Invoke names a function of Function Compute 3.0.
@@ -42,10 +42,10 @@ type Invoke struct {
 	Account   string `json:"account"`             // ID of the Alibaba Cloud account
 	Region    string `json:"region"`              // such as cn-hangzhou
 	Internal  bool   `json:"internal,omitempty"`  // use the endpoint inside Alibaba's network
-	Endpoint  string `json:"endpoint,omitempty"`  // another one than the account's, such as https://fc.example; for tests and proxies
+	Endpoint  string `json:"endpoint,omitempty"`  // instead of the account's, such as https://fc.example; for tests and proxies
 }
 
-// Load reads the routes file at path for a cluster. It returns the endpoint of each class that has one.
+// Load reads the routes file at path for a cluster. It returns the endpoint of each class with a route.
 func Load(path, cluster string, classes []string, keys cloud.Credentials) (map[string]*Endpoint, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -73,8 +73,8 @@ type target struct {
 	ca      string
 }
 
-// Parse reads routes for a cluster, by class. Its error names everything that is wrong, each with line and field. It opens no file that the
-// routes name.
+// Parse reads routes for a cluster, by class. Its error lists all mistakes, each with line and field. It opens no file that the routes
+// name.
 func Parse(text []byte, cluster string, classes []string) (map[string]target, error) {
 	var f File
 	doc, err := config.Decode(text, &f)
@@ -93,7 +93,7 @@ func Parse(text []byte, cluster string, classes []string) (map[string]target, er
 		routes[class] = c.route("routes."+class, cluster, class, f.Routes[class])
 	}
 	if f.Default != nil {
-		c.route("default", cluster, "class", *f.Default) // whatever the class, the default must be right by itself
+		c.route("default", cluster, "class", *f.Default) // the default must be valid for every class
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func Parse(text []byte, cluster string, classes []string) (map[string]target, er
 	return routes, nil
 }
 
-// A checker notes what is wrong with a routes file, each with its line.
+// A checker collects the mistakes in a routes file, each with its line.
 type checker struct{ *config.Document }
 
 var (
@@ -121,7 +121,7 @@ var (
 	regionID     = regex.New(`^[a-z]{2,}-[a-z0-9-]+$`)
 )
 
-// route completes a route for a class in a cluster and notes what is wrong with it.
+// route completes a route for a class in a cluster and notes its mistakes.
 func (c checker) route(at, cluster, class string, r Route) target {
 	fill := strings.NewReplacer("{class}", class, "{cluster}", cluster)
 	t := target{url: fill.Replace(r.URL), ca: r.CA, sign: r.Sign}
@@ -138,7 +138,6 @@ func (c checker) route(at, cluster, class string, r Route) target {
 	return t
 }
 
-// address sets where a route goes.
 func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) {
 	field := at + ".url"
 	if i := r.Invoke; i != nil {
@@ -162,7 +161,7 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 	u, err := url.Parse(t.url)
 	switch {
 	case err != nil:
-		c.Fail(field, "it is not a URL") // the parser's error quotes it, with what it may hold
+		c.Fail(field, "it is not a URL") // the parser's error quotes the URL with its secrets
 		return
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		c.Fail(field, "it is not a URL such as https://host/path")
@@ -179,7 +178,7 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 
 // headers checks the headers of a route and fills in cluster and class.
 func (c checker) headers(at string, given map[string]string, fill *strings.Replacer) map[string]string {
-	// Headers that the engine sets itself, and those that say where a message ends.
+	// Headers that the engine sets itself, and those that delimit a message.
 	taken := []string{"Authorization", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Traceparent"}
 	headers := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

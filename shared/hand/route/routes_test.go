@@ -72,7 +72,7 @@ func asJSON(t *testing.T, text string) string {
 	return string(b)
 }
 
-// The error names everything that is wrong, each with its line and field.
+// The error lists all mistakes, each with its line and field.
 func TestParseNamesAll(t *testing.T) {
 	t.Parallel()
 	const text = `default:
@@ -193,7 +193,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The schema says the same of fields and kinds as Parse.
+// The schema agrees with Parse on fields and kinds.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s, err := jsonschema.NewCompiler().Compile("../../../" + SchemaFile)
@@ -219,7 +219,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Parse never panics, and what it accepts can be used.
+// Parse never panics, and what it accepts is usable.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(wholeFile))
 	f.Add([]byte("routes: {busy: &x {url: 'https://a'}, quota: *x}"))

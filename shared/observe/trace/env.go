@@ -10,12 +10,11 @@ import (
 	"strconv"
 )
 
-// The OTLP exporter of the SDK passes over what it can't read in its variables, says
-// so on standard error and takes its default, which is a collector that nobody named.
-// What it would pass over is an error here.
+// The OTLP exporter of the SDK ignores unreadable variables, logs that to standard error and uses its default, a collector that nobody
+// named. Here such variables are errors.
 
-// configured reports whether the environment names a collector for traces, as
-// OpenTelemetry's specification says: the variable for traces before the one for all.
+// configured reports whether the environment names a collector for traces, by OpenTelemetry's specification: the variable for traces
+// takes precedence over the general one.
 func configured() (bool, error) {
 	const all, traces = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	if os.Getenv(all) == "" && os.Getenv(traces) == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
@@ -51,7 +50,7 @@ func configured() (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// either returns the value of a variable of OTLP: the one for traces, or the one for all.
+// either returns the value of an OTLP variable: the one for traces, or the general one.
 func either(name string) (variable, value string) {
 	traces, all := "OTEL_EXPORTER_OTLP_TRACES_"+name, "OTEL_EXPORTER_OTLP_"+name
 	if value = os.Getenv(traces); value != "" {
@@ -60,8 +59,7 @@ func either(name string) (variable, value string) {
 	return all, os.Getenv(all)
 }
 
-// endpoint returns what is wrong with the URL in a variable. It says nothing of a
-// password that may stand in it.
+// endpoint returns what is wrong with the URL in a variable, without a password that it may contain.
 func endpoint(variable string) error {
 	text := os.Getenv(variable)
 	if text == "" {

@@ -15,10 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// scope is the name of what makes the spans.
+// scope is the name of the instrumentation scope of the spans.
 const scope = "github.com/lbremedy/lbremedy"
 
-// A named makes IDs of what a span is about, as span puts them into the context.
+// A named generates span IDs from a span's subject, which span puts into the context.
 type named struct{}
 
 type ids struct {
@@ -26,7 +26,6 @@ type ids struct {
 	span  otel.SpanID
 }
 
-// key is that of ids in a context.
 type key struct{}
 
 // NewIDs returns the IDs of a span that begins a trace.
@@ -41,14 +40,14 @@ func (named) NewSpanID(ctx context.Context, _ otel.TraceID) otel.SpanID {
 	return id.span
 }
 
-// digest returns the ID of a span by all that tells it from others.
+// digest returns the ID of a span from everything that distinguishes it.
 func digest(parts ...string) (id otel.SpanID) {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	copy(id[:], sum[:])
 	return id
 }
 
-// context of W3C as the SDK knows it. A malformed one yields one that is not valid.
+// parse returns the SDK's context of a W3C trace context; for a malformed one, an invalid context.
 func parse(parent string) otel.SpanContext {
 	if event.TraceID(parent) == "" {
 		return otel.SpanContext{}
@@ -62,7 +61,6 @@ func parse(parent string) otel.SpanContext {
 	return otel.NewSpanContext(of)
 }
 
-// A making is the spans of one record.
 type making struct {
 	*Sender
 	r     event.Record
@@ -81,10 +79,10 @@ type making struct {
 //	  │   └ <action>      one for each call of the step
 //	  └ verify
 //
-// The event is the root of its trace where the exporter named that, and a child of
-// what another sender named. Each run on it adds a queue and a run.
+// The event is the root of its trace if the exporter named the trace, and a child of another sender's span otherwise. Each run on it
+// adds a queue and a run.
 func (s *Sender) make(ctx context.Context, r event.Record) {
-	if r.Began.IsZero() || r.At.Before(r.Began) { // these can't be the times of a run
+	if r.Began.IsZero() || r.At.Before(r.Began) { // impossible times of a run
 		return
 	}
 	if r.EventTime.IsZero() {
@@ -143,8 +141,7 @@ func (s *Sender) make(ctx context.Context, r event.Record) {
 	end(r.At)
 }
 
-// span begins a span and returns what ends it. One that was sent before is only there
-// to be the parent of others.
+// span begins a span and returns the function that ends it. A span that was sent before is only made as the parent of others.
 func (m making) span(ctx context.Context, id otel.SpanID, name string, from time.Time, opts ...otel.SpanStartOption) (context.Context, func(time.Time)) {
 	ctx = context.WithValue(ctx, key{}, ids{m.trace, id})
 	ctx, span := m.provider.Tracer(scope).Start(ctx, name, append(opts, otel.WithTimestamp(from), otel.WithAttributes(m.attrs...))...)
@@ -160,8 +157,7 @@ func (m making) span(ctx context.Context, id otel.SpanID, name string, from time
 	}
 }
 
-// steps makes the spans of the steps that this run applied. Those of an earlier one
-// are in the spans of that.
+// steps makes the spans of the steps that this run applied. An earlier run's spans contain its own steps.
 func (m making) steps(ctx context.Context, in phase) {
 	for i, s := range m.r.Steps {
 		if s.Began.IsZero() || s.Began.Before(m.r.Began) {
@@ -181,8 +177,8 @@ func (m making) steps(ctx context.Context, in phase) {
 	}
 }
 
-// calls makes the client spans of the calls of a step. A record says when a call was answered; it began no earlier than the answer
-// before it.
+// calls makes the client spans of the calls of a step. A record says when a call was answered; the call began no earlier than the
+// answer before it.
 func (m making) calls(ctx context.Context, s event.StepRecord) {
 	from := s.Began
 	for i, call := range s.Calls {
@@ -206,7 +202,7 @@ func (m making) calls(ctx context.Context, s event.StepRecord) {
 	}
 }
 
-// message returns what OpenTelemetry says of a message, for an operation on it.
+// message returns OpenTelemetry's attributes of a message, for an operation on it.
 func (m making) message(operation string, kind attribute.KeyValue) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.MessagingSystemKey.String("nats"),
@@ -243,7 +239,7 @@ func (m making) run() []attribute.KeyValue {
 	return attrs
 }
 
-// links leads from a run of a case that another Kubernetes Event opened to the trace of that.
+// links returns a link from a run of a case that another Kubernetes Event opened to that Event's trace.
 func (m making) links() otel.SpanStartOption {
 	opened := parse(m.r.Opened)
 	if !opened.IsValid() {
@@ -252,14 +248,13 @@ func (m making) links() otel.SpanStartOption {
 	return otel.WithLinks(otel.Link{SpanContext: opened, Attributes: []attribute.KeyValue{str("lbremedy.link", "opened the case")}})
 }
 
-// A phase is a part of a run.
 type phase struct {
 	name     string
 	from, to time.Time
 }
 
-// phases returns the phases that a run came to. The first three follow on each other
-// from its beginning; the last two on each other until its end.
+// phases returns the phases that a run reached. The first three are consecutive from its beginning; the last two are consecutive until
+// its end.
 func phases(r event.Record) []phase {
 	t, at := r.Timings, r.Began
 	var out []phase
@@ -284,7 +279,7 @@ func phases(r event.Record) []phase {
 	return out
 }
 
-// within returns a time moved between two others; the first of these if it is zero.
+// within returns a time clamped between two others; the first of these if it is zero.
 func within(t, from, to time.Time) time.Time {
 	if t.Before(from) {
 		return from

@@ -1,21 +1,16 @@
-// Package trace turns the records of runs into OpenTelemetry spans and sends them to
-// a collector over OTLP: from the Kubernetes Event that told of a failure to the proof
-// that it is over.
+// Package trace turns the records of runs into OpenTelemetry spans and sends them to a collector over OTLP: from the Kubernetes Event
+// about a failure to the proof that it is over. Begin with [New] and [Sender].
 //
-// It makes spans from records alone. Function programs don't know of it: they pass
-// the trace context of their event on and say in their records what took how long, and
-// whoever reads those, up, calls Seen. An ID of a span is a digest
-// of what the span is about, so that a record which comes twice, or to two readers,
-// yields the same spans again and never others.
+// It makes spans from records alone. Function programs don't know it: they pass on the trace context of their event and record their
+// durations, and the reader of the records, up, calls Seen. A span's ID is a digest of the span's subject: a record that comes twice,
+// or to two readers, yields the same spans.
 //
-// It is a package beside observe, and not part of it, since OTLP brings gRPC along: the
-// exporter, which makes no spans, would grow from 18.6 to 26.3 MB, and begin with
-// 21 MB of memory instead of 16.
+// It is separate from observe because OTLP includes gRPC: the exporter, which makes no spans, would grow from 18.6 to 26.3 MB, and
+// begin with 21 MB of memory instead of 16.
 //
-// Spans are made and sent in the background. A collector that hangs, refuses or is
-// away costs spans, which are counted, and never holds up a run. That needs to know of
-// each span what became of it, which the SDK's batch processor doesn't tell; so the
-// queue is one of records here, and the variables for batches (OTEL_BSP_*) mean nothing.
+// Spans are made and sent in the background. A collector that hangs, refuses or is away costs spans, which are counted, and never
+// delays a run. This requires knowing the result of each span, which the SDK's batch processor doesn't report; so the queue here is
+// one of records, and the variables for batches (OTEL_BSP_*) have no effect.
 package trace
 
 import (
@@ -43,36 +38,33 @@ const (
 	patience = 15 * time.Second // with one request and its retries
 )
 
-// A Sender makes spans of records and sends them. Nil sends nothing, and all of its
-// methods may be called on it. They may be called side by side.
+// A Sender makes spans of records and sends them. A nil Sender sends nothing. Its methods are safe for concurrent use.
 type Sender struct {
 	log      *slog.Logger
 	exporter sdk.SpanExporter
 	provider *sdk.TracerProvider
 	made     *made
 	queue    chan event.Record
-	stop     context.CancelFunc // ends a request that is under way
-	done     chan struct{}      // closed when all is sent or dropped
+	stop     context.CancelFunc // ends a request in progress
+	done     chan struct{}      // closed when everything is sent or dropped
 
 	mu     sync.RWMutex // of the end of the queue
 	closed bool
 
 	sent, dropped, lost atomic.Int64
-	failing             bool            // the last request failed, and that was said
+	failing             bool            // the last request failed, and that was logged
 	known               map[string]bool // spans that were sent, by ID
 }
 
-// Stats say what became of spans.
+// Stats count the results of spans.
 type Stats struct {
 	Sent    int64 // spans that the collector has taken
 	Dropped int64 // spans that it has not taken
 	Lost    int64 // records whose spans were never made, since too many waited
 }
 
-// New returns what sends spans to the collector that the environment names, by
-// OpenTelemetry's own variables, and nil where it names none. What the variables say
-// that can't be right is an error. The resource is the program of that version; the
-// name of the cluster is the ID that it has on Alibaba Cloud.
+// New returns a Sender to the collector that the environment names by OpenTelemetry's own variables, or nil if it names none. Invalid
+// variables are an error. The resource is the program in that version; the name of the cluster is its ID on Alibaba Cloud.
 func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sender, error) {
 	on, err := configured()
 	if err != nil || !on {
@@ -107,8 +99,8 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 	return s, nil
 }
 
-// Seen takes note of a run by its record, and returns at once. A record of a run that
-// has not ended is passed over: the one that ends it tells all.
+// Seen queues the record of a run and returns at once. It ignores the record of a run that has not ended: the one that ends it is
+// complete.
 func (s *Sender) Seen(r event.Record) {
 	if s == nil || r.Phase != event.Settled {
 		return
@@ -128,7 +120,7 @@ func (s *Sender) Seen(r event.Record) {
 	}
 }
 
-// Stats returns what became of spans so far.
+// Stats returns the results of spans so far.
 func (s *Sender) Stats() Stats {
 	if s == nil {
 		return Stats{}
@@ -136,7 +128,7 @@ func (s *Sender) Stats() Stats {
 	return Stats{Sent: s.sent.Load(), Dropped: s.dropped.Load(), Lost: s.lost.Load()}
 }
 
-// Shutdown sends what waits and ends the sender. What is not sent when ctx ends is dropped.
+// Shutdown sends waiting spans and ends the sender. Spans not sent when ctx ends are dropped.
 func (s *Sender) Shutdown(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -156,7 +148,7 @@ func (s *Sender) Shutdown(ctx context.Context) error {
 		<-s.done
 	}
 	s.stop()
-	// It has nothing left to do, whatever became of ctx.
+	// It has nothing left to do, whatever the state of ctx.
 	ctx = context.WithoutCancel(ctx)
 	return errors.Join(late, s.provider.Shutdown(ctx), s.exporter.Shutdown(ctx))
 }
@@ -173,7 +165,7 @@ func (s *Sender) run(ctx context.Context) {
 	}
 }
 
-// send sends spans. A failure is said once, until one gets through again.
+// send sends spans. A failure is logged once, until a request succeeds again.
 func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
 	if len(spans) == 0 {
 		return
@@ -192,7 +184,7 @@ func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
 	}
 	s.dropped.Add(int64(len(spans)))
 	for _, span := range spans {
-		delete(s.known, span.SpanContext().SpanID().String()) // who sees them again may send them again
+		delete(s.known, span.SpanContext().SpanID().String()) // they may be sent again if seen again
 	}
 	if !s.failing {
 		s.failing = true
@@ -200,8 +192,7 @@ func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
 	}
 }
 
-// A made is a span processor that keeps the spans that were ended until they are
-// taken. All happens in the sender's own goroutine.
+// A made is a span processor that keeps ended spans until they are taken. It is used only in the sender's own goroutine.
 type made struct{ spans []sdk.ReadOnlySpan }
 
 // OnStart does nothing.
@@ -222,10 +213,9 @@ func (m *made) take() []sdk.ReadOnlySpan {
 	return spans
 }
 
-// longest is how long a text in a span may be, in bytes.
 const longest = 512
 
-// clip returns a text without secrets, as short as a span or a line of the log bears it.
+// clip returns a text without secrets, short enough for a span or a line of the log.
 func clip(text string) string { return event.Clip(event.Redact(text), longest) }
 
 func str(key, value string) attribute.KeyValue { return attribute.String(key, clip(value)) }

@@ -68,7 +68,6 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.seen, c.paths, c.auth = append(c.seen, req.ResourceSpans...), append(c.paths, r.URL.Path), r.Header.Get("Authorization")
 }
 
-// spans returns all spans that came.
 func (c *collector) spans() []*trace.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +80,7 @@ func (c *collector) spans() []*trace.Span {
 	return out
 }
 
-// env sets what OpenTelemetry reads, and nothing else of it.
+// env sets these variables of OpenTelemetry and unsets all others.
 func env(t *testing.T, pairs ...string) {
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -106,7 +105,6 @@ func start(t *testing.T) (*Sender, *bytes.Buffer) {
 	return s, &log
 }
 
-// end ends a sender within some time.
 func end(s *Sender, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -115,7 +113,7 @@ func end(s *Sender, within time.Duration) error {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// record is a run that annotated, failed to touch, and was seen to work all the same.
+// record returns a run that annotated, failed at a resync step, and was still proven to work.
 func record(changes ...func(*event.Record)) event.Record {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	r := event.Record{
@@ -147,10 +145,9 @@ func record(changes ...func(*event.Record)) event.Record {
 	return r
 }
 
-// ofRun is how many spans the run of record has.
 const ofRun = 12
 
-// tree shows spans as they hang together, with their times in ms after noon.
+// tree returns spans as a tree, with their times in ms after noon.
 func tree(spans []*trace.Span) []string {
 	var out []string
 	var below func(parent, indent string)
@@ -193,7 +190,7 @@ func TestSeen(t *testing.T) {
 		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	s, log := start(t)
 	r := record()
-	// It comes through the journal, too, and what it is made of comes back from JSON.
+	// It also survives CASES: a record read back from JSON gives the same spans.
 	var again event.Record
 	if data, err := json.Marshal(r); err != nil || json.Unmarshal(data, &again) != nil {
 		t.Fatal(err)
@@ -299,8 +296,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// A trace that comes from outside goes on, if it can be read, and a case that another
-// event opened leads back to that.
+// A readable trace from outside is continued, and a case that another event opened links to that event.
 func TestParents(t *testing.T) {
 	const outside, opened = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	own := record().Trace
@@ -341,7 +337,7 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// Who sends a trace that is not sampled wants no spans of it.
+// A sender of an unsampled trace wants no spans of it.
 func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -352,7 +348,7 @@ func TestNotSampled(t *testing.T) {
 	}
 }
 
-// Times that can't be: spans stay within their parents, and no record is a panic.
+// Impossible times: spans stay within their parents, and no record causes a panic.
 func TestTimes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -396,8 +392,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A collector that refuses costs its spans, which is counted and said once, without
-// what it answers being trusted; those that come later get through.
+// A collector that refuses costs its spans, which is counted and logged once, without trusting its answer; later spans succeed.
 func TestRefusal(t *testing.T) {
 	c := newCollector(t)
 	refuse := true
@@ -430,14 +425,14 @@ func TestRefusal(t *testing.T) {
 	c.mu.Lock()
 	refuse = false
 	c.mu.Unlock()
-	s.make(t.Context(), next(0)) // the one that was dropped comes again
+	s.make(t.Context(), next(0)) // the dropped one comes again
 	s.send(t.Context(), s.made.take())
 	if got := s.Stats(); got.Sent != ofRun || len(c.spans()) != ofRun || !strings.Contains(log.String(), "get through again") {
 		t.Errorf("got %+v and %d spans; it said %s", got, len(c.spans()), log)
 	}
 }
 
-// A collector that hangs, or is not there, holds nobody up, neither a run nor the end.
+// A collector that hangs or is absent delays neither a run nor the end.
 func TestHanging(t *testing.T) {
 	hangs, over := make(chan bool, 1), make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -463,7 +458,7 @@ func TestHanging(t *testing.T) {
 	if got := s.Stats(); got.Sent != 0 || got.Dropped < 10 {
 		t.Errorf("got %+v", got)
 	}
-	if strings.Count(log.String(), "\n") != 2 { // that too many wait, and that they don't get through
+	if strings.Count(log.String(), "\n") != 2 { // one line for the full queue, one for failed requests
 		t.Errorf("it said %s", log)
 	}
 
@@ -477,7 +472,7 @@ func TestHanging(t *testing.T) {
 	}
 }
 
-// Without a collector nothing is started; what names one wrongly is an error at once.
+// Without a collector nothing is started; a wrong name of one is an error at once.
 func TestNew(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for _, off := range [][]string{
@@ -521,7 +516,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// FuzzMake holds whatever a record says: no panic, and no text longer than it may be.
+// FuzzMake checks any record: no panic, and no text longer than the limit.
 func FuzzMake(f *testing.F) {
 	data, err := json.Marshal(record())
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// FuzzParse reads anything as a policy file. What it refuses it says in words of the
-// file; what it takes is a policy of which all can be read, and that does not differ from itself.
+// FuzzParse reads anything as a policy file. A refusal uses the terms of the file; an accepted text is a readable policy that equals
+// itself.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "mode: fix\n", "mode: fix\nrisk: high\nclasses:\n  tag-missing: {mode: observe, risk: low}\nvswitches: {reserve: 8, allow: [vsw-1]}\nattempts: " +

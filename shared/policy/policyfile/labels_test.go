@@ -16,7 +16,7 @@ import (
 // seed chooses the policies of TestLabelLaw.
 var seed = flag.Uint64("labels", uint64(time.Now().UnixNano()), "seed of TestLabelLaw")
 
-// A rule that allows more by a label of the Service is refused, with what to write in its place; one that allows less is not.
+// A rule that allows more by a label of the Service is refused, with a suggestion; one that allows less is accepted.
 func TestLabelRules(t *testing.T) {
 	t.Parallel()
 	const instead = "labels of a Service only make the policy stricter, because its owner sets them: to allow more, label the namespace, and write " +
@@ -50,8 +50,8 @@ func TestLabelRules(t *testing.T) {
 	}
 }
 
-// Whatever the policy: with labels, a Service is allowed no more than without, by no order of rules; and where the labels of the
-// namespace are not known, no more than with any. What the check takes of it is read back the same.
+// For every policy: with labels, a Service is never allowed more than without, whatever the order of rules; if the labels of the
+// namespace are unknown, never more than with any. A policy that passes the check is read back the same.
 func TestLabelLaw(t *testing.T) {
 	t.Parallel()
 	t.Logf("-labels=%d plays this again", *seed)
@@ -110,7 +110,7 @@ func looser(is, than remedy.Permission) bool {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// some returns the value, or as often the zero value.
+// some returns, with equal probability, the value or the zero value.
 func some[T any](r *rand.Rand, v T) T { return pick(r, v, *new(T)) }
 
 func anyRisk(r *rand.Rand) *remedy.Risk {

@@ -1,5 +1,5 @@
-// Package policyfile reads the policy file, in which the operator says what lbremedy may do
-// and who is notified of it: from a file on disk or from a ConfigMap.
+// Package policyfile reads the policy file, in which the operator says what lbremedy may do and who is notified: from a file on disk
+// or from a ConfigMap. Begin with [Parse] and [Source].
 package policyfile
 
 import (
@@ -20,56 +20,53 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// SchemaFile is where the JSON Schema of the policy file lies, from the root of the module.
+// SchemaFile is the path of the policy file's JSON Schema, from the root of the module.
 const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
-	// What is written as it holds has the policy's own type; the rest is translated, for the
-	// reasons at remedy.Policy.
+	// Fields that need no translation have the policy's own type; the others are translated, for the reasons at remedy.Policy.
 
 	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
-	Classes   map[string]remedy.Class `json:"classes,omitempty"`   // what differs for a class, by its ID
+	Classes   map[string]remedy.Class `json:"classes,omitempty"`   // exceptions for classes, by ID
 	Rules     []remedy.Rule           `json:"rules,omitempty"`     // settings for some Services; the last match wins
-	Approvals []remedy.ApprovalRule   `json:"approvals,omitempty"` // whose approvals a plan needs; of those that fit its risk the last one counts
-	Freezes   []Freeze                `json:"freezes,omitempty"`   // when nothing is written
-	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much is written at most
-	Unsettled string                  `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
+	Approvals []remedy.ApprovalRule   `json:"approvals,omitempty"` // whose approvals a plan needs; of the rules that fit its risk the last one counts
+	Freezes   []Freeze                `json:"freezes,omitempty"`   // times without writes
+	Budgets   remedy.Budgets          `json:"budgets,omitzero"`    // how much may be written
+	Unsettled string                  `json:"unsettled,omitempty"` // what happens to a fix that did not work when its attempts are spent: leave (default) or undo
 	Doctor    *Doctor                 `json:"doctor,omitempty"`
 	VSwitches remedy.VSwitches        `json:"vswitches,omitzero"`  // rules for choosing a vSwitch
-	RAMDelay  remedy.Duration         `json:"ramDelay,omitzero"`   // how long RAM takes to act on a new policy version; default 1m
-	PayBySpec bool                    `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; to most they are not since June 2025
+	RAMDelay  remedy.Duration         `json:"ramDelay,omitzero"`   // how long RAM takes to apply a new policy version; default 1m
+	PayBySpec bool                    `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; not to most since June 2025
 	Tell      []policy.Sink           `json:"tell,omitempty"`      // who is notified of what, see Sink
-	People    []policy.Person         `json:"people,omitempty"`    // as whom people answer who click at a sink that is an app
+	People    []policy.Person         `json:"people,omitempty"`    // the users as whom people answer who click at a sink that is an app
 }
 
-// A Freeze is a time in which nothing is written: each week, with days, from, until
-// and zone; or once, with from and until as dates with times.
+// A Freeze is a time without writes: weekly, with days, from, until and zone; or once, with from and until as dates with times.
 type Freeze struct {
 	Name  string   `json:"name"`
-	Days  []string `json:"days,omitempty"` // mon, tue, wed, thu, fri, sat, sun; none: all
+	Days  []string `json:"days,omitempty"` // mon, tue, wed, thu, fri, sat, sun; empty: all
 	From  string   `json:"from"`           // 18:30 on each of the days, or 2006-01-02T15:04:05+08:00 once
-	Until string   `json:"until"`          // as from; a time of day that is not later is on the next day
+	Until string   `json:"until"`          // as from; a time of day not later than from is on the next day
 	Zone  string   `json:"zone,omitempty"` // for times of day, such as Asia/Shanghai; default UTC
 }
 
-// A Doctor is what the doctor compares the cluster with.
+// A Doctor holds the values that the doctor compares the cluster with.
 type Doctor struct {
 	Protect    []string `json:"protect,omitempty"`    // namespaces whose Services and load balancers must have deletion protection; * is any text, ? any character
-	Target     string   `json:"target,omitempty"`     // release of the controller that an upgrade is planned to, such as v2.14.0; default the newest known
+	Target     string   `json:"target,omitempty"`     // release of the controller for a planned upgrade, such as v2.14.0; default the newest known
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }
 
-// Digest returns the version of a policy: the digest of its text, as far as people need it to tell two of them apart.
+// Digest returns the version of a policy: a digest of its text, long enough for people to tell two policies apart.
 func Digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])
 }
 
-// Parse reads a policy file, which is YAML. It refuses fields, classes and words that it does not know,
-// and says of each in which line it stands: a typo must not loosen a rule. An empty text is
-// refused too: it may be a file that is not yet written.
+// Parse reads a policy file, which is YAML. It refuses unknown fields, classes and words, each with its line: a typo must not loosen a
+// rule. It also refuses an empty text, which may be a file not yet written.
 func Parse(data []byte, classes []string) (policy.Version, error) {
 	f := File{Mode: remedy.Observe}
 	d, err := config.Decode(data, &f)
@@ -108,20 +105,18 @@ func Parse(data []byte, classes []string) (policy.Version, error) {
 	return policy.Version{Digest: Digest(data), Text: string(data), Policy: p, Sinks: f.Tell, People: f.People}, nil
 }
 
-// A reader reads the sections of a policy file, and notes what is wrong with them.
+// A reader reads the sections of a policy file and notes their mistakes.
 type reader struct {
 	*config.Document
 	classes []string // that the file may name
 }
 
-// class notes that there is no class with this ID.
 func (r reader) class(at, id string) {
 	if !slices.Contains(r.classes, id) {
 		r.Fail(at, "unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, r.classes), ", "))
 	}
 }
 
-// ofClasses notes what is wrong with what the file says of classes.
 func (r reader) ofClasses(all map[string]remedy.Class) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		at, c := "classes."+id, all[id]

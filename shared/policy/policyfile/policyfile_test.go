@@ -139,7 +139,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// All that is wrong is told at once, each with file, line and field.
+// All mistakes are reported at once, each with file, line and field.
 func TestLoadTellsAll(t *testing.T) {
 	name := t.TempDir() + "/policy.yaml"
 	const text = `mode: fixx

@@ -13,7 +13,6 @@ const SinkName = `^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`
 
 var sinkName = regex.New(SinkName)
 
-// checkSinks notes what is wrong with the section tell.
 func checkSinks(d *config.Document, sinks []policy.Sink, classes []string) {
 	seen := map[string]bool{}
 	for i, s := range sinks {

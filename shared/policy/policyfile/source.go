@@ -19,13 +19,13 @@ import (
 // Key is the one key of a ConfigMap that holds a policy.
 const Key = "policy.yaml"
 
-// longest is how long the text of a policy may be: commands get it whole, out of one message of NATS.
+// longest is the longest text of a policy: commands get it whole, in one NATS message.
 const longest = 256 << 10
 
 // A Parser reads the text of a policy.
 type Parser func([]byte) (policy.Version, error)
 
-// A Source is where a policy lies. Each reading counts for itself: if it fails, no older one takes its place.
+// A Source is the place of a policy. Each read is independent: after a failed read, no older policy is used.
 type Source struct {
 	Name string // for people: the file, or the ConfigMap with its namespace
 
@@ -34,27 +34,27 @@ type Source struct {
 	prefix  string // of errors
 	changed chan struct{}
 
-	turn sync.Mutex // of the reading under way
-	last reading    // the one before, under turn
+	turn sync.Mutex // of the read in progress
+	last reading    // the previous one, guarded by turn
 
 	mu   sync.Mutex
-	next *reading // that has not begun
+	next *reading // not begun yet
 }
 
-// A reading is what a source said at one moment.
+// A reading is the content of a source at one moment.
 type reading struct {
 	done chan struct{}
 	policy.Version
 	err error
 }
 
-// FromFile returns the source that is a file.
+// FromFile returns a source that reads a file.
 func FromFile(path string, parse Parser) *Source {
 	return &Source{Name: path, prefix: "policy file " + path, parse: parse, changed: make(chan struct{}, 1),
 		read: func(context.Context) ([]byte, error) { return readFile(path) }}
 }
 
-// readFile reads a file whole. It waits for no pipe.
+// readFile reads a whole file. It does not wait for a pipe.
 func readFile(path string) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		if info, err := os.Stat(path); err != nil {
@@ -70,12 +70,12 @@ func readFile(path string) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(f, longest+1))
 	}()
 	if of := (*fs.PathError)(nil); errors.As(err, &of) {
-		err = of.Err // the path is said already
+		err = of.Err // the caller adds the path
 	}
 	return data, err
 }
 
-// FromConfigMap returns the source that is a ConfigMap, which the API server is asked for each time.
+// FromConfigMap returns a source that reads a ConfigMap from the API server each time.
 func FromConfigMap(c *kube.Cluster, namespace, name string, parse Parser) *Source {
 	of := "ConfigMap " + namespace + "/" + name
 	return &Source{Name: of, prefix: of, parse: parse, changed: make(chan struct{}, 1),
@@ -84,7 +84,7 @@ func FromConfigMap(c *kube.Cluster, namespace, name string, parse Parser) *Sourc
 			if err != nil {
 				return nil, err
 			}
-			// Of two keys a person might edit the one that does not count.
+			// With two keys, a person might edit the wrong one.
 			keys := slices.Sorted(maps.Keys(m.Data))
 			keys = slices.Concat(keys, slices.Sorted(maps.Keys(m.BinaryData)))
 			text, ok := m.Data[Key]
@@ -98,14 +98,14 @@ func FromConfigMap(c *kube.Cluster, namespace, name string, parse Parser) *Sourc
 		}}
 }
 
-// FromNothing returns the source that says observe: of those who have no policy.
+// FromNothing returns the source for users without a policy: it says observe.
 func FromNothing(parse Parser) *Source {
 	return &Source{Name: "no policy file", prefix: "no policy file", parse: parse, changed: make(chan struct{}, 1),
 		read: func(context.Context) ([]byte, error) { return []byte("mode: observe\n"), nil }}
 }
 
-// Read returns what the source says now. What it returns was read after the call began: calls that come while a reading is
-// under way share the next one, so that a thousand runs at once take few requests.
+// Read returns the present content of the source. The returned content was read after the call began: calls during a read share the
+// next one, so a thousand concurrent runs take few requests.
 func (s *Source) Read(ctx context.Context) (policy.Version, error) {
 	s.mu.Lock()
 	r := s.next
@@ -123,15 +123,15 @@ func (s *Source) Read(ctx context.Context) (policy.Version, error) {
 	}
 }
 
-// Changed returns what receives when a reading differs from the one before it.
+// Changed returns a channel that receives when a read differs from the previous one.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-// take makes a reading once the one before has ended.
+// take makes a reading once the previous one has ended.
 func (s *Source) take(ctx context.Context, r *reading) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
-	s.next = nil // who calls from here on must not have it
+	s.next = nil // later callers must not share it
 	s.mu.Unlock()
 	r.Version, r.err = s.parsed(s.read(ctx))
 	if said(r.err) != said(s.last.err) || r.Digest != s.last.Digest {
@@ -144,7 +144,7 @@ func (s *Source) take(ctx context.Context, r *reading) {
 	close(r.done)
 }
 
-// parsed reads the text; one that has not changed since is known already.
+// parsed parses the text, or returns the last result if the text is unchanged.
 func (s *Source) parsed(text []byte, err error) (policy.Version, error) {
 	if err == nil && len(text) > longest {
 		err = fmt.Errorf("it is longer than %d KiB", longest>>10)
@@ -162,7 +162,7 @@ func (s *Source) parsed(text []byte, err error) (policy.Version, error) {
 	return v, nil
 }
 
-// A prefixed error says of each line what it is about.
+// A prefixed error adds its subject to each line.
 type prefixed struct {
 	prefix string
 	error

@@ -24,7 +24,7 @@ import (
 
 func parse(text []byte) (policy.Version, error) { return Parse(text, classes) }
 
-// reads fails unless the source says a policy of this mode, or can't be used for this reason.
+// reads fails unless the source has a policy of this mode, or is unusable for this reason.
 func reads(t *testing.T, doing string, s *Source, mode remedy.Mode, wrong string) {
 	t.Helper()
 	v, err := s.Read(t.Context())
@@ -36,8 +36,8 @@ func reads(t *testing.T, doing string, s *Source, mode remedy.Mode, wrong string
 	}
 }
 
-// What is on disk counts at once, however it came there. What can't be used is an error that names the file, and never the policy
-// from before; once it is repaired it counts.
+// The content on disk counts at once, however it was written. An unusable file is an error that names it, and the previous policy is
+// not used; once the file is repaired it counts.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,8 +91,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A ConfigMap counts as the API server has it. Whatever keeps it from being read or used is an error that names it, and never the
-// policy from before; once it is repaired it counts. To read this one ConfigMap is all the right that it takes.
+// A ConfigMap counts as the API server has it. Any failure to read or use it is an error that names it, and the previous policy is not
+// used; once it is repaired it counts. Permission to read this ConfigMap is enough.
 func TestConfigMap(t *testing.T) {
 	j := cluster.Join(t)
 	ns := j.Namespace(t)
@@ -169,13 +169,13 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// Who has no policy observes.
+// Without a policy, lbremedy observes.
 func TestNothing(t *testing.T) {
 	t.Parallel()
 	reads(t, "nothing", FromNothing(parse), remedy.Observe, "")
 }
 
-// What Read returns was read after it was called, however many call at once: nobody gets what somebody else began to read before.
+// Read returns content that was read after its call, however many callers there are: no caller shares a read that began before.
 func TestFresh(t *testing.T) {
 	t.Parallel()
 	var at, began int // the policy's number, and how often it was read
@@ -227,7 +227,7 @@ func TestFresh(t *testing.T) {
 	t.Logf("it was read %d times", began)
 }
 
-// Who waits for a change learns of each, and of no reading that says the same.
+// A waiting caller learns of each change, but not of a read with the same content.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "policy.yaml")

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A value of a wrong type is told with line and field, and no name of a Go type: for every
-// field that a policy file has.
+// A value of a wrong type is reported with line and field, and without the name of a Go type, for every field of a policy file.
 func TestWrongTypes(t *testing.T) {
 	t.Parallel()
 	var check func(at string, of reflect.Type, write func(string) string)
@@ -17,7 +16,7 @@ func TestWrongTypes(t *testing.T) {
 		n++
 		_, err := Parse([]byte(text), classes)
 		if err == nil {
-			return // a text may be right there
+			return // a text may be valid there
 		}
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			for _, bad := range []string{"json:", "yaml:", "remedy.", "policy.", "policyfile.", "config.", "ccm.", "struct", "interface", "unmarshal", "int64", "!!"} {

@@ -1,9 +1,7 @@
-// Package embedded runs a NATS server with JetStream inside this process, for
-// people who have none and for tests.
+// Package embedded runs a NATS server with JetStream inside this process, for users without one and for tests. Begin with [Start].
 //
-// It listens on loopback only and keeps all that it acknowledges in files. A
-// directory belongs to one server at a time: two on one directory destroy each
-// other's files without noticing, so the directory is locked here.
+// It listens on loopback only and stores all acknowledged messages in files. A directory belongs to one server at a time: two servers
+// on one directory would destroy each other's files without noticing, so this package locks the directory.
 package embedded
 
 import (
@@ -21,21 +19,21 @@ import (
 
 // Options say where a server keeps its files and where it listens.
 type Options struct {
-	Dir   string       // where its files are; made if it isn't there
+	Dir   string       // of its files; created if missing
 	Port  int          // -1: a free one; 0: 4222
-	Token string       // what clients must show; empty: nothing
-	Users []User       // who may connect, in place of a token
-	Sync  bool         // acknowledge only what is on disk, at the cost of one fsync each; else fsync every 2 minutes
+	Token string       // that clients must present; empty: none
+	Users []User       // who may connect, instead of a token
+	Sync  bool         // acknowledge only messages on disk, at the cost of one fsync each; otherwise fsync every 2 minutes
 	Log   *slog.Logger // warnings and errors of the server, its notices as debug; nil: nothing is logged
 }
 
-// A User may connect with a name and a password, and do what it is permitted to.
+// A User may connect with a name and a password, and use its permitted subjects.
 type User struct {
 	Name, Password     string
 	Publish, Subscribe []string // subjects; nil: all
 }
 
-// ErrInUse says that another server holds the directory.
+// ErrInUse means that another server holds the directory.
 var ErrInUse = errors.New("another NATS server uses the directory")
 
 // A Server is a running NATS server.
@@ -47,7 +45,7 @@ type Server struct {
 
 const startTimeout = 30 * time.Second // large streams are read at the start
 
-// Start starts a server and returns when it takes connections and JetStream is ready.
+// Start starts a server and returns when it accepts connections and JetStream is ready.
 func Start(o Options) (*Server, error) {
 	if o.Dir == "" {
 		return nil, errors.New("start NATS: it needs a directory for its files")
@@ -77,7 +75,7 @@ func start(o Options) (*server.Server, error) {
 		JetStream:     true,
 		StoreDir:      o.Dir,
 		SyncAlways:    o.Sync,
-		NoSigs:        true, // signals are the program's
+		NoSigs:        true, // the program handles signals
 	})
 	if err != nil {
 		return nil, err
@@ -128,25 +126,25 @@ func end(ns *server.Server) {
 // URL returns the address that clients connect to, without the token.
 func (s *Server) URL() string { return s.nats.ClientURL() }
 
-// Close stops the server, with all on disk, and frees the directory. It may be called again.
+// Close stops the server, with everything on disk, and frees the directory. It may be called again.
 func (s *Server) Close() {
 	s.once.Do(func() {
 		end(s.nats)
-		_ = s.lock.Close() // ends the lock
+		_ = s.lock.Close() // releases the lock
 	})
 }
 
-// holder returns who wrote a lock file, in words; empty if it doesn't say.
+// holder returns the process that wrote a lock file, in words; empty if unknown.
 func holder(f *os.File) string {
 	text := make([]byte, 20)
-	n, _ := f.ReadAt(text, 0) // short is the usual case
+	n, _ := f.ReadAt(text, 0) // a short read is usual
 	if pid, err := strconv.Atoi(string(text[:n])); err == nil {
 		return fmt.Sprintf(" (process %d)", pid)
 	}
 	return ""
 }
 
-// A logger hands the server's words on to slog and keeps the ones that end a start.
+// A logger passes the server's log to slog and keeps the messages that end a start.
 type logger struct {
 	to    *slog.Logger
 	fatal chan string
@@ -164,7 +162,7 @@ func (l *logger) Errorf(format string, v ...any) {
 func (l *logger) Debugf(string, ...any) {}
 func (l *logger) Tracef(string, ...any) {}
 
-// Fatalf is where the server expects its process to end.
+// Fatalf logs an error after which the server expects its process to end.
 func (l *logger) Fatalf(format string, v ...any) {
 	said := fmt.Sprintf(format, v...)
 	l.to.Error("NATS can't go on", "said", said)
