@@ -32,7 +32,7 @@ var combinations = &doctor.Check{
 	},
 }
 
-// podBackends looks for what keeps Pods from being the backends.
+// podBackends looks for what prevents Pods from being the backends.
 func podBackends(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if err := s.Err(doctor.Detail); err != nil {
 		r.Unknown(about(svc), say.Errorf("whether the network plug-in of the cluster gives Pods network interfaces: %w", err))
@@ -201,7 +201,7 @@ var together = []combination{
 		find: func(svc *corev1.Service, add func(doctor.Severity, string, say.Text, say.Text)) {
 			zones, whole := ccm.Zones(value(svc, ccm.ZoneMap))
 			if !ccm.NLB(svc) || !whole {
-				return // a broken value is the check annotations'
+				return // the check annotations reports a broken value
 			}
 			names, eips := map[string]bool{}, []string(nil)
 			for _, z := range zones {

@@ -161,7 +161,7 @@ func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []
 		add(ccm.ClassicListener(l))
 	}
 	for _, l := range b.NetworkListeners {
-		if ranged, err := ccm.NetworkListener(l); err == nil { // else it stands as port 0
+		if ranged, err := ccm.NetworkListener(l); err == nil { // otherwise it is shown as port 0
 			add(ranged)
 		} else {
 			add(ccm.Listener{Protocol: l.Protocol, Description: l.Description})

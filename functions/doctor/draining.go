@@ -40,7 +40,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		if s.Mode(svc) == ccm.ClusterMode {
-			continue // its backends are all nodes, whatever its Pods do
+			continue // its backends are nodes, whatever its Pods do
 		}
 		b, err := s.Balancer(svc)
 		var cut []string
@@ -103,8 +103,8 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	return float64(n) / last.Sub(first).Hours()
 }
 
-// cuts returns the listeners of the Service that cut connections to a removed backend. Only TCP
-// and UDP listeners can drain them. For an NLB only the annotation is known.
+// cuts returns the listeners of the Service that cut connections to a removed backend. Only TCP and UDP listeners can drain them.
+// On an NLB only the annotation is known.
 func cuts(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) ([]string, error) {
 	if b.CLB != nil {
 		if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {

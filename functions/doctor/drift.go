@@ -107,7 +107,7 @@ func clauses(list []ccm.Difference) say.Text {
 	return say.Clauses(texts, shown)
 }
 
-// keep says how a person keeps the present values, or nothing where no annotation can.
+// keep says how a person keeps the present values; empty if no annotation can.
 func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	var commands []string
 	for _, d := range list {

@@ -190,8 +190,7 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	}, float64(servers), backends)
 }
 
-// groupsOf returns the groups of a load balancer. Those of an NLB are the ones that its listeners
-// use.
+// groupsOf returns the groups of a load balancer; of an NLB, those that its listeners use.
 func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	if b.NLB == nil {
 		return b.Groups
@@ -201,7 +200,6 @@ func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	})
 }
 
-// vswitches examines the free addresses of the vSwitches in use.
 func (m *measuring) vswitches() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail, doctor.VSwitches); err != nil {

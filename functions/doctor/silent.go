@@ -40,7 +40,6 @@ const (
 	counted = 500
 )
 
-// errNoHash says that the hash of a release is unknown.
 var errNoHash = say.Errorf("the hash that releases before v2 leave is not known here")
 
 func findSilent(s *doctor.Snapshot, r *doctor.Report) {
@@ -71,9 +70,9 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// stuck reports a Service whose hash label no longer fits: it has not been synced in full since it
-// changed. A label that another release would have left is fine, too: the Service has not changed,
-// and the full sync after an upgrade reports its own result. It returns whether it found one.
+// stuck reports a Service whose hash label no longer matches: it has changed since its last full sync. A label of another release
+// is accepted: the Service has not changed, and the full sync after an upgrade reports its own result. stuck returns whether it
+// found one.
 func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error) (bool, error) {
 	if ccm.InForce(svc) {
 		return false, nil
@@ -108,19 +107,19 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	return true, nil
 }
 
-// knowledge is what the stream knows of a failure of a Service.
+// knowledge is what the stream knows about failures of a Service.
 type knowledge int
 
 const (
-	noStream  knowledge = iota // none is configured, or it cannot be read
-	heardOf                    // it keeps one
-	unheardOf                  // it keeps none
+	noStream  knowledge = iota // none is configured, or it can't be read
+	heardOf                    // the stream holds a failure
+	unheardOf                  // the stream holds none
 )
 
-// skew is how far the clocks behind recorded times may differ.
+// skew is the assumed difference between the clocks of recorded times.
 const skew = time.Minute
 
-// known returns what the stream knows of failures of the Service since a time.
+// known returns what the stream knows about failures of the Service since a time.
 func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {
 	switch {
 	case s.Failures == nil || s.Err(doctor.Failures) != nil:
