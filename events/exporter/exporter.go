@@ -716,7 +716,7 @@ func (e *Exporter) save(ctx context.Context) {
 	}
 }
 
-// keep saves a resource version as progress if it is later than the saved one. Whoever saves it, progress only moves forward.
+// keep saves a resource version as progress if it is later than the saved one: progress only moves forward, whoever saves it.
 func (e *Exporter) keep(ctx context.Context, version string) error {
 	for {
 		saved, err := e.c.Stream.Entry(ctx, event.ProgressKey(e.c.Cluster))

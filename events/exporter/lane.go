@@ -39,7 +39,7 @@ type waiting struct {
 }
 
 // A lane holds what waits in one namespace, and has a budget of its own: beyond it the newest of each Service and class wait, and
-// other namespaces pass. What finds no room is spilled, and read again from the API server when the lane is empty.
+// other namespaces pass. Overflow is spilled, and read again from the API server when the lane is empty.
 type lane struct {
 	namespace string
 	arrivals  *rate.Limiter // detects a flood

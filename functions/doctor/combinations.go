@@ -77,7 +77,7 @@ func value(svc *corev1.Service, short string) string {
 // isOn reports whether an annotation is on.
 func isOn(svc *corev1.Service, short string) bool { return strings.EqualFold(value(svc, short), "on") }
 
-// together are the rules. What the controller does is read from v2.14.0: pkg/controller/service/clbv1 and nlbv2.
+// together are the rules. They follow the source of v2.14.0: pkg/controller/service/clbv1 and nlbv2.
 var together = []combination{
 	{
 		when: say.F("A setting belongs to listeners of another protocol than the Service has."),

@@ -111,7 +111,7 @@ func untrue(key string, which say.Text) say.Text {
 }
 
 // contradiction returns how an Event contradicts the cluster, or "" if it does not. The Services
-// are those with its UID and with its name, or nil. A missing Service is no contradiction: a deleted
+// are those with its UID and with its name, or nil. A missing Service does not contradict: a deleted
 // one leaves Events behind.
 func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Service) string {
 	switch {

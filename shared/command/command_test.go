@@ -151,7 +151,7 @@ Use "tool options" for the global flags.
 	}
 }
 
-// Output formats, and values that they can't write.
+// Forms of output, and values that they can't write.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

@@ -45,7 +45,7 @@ type Source struct {
 	Counts bool
 	// Policy returns the operator's policy; nil: no policy.
 	Policy func(context.Context) (remedy.Policy, error)
-	// Limit bounds the reading time; zero: no limit. What was not read by then is failed in the snapshot, for each load balancer
+	// Limit bounds the reading time; zero: no limit. Parts not read by then are failed in the snapshot, for each load balancer
 	// separately; the rest is complete.
 	Limit time.Duration
 	// Progress is called with how many of a part have been read; total is 0 while unknown. Nil: not called.
@@ -153,7 +153,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	g.readings = append(g.readings, r)
 }
 
-// late returns the error of a read, or that there was no time left for it.
+// late returns the error of a read, or that the time was up before it.
 func late(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return say.Errorf("the time for reading was up")

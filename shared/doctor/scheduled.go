@@ -33,7 +33,7 @@ import (
 //
 // A scheduled run remembers nothing but the documents and their records in CASES: each record holds the findings, and the next run
 // compares itself with it. A run may therefore stop at any moment: what it has recorded is recorded, and the next one records the
-// rest. If two run at once, one of them wins each case. What a check could not judge stays as it was. The record of an open case
+// rest. If two run at once, one of them wins each case. Objects that a check could not judge stay unchanged. The record of an open case
 // is written again, unchanged, before CASES forgets it.
 //
 // # Permissions
@@ -70,7 +70,7 @@ const (
 	// longest is how long a scheduled run may take before another process starts one. A run takes less: one silent for as long has
 	// ended.
 	longest = 10 * time.Minute
-	// reading is its reading time. What it has not read by then is reported as unknown and stays as it was.
+	// reading is its reading time. Anything unread by then is reported as unknown and stays unchanged.
 	reading = longest - 2*time.Minute
 	// renewed is the age at which the record of an open case is written again.
 	renewed = stream.CasesAge / 2
@@ -152,7 +152,7 @@ type matter struct {
 // stands reports whether the case is open.
 func (m *matter) stands() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
 
-// news reports whether the case changed in a way that people should hear about. What a fix has already reported in its own words
+// news reports whether the case changed in a way that people should hear about. A change that a fix has reported in its own words
 // counts as reported.
 func (m *matter) news() bool {
 	switch {

@@ -391,7 +391,7 @@ func TestFollowerHears(t *testing.T) {
 			t.Fatal("no card comes")
 		}
 	}
-	if text := f.Transcript(); !strings.Contains(text, "\n[Mute for a day]") { // there is no plan to approve
+	if text := f.Transcript(); !strings.Contains(text, "\n[Mute for a day]") { // without a plan, only muting is possible
 		t.Errorf("got %s", text)
 	}
 	// Until the head records the notification, the card belongs to no ticket.

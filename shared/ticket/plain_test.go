@@ -65,7 +65,7 @@ func shown(text string) string {
 	return html.UnescapeString(regexp.MustCompile("\\\\([!-/:-@[-`{-~])").ReplaceAllString(text, "$1"))
 }
 
-// People paste commands from a chat. Whatever an annotation contains, the commands have the same words there and call nothing
+// People paste commands from a chat. With any annotation, the commands have the same words there and call nothing
 // else.
 func TestPlainCommands(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
@@ -100,7 +100,7 @@ func TestPlainCommands(t *testing.T) {
 	}
 }
 
-// What an attacker puts into an Event or annotation becomes no link, mention or code in a chat, anywhere in a ticket, and commands
+// Text that an attacker puts into an Event or annotation becomes no link, mention or code in a chat, anywhere in a ticket, and commands
 // that contain it are safe to paste.
 func TestPlainTickets(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
