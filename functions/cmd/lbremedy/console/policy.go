@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 )
 
-// A policyBody is what the page Policy shows.
+// A policyBody is the body of the page Policy.
 type policyBody struct {
 	Clusters []string
 	Cluster  string
