@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Output forms for people.
+// Forms of output for people.
 const (
 	tableForm = "table"
 	wideForm  = "wide"

@@ -16,7 +16,7 @@ import (
 // serviceArg is the argument in the usage of commands that take Services.
 const serviceArg = "NAMESPACE/SERVICE"
 
-// What such a command accepts instead of a Service, in its usage.
+// Alternatives to a Service in the usage of such a command.
 const (
 	caseArg     = "CASE|"
 	BalancerArg = "LOAD-BALANCER" // its ID

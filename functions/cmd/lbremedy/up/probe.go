@@ -16,14 +16,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/probe"
 )
 
-// probes say what "lbremedy up" probes.
+// A probes is the flags for probing.
 type probes struct {
-	every     time.Duration // between two rounds; zero: nothing is probed
+	every     time.Duration // interval; zero: nothing is probed
 	namespace string        // of the Service
 	classes   []string      // empty: all
 }
 
-// soonest is the least time between two rounds: a probe that is late is known to be before the next begins.
+// soonest is the shortest interval: a late probe is known before the next begins.
 const soonest = probe.Patience + time.Minute
 
 func (p *probes) flags(cmd *cobra.Command) {
@@ -59,7 +59,7 @@ func (p *probes) check(parts parts) error {
 	return nil
 }
 
-// probing probes now and each time again, until ctx ends.
+// probing probes now and at each interval, until ctx ends.
 func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe.Probe) error {
 	p := &probe.Prober{
 		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream,
