@@ -167,7 +167,7 @@ func TestLedger(t *testing.T) {
 	}
 	tell(func(*ledger.Page) {})
 
-	// What an exporter has seen and can't account for, and unreadable messages.
+	// Events that an exporter has seen and can't account for, and unreadable messages.
 	tell(func(p *ledger.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
 	if err := s.Put(t.Context(), event.StateKey("c1", operator.UID(10)), []byte("no document")); err != nil {
 		t.Fatal(err)

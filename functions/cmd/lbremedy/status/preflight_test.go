@@ -88,7 +88,7 @@ func TestPreflight(t *testing.T) {
 	}
 	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")
 
-	// Output for a person.
+	// The printed form.
 	got := sc.Run(t.Context(), "preflight", "--fix-mode", "--policy", fix)
 	fits(t, got.Out)
 	if got.Code != 0 || !strings.HasPrefix(got.Out, "ok       kubernetes   The API server answers.\n") ||

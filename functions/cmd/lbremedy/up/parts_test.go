@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What up can't run is refused before it connects.
+// Up refuses an invalid selection of parts before it connects.
 func TestParts(t *testing.T) {
 	nats := []string{"--nats", "nats://127.0.0.1:1"}
 	for name, tt := range map[string]struct {
