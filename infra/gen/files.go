@@ -422,7 +422,7 @@ func verbs(grants []grant.Grant) string {
 	return strings.Join(resources, "; ")
 }
 
-// orDash returns the words as code, or a dash if there are none.
+// orDash returns the words as code, or a dash for an empty list.
 func orDash(words []string) string {
 	if len(words) == 0 {
 		return "–"

@@ -361,7 +361,7 @@ func (w *wire) flush() {
 	}
 }
 
-// Whatever an exporter or a console sends, with any reply subject, nothing is stored, acknowledged or changed except what an
+// For any message of an exporter or a console, with any reply subject, nothing is stored, acknowledged or changed except what an
 // exporter may publish for its own cluster.
 func TestNoAnswerIsStored(t *testing.T) {
 	for _, p := range parts() {
