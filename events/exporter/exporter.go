@@ -2,7 +2,7 @@
 //
 // It watches Events about Services, Nodes and the cluster (event.Warnings), adds and updates alike: the recorder reports a
 // repeated failure as an update of one Event, and each occurrence is published once. EnsuredLoadBalancer and other reasons are not
-// published; read them from the cluster if you need them. It holds no state of its own:
+// published; read them from the cluster if you need them. Begin with New and Exporter.Run. The exporter holds no state:
 //
 //   - Order is kept by compare-and-set on the subject: any number of exporters may watch one cluster, with the same
 //     result and without a leader. The higher resource version is newer. The one exception is a stored version later
@@ -18,11 +18,9 @@
 //     (registry.go), within its namespace's budget (lane.go), and dated neither in the future nor long before the Event.
 //   - Events about Nodes and the cluster (others.go) are few: they are listed again before each watch and not covered by
 //     progress. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
-//   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server. - An Event that
-//
-// can't become a message, such as one about a Service with an invalid UID, goes to DEAD with the reason,
-//
-//	and progress moves on. Each namespace may send ten of them and then one an hour, which keeps it from filling DEAD.
+//   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
+//   - An Event that can't become a message, such as one about a Service with an invalid UID, goes to DEAD with the reason,
+//     and progress moves on. Each namespace may send ten of them and then one an hour, which keeps it from filling DEAD.
 //
 // Events that the controller's check before an upgrade writes under "DryRun:" are reported and never acted on. They report no
 // failed Service, so they don't belong in FAILED, and nothing is wrong with them, so they don't belong in DEAD. They are counted;
@@ -187,7 +185,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// count lists the LoadBalancer Services now and then, stores their number, of which the cluster's budget is a share, and registers
+// count lists the LoadBalancer Services now and then, stores their number (the cluster's budget is a share of it), and registers
 // them and those created in between. Nothing else depends on it: a cluster that refuses the list or watch is only logged.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {

@@ -70,8 +70,8 @@ func Checks() []*doctor.Check {
 	}
 }
 
-// Remedies returns a remedy for each check; the journal records the check's findings
-// under its class. If the findings cannot be fixed, the remedy asks.
+// Remedies returns a remedy for each check; the audit records the check's findings under its class. If the findings cannot be
+// fixed, the remedy asks.
 func Remedies() []*remedy.Remedy {
 	var all []*remedy.Remedy
 	for _, c := range Checks() {

@@ -196,7 +196,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// A values holds the parts of infra/nats/values.yaml that become the server's configuration.
+// values holds the parts of infra/nats/values.yaml that become the server's configuration.
 type values struct {
 	TLSCA  tlsOf `json:"tlsCA"`
 	Config struct {

@@ -1,5 +1,5 @@
-// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key, of which the server has
-// only the public half. Begin with Accounts.
+// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key; the server has only
+// its public half. Begin with Accounts.
 //
 // The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter
 // need less: they have accounts of their own without JetStream, and import the few subjects that they need from LBREMEDY.

@@ -20,11 +20,12 @@ import (
 // (https://open.dingtalk.com/document/orgapp/create-and-deliver-cards). Their template is made by hand in DingTalk's card
 // platform. It shows these variables, all of them texts:
 //
-// - title, text and said, of which text and said are Markdown; - approve, reject and mute: "true" if the button is visible; -
-// approveLabel, rejectLabel and muteLabel: labels of the buttons, unless the template has its own; - over: "true" when everything
-// has ended; - value, which each button sends back: its request has the parameters button (approve, reject or mute)
-//
-//	and value (the variable).
+//   - title, text and said; text and said are Markdown;
+//   - approve, reject and mute: "true" if the button is visible;
+//   - approveLabel, rejectLabel and muteLabel: labels of the buttons, unless the template has its own;
+//   - over: "true" when everything has ended;
+//   - value, which each button sends back: its request has the parameters button (approve, reject or mute)
+//     and value (the variable).
 type dingtalk struct {
 	Config
 	token token

@@ -211,7 +211,7 @@ func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string]
 	}
 }
 
-// count returns how many records the journal holds.
+// count returns how many records the audit holds.
 func (p *ScheduledRun) count(t *testing.T) int {
 	t.Helper()
 	n := 0

@@ -107,7 +107,7 @@ func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 // A manifest is a Service in a file.
 type manifest struct {
 	corev1.Service
-	kind string // of another kind of object, of which only the name and the annotations of Services are kept; empty for a Service
+	kind string // of another object, reduced to its name and annotations for Services; empty for a Service
 	file string
 	at   func(path ...string) int // the line of a field
 }

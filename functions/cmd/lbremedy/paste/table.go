@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A columns describes the columns of a table printed by kubectl.
+// columns describes the columns of a table printed by kubectl.
 type columns struct {
 	kind  Kind
 	names []string // in upper case, without blanks

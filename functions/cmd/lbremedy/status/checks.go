@@ -278,7 +278,7 @@ func (f *flight) streams(room stream.Storage) {
 	}
 }
 
-// A clocks compares other clocks with the local one.
+// clocks compares other clocks with the local one.
 type clocks struct {
 	names []say.Text
 	worst time.Duration

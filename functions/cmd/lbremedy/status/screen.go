@@ -178,7 +178,7 @@ func (s screen) policy() {
 	}
 }
 
-// list prints a list of at most n lines, and how many more there are.
+// list prints n entries in at most most lines, and how many more there are.
 func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	if _, ok := s.Unknown[field]; ok {
 		s.line(name, s.missing(field))

@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A parts is the selection of parts that "lbremedy up" runs.
+// parts selects the parts that "lbremedy up" runs.
 type parts struct {
 	exporter, worker, notifier bool
 }

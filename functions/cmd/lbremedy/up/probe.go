@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/probe"
 )
 
-// A probes is the flags for probing.
+// probes holds the flags for probing.
 type probes struct {
 	every     time.Duration // interval; zero: nothing is probed
 	namespace string        // of the Service
