@@ -26,7 +26,7 @@ const (
 // Exporter returns the name of the user of a cluster's exporter.
 func Exporter(cluster string) string { return "exporter-" + cluster }
 
-// ThisCluster is the placeholder for a cluster's ID in the file in the tree.
+// ThisCluster stands for a cluster's ID in the file in the tree.
 const ThisCluster = "THIS-CLUSTER"
 
 // Key returns the variable of a user's public key in the configuration.

@@ -23,7 +23,7 @@ type Moment struct {
 // String returns what was given.
 func (m *Moment) String() string { return m.text }
 
-// Type returns the placeholder for the value in the help.
+// Type returns the name of the value in the help.
 func (m *Moment) Type() string { return "time" }
 
 // Set reads an age, such as 90m or 7d, or a date or time of RFC 3339.
