@@ -217,7 +217,6 @@ func (w *world) tail() *tail {
 	return t
 }
 
-// next returns the next failures that are stored.
 func (t *tail) next(n int) []event.Failure {
 	t.w.Helper()
 	var got []event.Failure
@@ -265,7 +264,6 @@ func (w *world) uids(from, to int) []string {
 
 func serviceName(n int) string { return fmt.Sprint("web-", n) }
 
-// service makes a Service and returns its UID.
 func (w *world) service(name string) string {
 	w.Helper()
 	svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
@@ -681,8 +679,7 @@ func TestEndlessList(t *testing.T) {
 	}
 }
 
-// TestRefusedWatches proves that watches that are closed at once, or end with "410 Gone", lead to lists, but not to a storm of
-// them.
+// TestRefusedWatches proves that watches that are closed at once, or end with "410 Gone", lead to lists, but not to a storm of them.
 func TestRefusedWatches(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"closed at once": "",
@@ -834,8 +831,7 @@ func valuesOf(m map[string]int) func(func(int) bool) {
 	}
 }
 
-// TestAlienMessage proves that a stored occurrence from before a restore of etcd is replaced, and a later one of this cluster is
-// not.
+// TestAlienMessage proves that a stored occurrence from before a restore of etcd is replaced, and a later one of this cluster is not.
 func TestAlienMessage(t *testing.T) {
 	w := newWorld(t)
 	store := func(id, version string) {

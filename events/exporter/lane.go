@@ -67,7 +67,6 @@ type spill struct {
 	open  int    // of those in the lane, how many are not closed
 }
 
-// lanes are the lanes of all namespaces.
 type lanes struct {
 	mu     sync.Mutex
 	rate   rate.Limit

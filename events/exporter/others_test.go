@@ -37,9 +37,8 @@ func (w *world) about(kind, name, uid, component, reason, message string) {
 	})
 }
 
-// A failure of a Node is published under the Node's UID, although the controller writes its name there, and a failure of routes
-// under the cluster's. One about a Node that doesn't exist or has another UID, or that a tenant writes about the cluster, is not
-// published.
+// A failure of a Node is published under the Node's UID, although the controller writes its name there, and a failure of routes under the
+// cluster's. One about a Node that doesn't exist or has another UID, or that a tenant writes about the cluster, is not published.
 func TestOtherObjects(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "n-" + w.ns

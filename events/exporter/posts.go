@@ -181,8 +181,7 @@ func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// named returns the Events named in a request that may report failures. The request is one CloudEvent, structured or binary, or a
-// batch.
+// named returns the Events named in a request that may report failures. The request is one CloudEvent, structured or binary, or a batch.
 func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	var data [][]byte
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))

@@ -71,7 +71,6 @@ func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(bytes.NewReader(b.cert))}, nil
 }
 
-// posts returns valid settings.
 func (b *bridge) posts() *Posts {
 	return &Posts{URL: target, Region: "cn-hangzhou", Token: postToken, wire: b}
 }
@@ -102,7 +101,6 @@ func (b *bridge) request(media, body string, change func(http.Header)) *http.Req
 	return r
 }
 
-// post sends a request and returns the status.
 func post(e *Exporter, r *http.Request) int {
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, r)

@@ -15,9 +15,8 @@ const (
 	registerFor = 10 * time.Minute // how long each is remembered
 )
 
-// A registry knows which Service a UID belongs to. A tenant of one namespace can write an Event with the UID of another
-// namespace's Service, and a failure replaces the one stored for its UID: before it is published, namespace, name and UID must be
-// those of one Service.
+// A registry knows which Service a UID belongs to. A tenant of one namespace can write an Event with the UID of another namespace's
+// Service, and a failure replaces the one stored for its UID: before it is published, namespace, name and UID must be those of one Service.
 //
 // A UID is never reused, and its Service keeps namespace and name, so entries stay true. A missing Service is not remembered: it
 // may just have been created.
@@ -38,8 +37,7 @@ type stranger struct{ says string }
 
 func (s *stranger) Error() string { return s.says }
 
-// proves returns nil if namespace, name and UID are those of one Service, a stranger if not, and another error if that can't be
-// read now.
+// proves returns nil if namespace, name and UID are those of one Service, a stranger if not, and another error if that can't be read now.
 func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	if known, ok := r.get(of.UID); ok {
 		if known.namespace == of.Namespace && known.name == of.Name {
@@ -61,7 +59,6 @@ func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	return nil
 }
 
-// met registers an existing Service.
 func (r *registry) met(o kube.Object) { r.put(o.UID, registration{o.Namespace, o.Name, time.Now()}) }
 
 func (r *registry) get(uid string) (registration, bool) {

@@ -191,7 +191,6 @@ func TestNewLoadBalancer(t *testing.T) {
 	}
 }
 
-// loadBalancer makes a LoadBalancer Service, and returns its UID.
 func (w *world) loadBalancer(name string) string {
 	w.Helper()
 	svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{

@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// Headers of the signature, in the order of signing (EventBridge documentation, "Signature algorithm for HTTP/HTTPS event
-// targets").
+// Headers of the signature, in the order of signing (EventBridge documentation, "Signature algorithm for HTTP/HTTPS event targets").
 const (
 	headerTime      = "x-eventbridge-signature-timestamp"
 	headerHash      = "x-eventbridge-hash-method"
@@ -64,8 +63,7 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	for _, name := range []string{headerTime, headerHash, headerVersion, headerKey, headerToken} {
 		lines = append(lines, name+": "+header.Get(name))
 	}
-	// The page ends the signed text with the body. Some receivers also accept a line break after it, as one may read the page's
-	// formula.
+	// The page ends the signed text with the body. Some receivers also accept a line break after it, as one may read the page's formula.
 	for _, end := range []string{"", "\n"} {
 		sum := sha256.Sum256([]byte(strings.Join(lines, "\n") + "\n" + string(body) + end))
 		if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil {

@@ -79,7 +79,6 @@ func (l *annotationLook) add(severity doctor.Severity, key string, text, do say.
 	l.report.Add(doctor.Finding{Severity: severity, About: doctor.OfService(l.svc), Key: key, Text: text, Do: do, Evidence: evidence})
 }
 
-// key examines one annotation.
 func (l *annotationLook) key(key string) {
 	short, legacy := l.known.Short(key)
 	value := l.svc.Annotations[key]
@@ -267,8 +266,7 @@ func (l *annotationLook) value(short, value string) bool {
 	return true
 }
 
-// ports looks for ports that an annotation names and the Service does not have, usually
-// target ports.
+// ports looks for ports that an annotation names and the Service does not have, usually target ports.
 func (l *annotationLook) ports(short, value string) {
 	at, ok := map[string]int{"protocol-port": 1, "vgroup-port": 1, ccm.ForwardPort: 0}[short]
 	if !ok || len(l.svc.Spec.Ports) == 0 {

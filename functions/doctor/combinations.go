@@ -74,7 +74,6 @@ func value(svc *corev1.Service, short string) string {
 	return v
 }
 
-// isOn reports whether an annotation is on.
 func isOn(svc *corev1.Service, short string) bool { return strings.EqualFold(value(svc, short), "on") }
 
 // together are the rules. They follow the source of v2.14.0: pkg/controller/service/clbv1 and nlbv2.

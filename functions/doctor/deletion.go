@@ -76,7 +76,6 @@ func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string
 	}
 }
 
-// withoutID returns the Service as it would be without the annotation id.
 func withoutID(svc *corev1.Service) *corev1.Service {
 	own := svc.DeepCopy()
 	delete(own.Annotations, ccm.Prefix+"id")
@@ -137,8 +136,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 }
 
-// foreign returns the listeners of a load balancer that the controller did not create for the
-// Service, one clause each.
+// foreign returns the listeners of a load balancer that the controller did not create for the Service, one clause each.
 func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []say.Text {
 	var list []say.Text
 	add := func(l ccm.Listener) {

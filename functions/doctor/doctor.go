@@ -80,6 +80,5 @@ func Remedies() []*remedy.Remedy {
 	return all
 }
 
-// Grants returns the permissions of a scheduled run of the checks in a cluster and on
-// Alibaba Cloud: it only reads.
+// Grants returns the permissions of a scheduled run of the checks in a cluster and on Alibaba Cloud: it only reads.
 func Grants() []grant.Grant { return doctor.ScheduledRunGrants(Checks()) }

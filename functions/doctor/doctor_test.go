@@ -520,9 +520,8 @@ func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...str
 	}
 }
 
-// blind removes each part in turn. Without a part that it needs, a check is unknown. Without a part that it uses, it finds nothing
-// new, and reports as unknown whatever it no longer finds, for the object or for the whole check: a scheduled run would close the
-// case otherwise.
+// blind removes each part in turn. Without a part that it needs, a check is unknown. Without a part that it uses, it finds nothing new, and
+// reports as unknown whatever it no longer finds, for the object or for the whole check: a scheduled run would close the case otherwise.
 func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result) {
 	t.Helper()
 	for _, p := range c.Parts() {

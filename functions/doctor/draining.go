@@ -77,9 +77,8 @@ func drains(svc *corev1.Service) bool {
 	return drain == "on" && ccm.OwnsListeners(svc)
 }
 
-// backendSyncs returns how many syncs per hour followed no change of the Service itself, counted
-// from the Events of successful syncs. It is 0 if the Events cover less than an hour, which a single
-// rollout fills. Events that the controller's spam filter dropped are missing.
+// backendSyncs returns how many syncs per hour followed no change of the Service itself, counted from the Events of successful syncs. It is
+// 0 if the Events cover less than an hour, which a single rollout fills. Events that the controller's spam filter dropped are missing.
 func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	n := 0
 	var first, last time.Time

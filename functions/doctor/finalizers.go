@@ -36,8 +36,7 @@ var finalizers = &doctor.Check{
 	},
 }
 
-// finalizes is the first release that sets finalizers on Services. v1.9.3, another program, learns
-// of a deletion afterwards.
+// finalizes is the first release that sets finalizers on Services. v1.9.3, another program, learns of a deletion afterwards.
 var finalizes = ccm.Version{Major: 2}
 
 func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {

@@ -36,7 +36,6 @@ const typeAnnotation = ccm.Prefix + "type"
 // ourClass matches classes by which people mean Alibaba Cloud's controller.
 var ourClass = regex.New(`(?i)^(?:nlb|clb|slb)$|alibaba|alicloud|aliyun`)
 
-// A kindLook examines one Service.
 type kindLook struct {
 	report *doctor.Report
 	svc    *corev1.Service

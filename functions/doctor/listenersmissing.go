@@ -47,8 +47,7 @@ func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// answers reports whether a port of a CLB has a listener that a redirect can lead to, or a Service for which the controller
-// creates one.
+// answers reports whether a port of a CLB has a listener that a redirect can lead to, or a Service for which the controller creates one.
 func answers(s *doctor.Snapshot, b *doctor.LoadBalancer, port int) bool {
 	if slices.ContainsFunc(b.Listeners, func(l cloud.Listener) bool { return l.Port == port && l.Protocol != "udp" }) {
 		return true
@@ -75,7 +74,6 @@ func nowhere(svc *corev1.Service, b *doctor.LoadBalancer, ports []int) doctor.Fi
 			set(svc, ccm.ForwardPort))}
 }
 
-// numbers lists ports.
 func numbers(ports []int) say.Text {
 	var list []string
 	for _, port := range ports {
@@ -226,8 +224,7 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
-// overridden returns what the controller would replace on the load balancer if the Service
-// overrode its listeners, one clause each.
+// overridden returns what the controller would replace on the load balancer if the Service overrode its listeners, one clause each.
 func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []standing) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {
@@ -261,8 +258,7 @@ func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalanc
 	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
 }
 
-// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all
-// protocols but UDP share their ports.
+// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all protocols but UDP share their ports.
 func alike(a, b string) bool {
 	of := func(key string) string {
 		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")

@@ -25,7 +25,6 @@ var nodePorts = &doctor.Check{
 	Find:     findNodePorts,
 }
 
-// defaultNodePorts is the default range of the API server.
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {

@@ -35,8 +35,7 @@ var noEvents = &doctor.Check{
 // minutes, and creating an NLB takes up to two.
 const tooLong = 10 * time.Minute
 
-// speaks is the first release that writes Events
-// (v1.9.3.276-g372aa98-aliyun, from the Service FAQ of ACK).
+// speaks is the first release that writes Events (v1.9.3.276-g372aa98-aliyun, from the Service FAQ of ACK).
 var speaks = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
 
 // waits returns how long a Service has waited for an address; 0 if it does not wait, or if it may have become one of type
@@ -96,8 +95,7 @@ func waiting(d time.Duration) say.Text {
 	return say.F("The Service has waited for its load balancer for %s.", duration.HumanDuration(d))
 }
 
-// failure returns the newest Event in which the controller warns of a failure. Two of its reasons
-// for a Warning are not failures.
+// failure returns the newest Event in which the controller warns of a failure. Two of its reasons for a Warning are not failures.
 func failure(list []doctor.Event) (doctor.Event, bool) {
 	for _, e := range slices.Backward(list) {
 		if e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {

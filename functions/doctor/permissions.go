@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// permissions looks for RAM actions that the controller calls and its role does not allow, now and
-// after an upgrade.
+// permissions looks for RAM actions that the controller calls and its role does not allow, now and after an upgrade.
 var permissions = &doctor.Check{
 	ID:    "permissions",
 	Doc:   page("permissions"),

@@ -36,7 +36,6 @@ var reuses = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 105}
 // asks is the first release that checks whether a Service has the address of another load balancer than the one it names.
 var asks = ccm.Version{Major: 2}
 
-// apiServerPort is where the API server's load balancer listens.
 const apiServerPort = 6443
 
 func findReuse(s *doctor.Snapshot, r *doctor.Report) {
@@ -269,8 +268,7 @@ func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) r
 	return remedy.Plan{Finding: text, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
 }
 
-// unnamed reports whether the controller finds this load balancer for the Service, and no other,
-// without the annotation id.
+// unnamed reports whether the controller finds this load balancer for the Service, and no other, without the annotation id.
 func unnamed(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	if b.Tags[ccm.NameTag] != ccm.DefaultName(svc) {
 		return false

@@ -231,8 +231,7 @@ func (m *measuring) vswitches() {
 	}
 }
 
-// inUse returns the IDs of the vSwitches that provide addresses for the cluster's nodes, Pods and
-// load balancers, sorted.
+// inUse returns the IDs of the vSwitches that provide addresses for the cluster's nodes, Pods and load balancers, sorted.
 func (m *measuring) inUse() []string {
 	ids := slices.Concat(m.Detail.VSwitches, m.Detail.PodVSwitches)
 	for _, b := range m.List() {

@@ -84,5 +84,4 @@ func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 	r.Add(f)
 }
 
-// seconds returns a duration in seconds.
 func seconds(d time.Duration) string { return fmt.Sprint(int(d.Seconds())) }

@@ -46,9 +46,8 @@ func rulesOf(list []ccm.GroupRule) []say.Text {
 	return out
 }
 
-// lacking says why the controller, whose release enforces ranges, has not done so, and what to do. Problems with finding or
-// creating the security group appear only in the controller's log, and the sync succeeds
-// (pkg/controller/service/nlbv2/model_applier.go of v2.14.0).
+// lacking says why the controller, whose release enforces ranges, has not done so, and what to do. Problems with finding or creating the
+// security group appear only in the controller's log, and the sync succeeds (pkg/controller/service/nlbv2/model_applier.go of v2.14.0).
 func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup, is ccm.Breach) (why, do say.Text) {
 	tag, want := ccm.NameTag+"="+ccm.DefaultName(l.svc), ccm.SourceGroupName(l.svc)
 	switch n := len(b.Marked); {

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// sourceRanges looks for Services that limit their clients to address ranges and whose load balancer
-// lets in everyone.
+// sourceRanges looks for Services that limit their clients to address ranges and whose load balancer lets in everyone.
 var sourceRanges = &doctor.Check{
 	ID:       "source-ranges",
 	Doc:      page("source-ranges"),
@@ -207,7 +206,6 @@ func (l *rangeLook) early() {
 	}
 }
 
-// network examines a Service with an NLB.
 func (l *rangeLook) network() {
 	b, err := l.Balancer(l.svc)
 	if err == nil && (b == nil || b.NLB == nil) {

@@ -64,9 +64,8 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// groupOf returns the group of a port and the kind of its backends. An environment variable of the
-// controller can make Pods the backends on any network, or nodes on Terway
-// (pkg/controller/helper/service_utils.go): then the name of the existing group shows it.
+// groupOf returns the group of a port and the kind of its backends. An environment variable of the controller can make Pods the backends on
+// any network, or nodes on Terway (pkg/controller/helper/service_utils.go): then the name of the existing group shows it.
 func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
 	mode := s.Mode(svc)
 	g, err := s.GroupAs(svc, b, port, mode)
@@ -208,8 +207,7 @@ func (p grouping) byIP() bool {
 	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
 }
 
-// node returns the name of a node as a backend: the ID of its server, which ends its provider ID ("cn-hangzhou.i-1"), or its
-// address.
+// node returns the name of a node as a backend: the ID of its server, which ends its provider ID ("cn-hangzhou.i-1"), or its address.
 func (p grouping) node(node *corev1.Node) string {
 	if !p.byIP() {
 		return server(node)
@@ -222,7 +220,6 @@ func (p grouping) node(node *corev1.Node) string {
 	return ""
 }
 
-// server returns the ID of a node's server.
 func server(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, ".")+1:]
 }

@@ -46,9 +46,8 @@ func findInside(s *doctor.Snapshot, r *doctor.Report) {
 	insideHairpin(s, r)
 }
 
-// nodesTake reports whether nodes handle traffic to the Service's address themselves. They do so
-// for each IP address in its status whose ipMode is not Proxy, but not for a host name
-// (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
+// nodesTake reports whether nodes handle traffic to the Service's address themselves. They do so for each IP address in its status whose
+// ipMode is not Proxy, but not for a host name (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
 func nodesTake(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
 		return in.IP != "" && (in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy)
@@ -275,8 +274,7 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// behind returns the backends of a listener: those of its vServer group, or of the default group
-// of its load balancer.
+// behind returns the backends of a listener: those of its vServer group, or of the default group of its load balancer.
 func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	if l.VServerGroup == "" {
 		return b.CLB.Backends, nil
@@ -291,8 +289,7 @@ func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	return b.Groups[i].Backends, nil
 }
 
-// takersOf returns the Services whose traffic nodes handle themselves, by the ID of their load
-// balancer.
+// takersOf returns the Services whose traffic nodes handle themselves, by the ID of their load balancer.
 func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	takers := map[string][]*corev1.Service{}
 	for _, svc := range s.OfType() {

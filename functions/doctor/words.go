@@ -34,7 +34,6 @@ var errSome = say.Errorf("it could not be read for some load balancers")
 // name returns the name of a Service for commands.
 func name(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
-// about returns the Service as the subject of a finding.
 func about(svc *corev1.Service) doctor.About { return doctor.OfService(svc) }
 
 // sorted returns the keys of a map in order.

@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 )
 
-// files are the generated files, one per runtime.
 var files = []string{"../../s.yaml", "go1.yaml"}
 
 // environment returns the variables that a shell needs, with examples.
@@ -37,8 +36,7 @@ var (
 	varExpression = regexp.MustCompile(`\$\{vars\.([A-Za-z.]+)\}`)
 )
 
-// render substitutes the variables of a file, as Serverless Devs does for the two kinds of expression that we use, and returns its
-// data.
+// render substitutes the variables of a file, as Serverless Devs does for the two kinds of expression that we use, and returns its data.
 func render(text string, env map[string]string) (any, error) {
 	var missing []string
 	text = envExpression.ReplaceAllStringFunc(text, func(e string) string {

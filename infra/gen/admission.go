@@ -19,10 +19,9 @@ import (
 // The policy applies to ServiceAccounts whose names begin with lbremedy-, in any namespace, and to nobody else. One that is not a
 // class's, such as the exporter's, may change nothing in a Service.
 //
-// Fields are compared by exclusion: fields that a later version of Kubernetes adds to a Service are refused to the classes without
-// a change here. If the policy can't be evaluated, it refuses (failurePolicy Fail), but only these ServiceAccounts: the match
-// conditions need only the user's name. It needs Kubernetes 1.30, the first version with admissionregistration.k8s.io/v1; older
-// ones can't install it.
+// Fields are compared by exclusion: fields that a later version of Kubernetes adds to a Service are refused to the classes without a change
+// here. If the policy can't be evaluated, it refuses (failurePolicy Fail), but only these ServiceAccounts: the match conditions need only
+// the user's name. It needs Kubernetes 1.30, the first version with admissionregistration.k8s.io/v1; older ones can't install it.
 //
 // The names are in the policy rather than in RBAC, queried through CEL's authorizer, because one such query costs 350,000 of the
 // 1,000,000 that an expression may cost.

@@ -26,8 +26,7 @@ var runtimes = []runtime{
 	{Name: "go1", File: "infra/fc/go1.yaml", Root: "../..", Concurrency: 1},
 }
 
-// onlyPublic are the products without an endpoint inside a VPC (see shared/cloud): a function that calls one of them needs
-// internet access.
+// onlyPublic are the products without an endpoint inside a VPC (see shared/cloud): a function that calls one of them needs internet access.
 var onlyPublic = []string{"bss", "quotas", "workorder"}
 
 // A function holds what is specific to one class in s.yaml.

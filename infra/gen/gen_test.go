@@ -26,7 +26,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// root is the path of the repository's root.
 const root = "../.."
 
 func TestRepositoryIsFresh(t *testing.T) {
@@ -59,7 +58,6 @@ func TestRepositoryIsFresh(t *testing.T) {
 	}
 }
 
-// asks returns a remedy that only asks.
 func asks(class string, texts ...string) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: class, Doc: "# About " + class, Texts: texts,
@@ -67,7 +65,6 @@ func asks(class string, texts ...string) *remedy.Remedy {
 	}
 }
 
-// writing returns a remedy that writes.
 func writing(class string, texts ...string) *remedy.Remedy {
 	r := asks(class, texts...)
 	r.Doc = "# Too | wide\n\nMore.\n"

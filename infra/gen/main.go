@@ -1,6 +1,5 @@
-// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, the rights of each class in a
-// cluster and on Alibaba Cloud, the manifests of their functions, and the JSON schemas of the wire, the policy file and the routes
-// file.
+// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, the rights of each class in a cluster and on
+// Alibaba Cloud, the manifests of their functions, and the JSON schemas of the wire, the policy file and the routes file.
 //
 // It is the second stage of "make gen". The first, stage1, writes the list of remedies that this one imports. Neither writes a
 // file that is already up to date.

@@ -59,8 +59,7 @@ func chartValues(dir string, policy, routes []byte) ([]byte, error) {
 	return text, nil
 }
 
-// define replaces a definition in the schema of the chart's values. A definition ends with the first brace of the same
-// indentation.
+// define replaces a definition in the schema of the chart's values. A definition ends with the first brace of the same indentation.
 func define(text []byte, name string, of []byte) ([]byte, error) {
 	begin := fmt.Sprintf("\n    %q: { \"$comment\": \"From the schema of the %s file.\",\n", name, name)
 	before, rest, begins := strings.Cut(string(text), begin)

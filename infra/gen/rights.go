@@ -38,8 +38,7 @@ const engineClass = "engine"
 // notifierClass replaces a class in names that belong to a notifier that runs alone.
 const notifierClass = "notifier"
 
-// doctorClass replaces a class in names that belong to the doctor, which writes nothing. A separate console uses it for reading
-// too.
+// doctorClass replaces a class in names that belong to the doctor, which writes nothing. A separate console uses it for reading too.
 const doctorClass = "doctor"
 
 // chatClass replaces a class in names of what a notifier also needs to take answers from chats.

@@ -41,7 +41,6 @@ func Users(clusters ...string) []string {
 	return users
 }
 
-// An account is an account that imports subjects.
 type account struct {
 	name, user string
 	imports    []stream.Service
@@ -94,8 +93,7 @@ func accountsOf(importing []account) []byte {
 	}
 	out.WriteString("    ]\n  }\n")
 	for _, a := range importing {
-		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain
-		// unanswered.
+		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain unanswered.
 		var may []string
 		for _, s := range a.imports {
 			may = append(may, fmt.Sprintf("%q", s.Subject))

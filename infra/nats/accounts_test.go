@@ -128,7 +128,6 @@ func (s *site) must(err error) {
 	}
 }
 
-// matches reports whether a subject matches a filter.
 func matches(filter, subject string) bool {
 	want, got := strings.Split(filter, "."), strings.Split(subject, ".")
 	for i, token := range want {
@@ -150,7 +149,6 @@ func (s *site) targets() []string {
 	return append(all, "_R_."+uid, "_GR_.x.y."+event.FailedSubject(other, class, uid))
 }
 
-// A request is a request that a user may send.
 type request struct {
 	subject string
 	data    []byte

@@ -19,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// MaxDocument is the largest policy document of an account in bytes
-// (https://www.alibabacloud.com/help/en/ram/product-overview/limits).
+// MaxDocument is the largest policy document of an account in bytes (https://www.alibabacloud.com/help/en/ram/product-overview/limits).
 const MaxDocument = 6144
 
 // A Document is a RAM policy.
@@ -89,8 +88,7 @@ var scopes = []scope{
 	{"cs:*", []string{"acs:cs:*:*:cluster/*"}, csPage},
 
 	{"ram:ListPoliciesForRole", []string{"acs:ram:*:*:role/*"}, ramPage},
-	// The role of the masters may have any policies, which are read before one is changed. The owner of a system policy is named
-	// system.
+	// The role of the masters may have any policies, which are read before one is changed. The owner of a system policy is named system.
 	{"ram:GetPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
 	{"ram:ListPolicyVersions", []string{"acs:ram:*:*:policy/*"}, ramPage},
 	{"ram:ListEntitiesForPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
@@ -135,11 +133,10 @@ func Policy(grants []grant.Grant) (Document, error) {
 // JSON returns the document in RAM's format, with a line feed at its end.
 func (d Document) JSON() []byte { return written(d) }
 
-// Files returns the policies and trust policies of lbremedy by name, below a folder of their own: class/<class>.json for each
-// class with RAM actions; trust/fc.json and trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their
-// kubeconfig from the container service; invoke.json for an engine that calls functions of Function Compute; runtime.json for
-// accounts where Function Compute has no service-linked role; and all of these as a module of Terraform and as a template of ROS.
-// grants holds the classes' grants.
+// Files returns the policies and trust policies of lbremedy by name, below a folder of their own: class/<class>.json for each class with
+// RAM actions; trust/fc.json and trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their kubeconfig from the
+// container service; invoke.json for an engine that calls functions of Function Compute; runtime.json for accounts where Function Compute
+// has no service-linked role; and all of these as a module of Terraform and as a template of ROS. grants holds the classes' grants.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"trust/fc.json":   []byte(trustFC),

@@ -215,7 +215,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// same compares a sent document with a file.
 func same(t *testing.T, state, name, want string) {
 	t.Helper()
 	quoted, err := os.ReadFile(filepath.Join(state, name))

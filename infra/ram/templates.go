@@ -27,7 +27,6 @@ func (p place) trust(text, role string) string {
 	return strings.NewReplacer("ACCOUNT", p.account, "CLUSTER", p.cluster, "ISSUER", p.issuer, "NAMESPACE", p.namespace, "ROLE", role).Replace(text)
 }
 
-// parsed returns a document as data.
 func parsed(text string) (out object) {
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		panic(err) // documents are generated
@@ -35,7 +34,6 @@ func parsed(text string) (out object) {
 	return out
 }
 
-// written returns data as JSON.
 func written(v any) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -6,11 +6,10 @@
 //
 // # Why not the platforms' own SDK
 //
-// DingTalk's SDK (dingtalk-stream-sdk-go v0.9.1) logs the app's secret at debug level and the ticket of each connection at all
-// levels, to one logger for the whole process, and doesn't report when it is connected. Feishu's (oapi-sdk-go v3.12.0) contains
-// the calls of all products, and github.com/gogo/protobuf, which is unmaintained. Both APIs need little: a call for the address,
-// frames of JSON or protocol buffers, and three calls for cards. The websocket is github.com/gorilla/websocket, on which client-go
-// depends anyway.
+// DingTalk's SDK (dingtalk-stream-sdk-go v0.9.1) logs the app's secret at debug level and the ticket of each connection at all levels, to
+// one logger for the whole process, and doesn't report when it is connected. Feishu's (oapi-sdk-go v3.12.0) contains the calls of all
+// products, and github.com/gogo/protobuf, which is unmaintained. Both APIs need little: a call for the address, frames of JSON or protocol
+// buffers, and three calls for cards. The websocket is github.com/gorilla/websocket, on which client-go depends anyway.
 package chat
 
 import (

@@ -52,7 +52,6 @@ func dial(ctx context.Context, address *url.URL) (*link, error) {
 	return &link{Conn: conn}, nil
 }
 
-// send writes one frame.
 func (l *link) send(kind int, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,8 +40,7 @@ func DingTalk(c Config) App {
 	return &dingtalk{Config: c}
 }
 
-// dingClicks is the topic of clicks on cards
-// (https://github.com/open-dingtalk/dingtalk-stream-sdk-go/blob/v0.9.1/payload/utils.go).
+// dingClicks is the topic of clicks on cards (https://github.com/open-dingtalk/dingtalk-stream-sdk-go/blob/v0.9.1/payload/utils.go).
 const dingClicks = "/v1.0/card/instances/callback"
 
 // call calls DingTalk's API with the app's token. A token that DingTalk refuses is replaced once.

@@ -42,7 +42,6 @@ func dingTalk(t *testing.T, change func(*chat.Config)) (*simulated.DingTalk, cha
 	return d, chat.DingTalk(c), log
 }
 
-// labels are the buttons' labels.
 var labels = map[chat.Button]string{chat.Approve: "Approve", chat.Mute: "Mute for a day"}
 
 // Cards are sent, changed and clicked, even if tokens expire and connections break meanwhile.

@@ -181,7 +181,6 @@ const (
 	feishuData    = 1
 )
 
-// header returns the first header of that name.
 func (f feishuFrame) header(name string) string {
 	for _, h := range f.headers {
 		if h[0] == name {

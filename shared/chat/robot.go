@@ -49,8 +49,7 @@ var Robots = map[string]Robot{
 // DingPause is how long DingTalk blocks a robot that has sent too much.
 const DingPause = 10 * time.Minute
 
-// SlackText escapes the characters that Slack reads as markup
-// (https://docs.slack.dev/messaging/formatting-message-text).
+// SlackText escapes the characters that Slack reads as markup (https://docs.slack.dev/messaging/formatting-message-text).
 var SlackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // DingSign returns DingTalk's signature for a time in milliseconds: the secret is both the key and part of the signed text

@@ -122,9 +122,8 @@ func Variables(flags *pflag.FlagSet, env func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// Root completes the root of a program with its commands and the behavior that all programs share: without arguments it shows the
-// help, and a mistake in the usage is a Mistake that names the way out. The commands for help, completion and the global flags are
-// in the last group.
+// Root completes the root of a program with its commands and the behavior that all programs share: without arguments it shows the help, and
+// a mistake in the usage is a Mistake that names the way out. The commands for help, completion and the global flags are in the last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	Alone(root)
 	root.Args = cobra.ArbitraryArgs // RunE then reports unknown commands in our words
@@ -201,8 +200,7 @@ func ReadAtMost(n int64, r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// Clean returns a text from outside without control sequences that move a terminal's cursor or change its colours; line breaks
-// stay.
+// Clean returns a text from outside without control sequences that move a terminal's cursor or change its colours; line breaks stay.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {

@@ -194,7 +194,6 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// endless is an endless input.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }

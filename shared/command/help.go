@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// columns is the width of the help.
 const columns = 80
 
 // usage prints how to call a command, as cobra does, but without the global flags: they have a page of their own, which leaves the
@@ -85,8 +84,7 @@ func optionsCommand() *cobra.Command {
 	}
 }
 
-// helpCommand returns the command that shows the help of another. For an unknown command, cobra's own shows the root's help and
-// succeeds.
+// helpCommand returns the command that shows the help of another. For an unknown command, cobra's own shows the root's help and succeeds.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [COMMAND]",

@@ -134,7 +134,6 @@ func fold(text string, most int) []string {
 // wide reports whether a letter takes two columns of a terminal.
 func wide(r rune) bool { return r >= 0x2e80 }
 
-// width returns how many columns of a terminal a text takes.
 func width(text string) int {
 	n := 0
 	for _, r := range text {

@@ -25,8 +25,7 @@ import (
 
 var flawed = size{services: 24, balancers: 6, pods: 2}
 
-// flaws returns an account for that cluster that lacks a load balancer, some listeners and some backends, and is close to its
-// limits.
+// flaws returns an account for that cluster that lacks a load balancer, some listeners and some backends, and is close to its limits.
 func flaws() *sim.World {
 	w := flawed.world()
 	w.Cluster.VSwitches = []string{"vsw-a"}
@@ -89,8 +88,7 @@ func ids(list []doctor.Finding) []string {
 	return out
 }
 
-// honest fails the test if a run that could not read everything finds something false, or doesn't report as unknown what it
-// misses.
+// honest fails the test if a run that could not read everything finds something false, or doesn't report as unknown what it misses.
 func honest(t *testing.T, whole, r doctor.Result) {
 	t.Helper()
 	all, found, silent := ids(whole.Findings), ids(r.Findings), unknown(r)

@@ -144,7 +144,6 @@ func (z size) serve(service func(int) any) http.Handler {
 // bigEnv tells a run in a process of its own where to connect.
 const bigEnv = "LBREMEDY_TEST_DOCTOR"
 
-// A bill is the cost of a run.
 type bill struct {
 	Took     time.Duration
 	Peak     int // KiB resident, at most

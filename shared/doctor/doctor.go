@@ -1,8 +1,7 @@
 // Package doctor examines a whole cluster for what will fail, or has failed silently, before anybody reports it.
 //
-// A [Check] is a value: an ID, a page, the parts of a [Snapshot] that it reads and a pure function over it. [Gather] reads one
-// snapshot for all selected checks, and [Examine] runs them on it. The checks themselves are in functions/doctor. Begin with
-// [Run].
+// A [Check] is a value: an ID, a page, the parts of a [Snapshot] that it reads and a pure function over it. [Gather] reads one snapshot for
+// all selected checks, and [Examine] runs them on it. The checks themselves are in functions/doctor. Begin with [Run].
 //
 // Unknown is not healthy: if a part of the snapshot could not be read, the checks that need it are unknown, for one load balancer
 // alone if only its read failed. A result lists what is unknown beside what was found.
@@ -124,8 +123,7 @@ const (
 	Account  Kind = "account"
 )
 
-// An About is the object of a finding. For an unknown it may also be all objects of a kind, see [All], or the whole check: the
-// zero value.
+// An About is the object of a finding. For an unknown it may also be all objects of a kind, see [All], or the whole check: the zero value.
 type About struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"` // of a Service

@@ -34,14 +34,12 @@ type Source struct {
 	Now     time.Time
 	// Only is the one Service to read, "namespace/name", with what belongs to it; empty: all.
 	Only string
-	// Manifests are Services about to be applied. They replace the cluster's; only load balancers that they name are read. Nil:
-	// none.
+	// Manifests are Services about to be applied. They replace the cluster's; only load balancers that they name are read. Nil: none.
 	Manifests []corev1.Service
 	// Stream returns the stream with the failures. If it is nil or returns nil, no stream is configured, and the parts Failures
 	// and Delays are left out; its error is theirs.
 	Stream func(context.Context) (*stream.Stream, error)
-	// Counts says that only the number of backends is needed: the backends of CLBs, whose number the list of groups contains, are
-	// not read.
+	// Counts says that only the number of backends is needed: the backends of CLBs, whose number the list of groups contains, are not read.
 	Counts bool
 	// Policy returns the operator's policy; nil: no policy.
 	Policy func(context.Context) (remedy.Policy, error)
@@ -161,7 +159,6 @@ func late(ctx context.Context, err error) error {
 	return err
 }
 
-// tell reports progress.
 func (g *gathering) tell(p Part, done, total int) {
 	if g.Progress != nil {
 		g.Progress(p, done, total)
@@ -355,8 +352,7 @@ func (g *gathering) bound(ctx context.Context, name string, to *kube.Binding) (n
 	return 1, err
 }
 
-// readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services
-// in them.
+// readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services in them.
 func readProtection(ctx context.Context, g *gathering) (int, error) {
 	names := map[string][]string{} // of Services, by namespace
 	for _, svc := range g.s.OfType() {
@@ -680,8 +676,7 @@ func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
 	return sum
 }
 
-// failed records that a part of a load balancer could not be read. If the API no longer knows the load balancer, that is not a
-// failure.
+// failed records that a part of a load balancer could not be read. If the API no longer knows the load balancer, that is not a failure.
 func (g *gathering) failed(ctx context.Context, b *LoadBalancer, p Part, err error) {
 	if err = late(ctx, err); err == nil {
 		return
@@ -928,5 +923,4 @@ func readRoutes(ctx context.Context, g *gathering) (int, error) {
 	return n, nil
 }
 
-// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -68,8 +68,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// For each Service the newest failure of all classes is read. Without a stream the part is empty; a stream that can't be read
-// is an error.
+// For each Service the newest failure of all classes is read. Without a stream the part is empty; a stream that can't be read is an error.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s := nats.Streams(t)

@@ -107,8 +107,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// For private CLBs of the VPC that nobody names, the backends behind their listeners are read; others' and the API server's are
-// skipped.
+// For private CLBs of the VPC that nobody names, the backends behind their listeners are read; others' and the API server's are skipped.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	private := func(id, address string, tags map[string]string) sim.LoadBalancer {

@@ -39,9 +39,8 @@ import (
 // # Permissions
 //
 // A scheduled run needs these permissions of NATS: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of the three streams,
-// $JS.API.STREAM.INFO of CASES and FAILED, without which it can't know the open cases), to write
-// lbremedy.case.*.*.<ClassPrefix><check> for each of its checks, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and
-// event.DoctorKey.
+// $JS.API.STREAM.INFO of CASES and FAILED, without which it can't know the open cases), to write lbremedy.case.*.*.<ClassPrefix><check> for
+// each of its checks, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
 	Cloud  *cloud.Reader // for reading the account
@@ -67,8 +66,7 @@ type RunResult struct {
 var ErrElsewhere = errors.New("another process runs the doctor on the cluster now")
 
 const (
-	// longest is how long a scheduled run may take before another process starts one. A run takes less: one silent for as long has
-	// ended.
+	// longest is how long a scheduled run may take before another process starts one. A run takes less: one silent for as long has ended.
 	longest = 10 * time.Minute
 	// reading is its reading time. Anything unread by then is reported as unknown and stays unchanged.
 	reading = longest - 2*time.Minute

@@ -54,8 +54,7 @@ type Snapshot struct {
 	// Failures is when the newest failure in the stream happened, of all classes, by Service. The stream keeps failures for 7
 	// days; a missing Service has none there. Nil: no stream is configured.
 	Failures map[types.UID]time.Time
-	// Delays are how long the controller took to sync Services after lbremedy had changed them, oldest first. Nil: no stream is
-	// configured.
+	// Delays are how long the controller took to sync Services after lbremedy had changed them, oldest first. Nil: no stream is configured.
 	Delays []time.Duration
 	Heard  time.Time // an exporter's last sign of life; zero: none ever, or no stream is configured
 

@@ -6,8 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// parts matches what is not a word: actions of a template, comments, and tags up to the beginning of an attribute's value or their
-// end.
+// parts matches what is not a word: actions of a template, comments, and tags up to the beginning of an attribute's value or their end.
 var (
 	action = regex.New(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
 	named  = regex.New(`([a-z-]+)="$`)

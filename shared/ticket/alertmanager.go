@@ -25,8 +25,7 @@ const (
 	// ARMS clears an alert that is not repeated within its auto-clear period, by default 300 seconds (ARMS documentation,
 	// "UpdateIntegration").
 	resendAlert = 2 * time.Minute
-	// An alert ends this long after lbremedy last sent it: a restart takes less, and after lbremedy is removed none fires for
-	// long.
+	// An alert ends this long after lbremedy last sent it: a restart takes less, and after lbremedy is removed none fires for long.
 	keepAlert = 30 * time.Minute
 )
 

@@ -62,7 +62,6 @@ func newAlertServer(w *world) *alertServer {
 	return d
 }
 
-// sink returns a sink for the server.
 func (d *alertServer) sink() policy.Sink {
 	return policy.Sink{Name: "am", Kind: policy.Alertmanager, URL: d.server.URL + "/am/", SecretFrom: secret(d, "t0ken-of-alerts")}
 }
@@ -306,7 +305,6 @@ func newPagerServer(t testing.TB) *pagerServer {
 	return d
 }
 
-// summaries returns the summaries of the open alerts.
 func (d *pagerServer) summaries() []string {
 	var all []string
 	for _, e := range d.open {

@@ -15,8 +15,7 @@ import (
 // SupportGrants are the permissions of the sink "alibaba". No class has them, only the notifier.
 var SupportGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
 
-// alibaba opens tickets with Alibaba Cloud's support to ask for help: an incident that ends before a ticket was opened is not
-// sent.
+// alibaba opens tickets with Alibaba Cloud's support to ask for help: an incident that ends before a ticket was opened is not sent.
 type alibaba struct {
 	reads    cloud.Tickets
 	writes   cloud.TicketWriter

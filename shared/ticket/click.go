@@ -77,7 +77,6 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	return o.reply(ctx, i, h, line)
 }
 
-// tell returns a text in the language of the sink.
 func (o *outlet) tell(t say.Text) string { return t.In(o.texts.language) }
 
 // headOf returns the ticket with this card; ErrNotFound of package stream if it belongs to none.
@@ -143,8 +142,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 	})
 }
 
-// asked returns the record whose plan a click answers. It fails if the record no longer asks, or asks something else than the
-// person saw.
+// asked returns the record whose plan a click answers. It fails if the record no longer asks, or asks something else than the person saw.
 func (o *outlet) asked(ctx context.Context, i incident, value string, verdict kube.Verdict, user string) (event.Record, error) {
 	q, ok := readQuestion(value)
 	if !ok {

@@ -113,7 +113,6 @@ func (n *night) asks(service int, change ...func(*event.Record)) event.Record {
 	return r
 }
 
-// annotates returns the step of a plan.
 func annotates(vswitch string) []event.StepRecord {
 	said := say.F("annotate %s", "vswitch-id="+vswitch)
 	return []event.StepRecord{{Kind: "annotate", Text: said, Risk: "medium"}}

@@ -178,8 +178,7 @@ func readNotified(e stream.Entry) (incident, Notified, error) {
 	}, nil
 }
 
-// Standing returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was
-// found.
+// Standing returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was found.
 func Standing(ctx context.Context, s *stream.Stream, cluster string) ([]event.Record, error) {
 	var all []event.Record
 	err := s.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {

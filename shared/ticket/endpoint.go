@@ -26,7 +26,6 @@ const postSize = 512 << 10
 
 func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
 
-// address returns the URL to post to.
 func (d endpoint) address() (*url.URL, error) {
 	text := d.sink.URL
 	if text == "" {

@@ -254,8 +254,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 	return stream.Reply{Retry: wait}
 }
 
-// take updates the members of a record's Service and notifies the sink of their incidents. It returns when to come back; zero: all
-// is sent.
+// take updates the members of a record's Service and notifies the sink of their incidents. It returns when to come back; zero: all is sent.
 func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (time.Duration, error) {
 	var scope remedy.Scope
 	if c := o.classes[r.Class]; c != nil {
@@ -331,8 +330,7 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 	}
 }
 
-// each calls see for the members with matching keys. Unreadable ones are logged and skipped: they must not hold back the others'
-// ticket.
+// each calls see for the members with matching keys. Unreadable ones are logged and skipped: they must not hold back the others' ticket.
 func (f *Follower) each(ctx context.Context, filter string, see func(incident, Member)) error {
 	err := f.c.Stream.EachEntry(ctx, filter, func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
@@ -581,7 +579,6 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	return wait
 }
 
-// language returns the language of a sink.
 func (c Config) language(s policy.Sink) *say.Language {
 	if c.Language == nil {
 		return nil
@@ -613,7 +610,6 @@ func (o *outlet) counter(t Ticket) *int64 {
 	return &o.stats.Updated
 }
 
-// render makes the ticket to send.
 func (o *outlet) render(i incident, uid string, h Head, v view, status Status) Ticket {
 	title := i.class
 	if c := o.classes[i.class]; c != nil {

@@ -470,8 +470,7 @@ func TestRefused(t *testing.T) {
 	q.empty()
 }
 
-// A crash between the notification and its note: the same is sent again after the lease, under the same name, and no second ticket
-// is made.
+// A crash between the notification and its note: the same is sent again after the lease, under the same name, and no second ticket is made.
 func TestKilledBetweenTellingAndNote(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -100,7 +100,6 @@ func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	return f
 }
 
-// uid returns the UID of the n-th Service.
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 // record returns a settled record of the n-th Service.
@@ -339,7 +338,6 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 // wired makes the hook the platform of a follower's sinks.
 func (h *hook) wired(c *Config) { c.wire = wire(h.server.URL) }
 
-// secret writes a secret to a file.
 func secret(t testing.TB, text string) policy.Reference {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -349,7 +347,6 @@ func secret(t testing.TB, text string) policy.Reference {
 	return policy.Reference{File: file}
 }
 
-// sink returns a sink of kind webhook.
 func (h *hook) sink(name string) policy.Sink {
 	return policy.Sink{Name: name, Kind: policy.Webhook, URL: h.server.URL + "/hook", SecretFrom: secret(h, key)}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// tongue returns the language of a sink.
 func tongue(tag string) *say.Language {
 	if tag == "zh" {
 		return chinese.Language()

@@ -66,7 +66,6 @@ func newMailServer(t testing.TB, implicit bool) *mailServer {
 	return m
 }
 
-// serve serves one client.
 func (m *mailServer) serve(conn net.Conn, secure bool) {
 	say := func(text string) { fmt.Fprintf(conn, "%s\r\n", text) }
 	in := bufio.NewReader(conn)

@@ -196,7 +196,6 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 	return out
 }
 
-// readMember reads a member from its key and value.
 func readMember(key string, value []byte, revision uint64) (incident, Member, error) {
 	p := strings.Split(key, ".")
 	if len(p) != 5 {

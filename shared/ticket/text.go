@@ -29,7 +29,6 @@ var (
 	eventTemplate string
 )
 
-// texts renders the texts of one sink.
 type texts struct {
 	own      *template.Template // the operator's over the built-in one
 	built    *template.Template
@@ -106,8 +105,7 @@ func CheckTexts(sinks []policy.Sink, dirs []string) error {
 // callsTemplate matches a call of another template in a parsed one.
 var callsTemplate = regex.New(`\{\{template ("[^"]+")`)
 
-// loops returns an error if a template calls itself, directly or through others. Go would stop it only after 100,000 calls and
-// minutes.
+// loops returns an error if a template calls itself, directly or through others. Go would stop it only after 100,000 calls and minutes.
 func loops(t *template.Template) error {
 	calls := map[string][]string{}
 	for _, one := range t.Templates() {

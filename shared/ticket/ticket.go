@@ -15,19 +15,17 @@
 //   - ticket.<sink>.<scope>.<class>.<hash of the cause> is a [Head]: what one sink has been notified of the incident, and
 //     up to which revision of the bucket. For a sink with a ticket for each Service, such as Events, the UID follows.
 //
-// A message of the audit is acknowledged when the head's revision has passed that of the member which the message changed, or a
-// later message has changed the member. Until then it is redelivered: after ten seconds if the sink has just been notified, which
-// bundles a thousand Services of one cause into few notifications; after a growing pause if the sink doesn't answer; and after an
-// hour if it refuses, for instance because of a wrong token. No other record may ever come, since an unchanged failure leaves
-// none.
+// A message of the audit is acknowledged when the head's revision has passed that of the member which the message changed, or a later
+// message has changed the member. Until then it is redelivered: after ten seconds if the sink has just been notified, which bundles a
+// thousand Services of one cause into few notifications; after a growing pause if the sink doesn't answer; and after an hour if it refuses,
+// for instance because of a wrong token. No other record may ever come, since an unchanged failure leaves none.
 //
 // # Scope
 //
-// An incident is a class and a cause within the scope of the class: the account or the cluster. Clusters that share a NATS have
-// separate incidents and tickets, even for an account: each has its own sinks, and its account may be another. A check of the
-// doctor makes one incident for the cluster, whatever its findings are about: Services, load balancers, the cluster itself. A
-// class of scope Service covers the Services of a cluster that share a cause, such as one full vSwitch, and without a cause the
-// one Service.
+// An incident is a class and a cause within the scope of the class: the account or the cluster. Clusters that share a NATS have separate
+// incidents and tickets, even for an account: each has its own sinks, and its account may be another. A check of the doctor makes one
+// incident for the cluster, whatever its findings are about: Services, load balancers, the cluster itself. A class of scope Service covers
+// the Services of a cluster that share a cause, such as one full vSwitch, and without a cause the one Service.
 //
 // # Duplicates
 //
@@ -159,7 +157,6 @@ type incident struct{ scope, class, cause string }
 // String returns the parts separated by dots.
 func (i incident) String() string { return i.scope + "." + i.class + "." + i.cause }
 
-// member returns the key of a Service in the incident.
 func (i incident) member(uid string) string { return memberRoot + i.String() + "." + uid }
 
 // all returns the filter for the keys of its Services.

@@ -50,7 +50,6 @@ func (o *outlet) view(ctx context.Context, i incident, members string, h Head, s
 	return v, err
 }
 
-// sort sorts the members by name.
 func (v view) sort() {
 	for _, list := range [][]Member{v.open, v.over} {
 		slices.SortFunc(list, func(a, b Member) int {
@@ -70,8 +69,7 @@ func (v view) status(was Status) Status {
 	return None
 }
 
-// print returns a fingerprint of what a person would call a change: which Services fail and how, but not when they were seen
-// again.
+// print returns a fingerprint of what a person would call a change: which Services fail and how, but not when they were seen again.
 func (v view) print() string {
 	h := sha256.New()
 	for i, list := range [][]Member{v.open, v.over} {

@@ -3,8 +3,7 @@
 // It creates what it needs in NATS if its user may; otherwise "lbremedy up --setup" must have run before. It needs the rights of
 // exporter.Grants. Several exporters may run side by side.
 //
-// Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name
-// are wrong.
+// Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name are wrong.
 package main
 
 import (
@@ -40,16 +39,14 @@ func main() {
 	})
 }
 
-// frugal keeps the heap small under load, since every cluster runs an exporter. The lanes hold at most some 20 MB. A memory limit
-// of that size would leave the collector no room: at a start with many stored failures it would take most of the time.
-// GOMEMLIMIT overrides it.
+// frugal keeps the heap small under load, since every cluster runs an exporter. The lanes hold at most some 20 MB. A memory limit of that
+// size would leave the collector no room: at a start with many stored failures it would take most of the time. GOMEMLIMIT overrides it.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(48 << 20)
 	}
 }
 
-// options are the flags.
 type options struct {
 	stream.Config                // how to reach NATS
 	cluster, kubeconfig, context string
@@ -59,7 +56,6 @@ type options struct {
 	posts                        exporter.Posts
 }
 
-// program returns the program, with its flags.
 func program(env func(string) string) *cobra.Command {
 	o := &options{}
 	cmd := command.Alone(&cobra.Command{

@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// run runs the program with these arguments and variables.
 func run(ctx context.Context, args []string, env func(string) string, out, errs io.Writer) error {
 	cmd := program(env)
 	cmd.SetArgs(args)

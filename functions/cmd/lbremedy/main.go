@@ -1,5 +1,4 @@
-// Lbremedy is the operator's program: it repairs load-balancer Services on ACK that fail to sync, and shows what was found and
-// done.
+// Lbremedy is the operator's program: it repairs load-balancer Services on ACK that fail to sync, and shows what was found and done.
 //
 // Package root assembles its commands. Each group of commands is a package beside it; cli holds what they share. Other groups also
 // use journal, to find and report a case, and answer, to answer a failure by hand.

@@ -4,9 +4,8 @@
 // The name serves both runtimes: a custom runtime starts the file bootstrap, and go1 starts the file named by the handler, which
 // infra/fc/go1.yaml sets to bootstrap. The program detects its runtime.
 //
-// Builds are reproducible: the same source makes the same bytes, whoever builds it, when and where. Paths are trimmed, no version
-// or commit is stamped in, and the zip holds no times. A class whose code did not change keeps its digest, and need not be
-// deployed again.
+// Builds are reproducible: the same source makes the same bytes, whoever builds it, when and where. Paths are trimmed, no version or commit
+// is stamped in, and the zip holds no times. A class whose code did not change keeps its digest, and need not be deployed again.
 package main
 
 import (
@@ -130,7 +129,6 @@ func write(programs, out, class string) (line, sum string, err error) {
 	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
 }
 
-// names returns the classes to build.
 func names(all []*remedy.Remedy) []string {
 	var out []string
 	for _, r := range all {
@@ -156,9 +154,8 @@ func choose(all []string, only string) ([]string, error) {
 	return slices.Compact(chosen), nil
 }
 
-// build builds the programs into a folder, named after the folders of the classes. Both runtimes of Function Compute are Linux on
-// amd64, without a dependable C library. The linker drops the debugging data: with the flags of the Makefile no package is
-// compiled a second time.
+// build builds the programs into a folder, named after the folders of the classes. Both runtimes of Function Compute are Linux on amd64,
+// without a dependable C library. The linker drops the debugging data: with the flags of the Makefile no package is compiled a second time.
 func build(ctx context.Context, dir, into string, all []string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-ldflags=-s -w -buildid=",
 		"-o", into + string(filepath.Separator)}, flags...)

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 )
 
-// root is the path of the repository's root.
 const root = "../../.."
 
 func TestRepositoryIsFresh(t *testing.T) {

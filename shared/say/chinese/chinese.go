@@ -4,8 +4,7 @@
 // rule of the tree compares them with the source: every message has exactly one translation, with the same verbs. The words are
 // those of Alibaba Cloud's documentation: TERMS.md lists them, with their sources.
 //
-// Function programs must not import it: they write records, which hold the messages, and nobody reads their output. Begin with
-// Language.
+// Function programs must not import it: they write records, which hold the messages, and nobody reads their output. Begin with Language.
 package chinese
 
 import (
@@ -37,7 +36,6 @@ var Language = sync.OnceValue(func() *say.Language {
 	return l
 })
 
-// read reads a file of the catalogue.
 func read(name string) map[string]string {
 	data, err := files.ReadFile(name)
 	twins := map[string]string{}

@@ -38,7 +38,6 @@ type term struct {
 	source           string
 }
 
-// terms reads the list.
 func terms(t *testing.T) []term {
 	t.Helper()
 	data, err := os.ReadFile("TERMS.md")

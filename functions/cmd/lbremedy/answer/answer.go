@@ -79,7 +79,6 @@ type verdict struct {
 	err error
 }
 
-// A printedVerdict is a verdict in its printed form.
 type printedVerdict struct {
 	Was *verdictThen `json:"was,omitempty"`
 	journal.Case
@@ -219,7 +218,6 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 	}
 }
 
-// steps returns the steps of a record as text.
 func steps(r event.Record) []string {
 	var texts []string
 	for _, s := range r.Steps {

@@ -235,7 +235,6 @@ func (c *classifying) table() {
 	}
 }
 
-// print prints a row.
 func (c *classifying) print(r *row) {
 	wide := 0
 	for _, id := range append(cli.Classes(), event.Unclassified) {

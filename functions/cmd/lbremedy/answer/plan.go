@@ -63,8 +63,7 @@ func (a *Flags) addPolicy(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.policy, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 }
 
-// Plan returns what would be done about the newest failure of a Service, a node or the cluster, and whether it has one. It writes
-// nothing.
+// Plan returns what would be done about the newest failure of a Service, a node or the cluster, and whether it has one. It writes nothing.
 func Plan(ctx context.Context, p *cli.Program, object string) (event.Record, bool, error) {
 	items, env, err := readItems(ctx, p, []string{object}, func() (*host.Connection, error) { return p.Prepare(ctx, "", false) })
 	defer func() { cli.Close(env) }()

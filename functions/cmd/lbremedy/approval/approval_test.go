@@ -196,8 +196,7 @@ func TestService(t *testing.T) {
 	says(command.CodeWrong, twice.Case, "undo", "shop/web")
 }
 
-// Two classes may have a case that began in the same second: the ID selects the one that the command applies to, or needs the
-// class.
+// Two classes may have a case that began in the same second: the ID selects the one that the command applies to, or needs the class.
 func TestSameID(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

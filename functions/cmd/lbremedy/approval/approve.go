@@ -182,15 +182,12 @@ func (a *answer) show(r event.Record) error {
 	return err
 }
 
-// reply returns the answer to be given.
 func (a *answer) reply() approvals.Reply {
 	return approvals.Reply{Verdict: a.verdict, Comment: a.comment, Lasts: a.life}
 }
 
-// patience is the timeout of the API server.
 const patience = 10 * time.Second
 
-// give creates the Approval.
 func (a *answer) give(ctx context.Context, r event.Record) error {
 	cluster, err := a.Kube()
 	if err != nil {
@@ -229,7 +226,6 @@ func byHand(r event.Record) string {
 	return fmt.Sprintf("lbremedy run %s --apply --approve %s", r.Service, r.Digest)
 }
 
-// next prints the next command.
 func (a *answer) next(r event.Record) {
 	check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 	switch {

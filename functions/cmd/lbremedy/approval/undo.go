@@ -164,7 +164,6 @@ type undoPlan struct {
 	Sharing []event.Record `json:"sharing"`
 }
 
-// newUndoPlan returns the plan in its JSON form.
 func newUndoPlan(r event.Record, sharing []event.Record) undoPlan {
 	plan := undoPlan{r.In(nil), slices.Clone(sharing)}
 	for i, other := range plan.Sharing {

@@ -91,7 +91,6 @@ on standard error.`,
 	return cmd
 }
 
-// printList prints the load balancers as a table.
 func printList(p *cli.Program, list []Balancing) {
 	columns := []any{"service", "load balancer", "state", "address", "backends", "listeners"}
 	if p.Wide() {

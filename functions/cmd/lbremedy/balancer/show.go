@@ -114,7 +114,6 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
 	return out
 }
 
-// printBalancer prints a load balancer.
 func printBalancer(p *cli.Program, v Shown) {
 	fmt.Fprintf(p.Out, "%s  %s %s\n", p.Paint(cli.Bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
 	p.Field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)

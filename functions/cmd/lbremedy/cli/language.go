@@ -17,11 +17,9 @@ import (
 // inChinese is the catalogue, including the folders of classes.
 var inChinese = functions.Chinese(chinese.Language)
 
-// languages are the values of --language.
 var languages = []string{"en", "zh"}
 
-// Tongue returns the language with this tag, such as zh, zh-CN or the zh_CN.UTF-8 of a locale; nil, which is English, without a
-// catalogue.
+// Tongue returns the language with this tag, such as zh, zh-CN or the zh_CN.UTF-8 of a locale; nil, which is English, without a catalogue.
 func Tongue(tag string) *say.Language {
 	base := strings.FieldsFunc(strings.ToLower(tag), func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == '@' })
 	if len(base) > 0 && base[0] == "zh" {

@@ -85,8 +85,7 @@ func (p *Program) Print(value any, show func()) error {
 	return write(p.Out, data)
 }
 
-// Line writes one value of a sequence: a line of JSON, of a template or of an expression, or a YAML document. For people it calls
-// show.
+// Line writes one value of a sequence: a line of JSON, of a template or of an expression, or a YAML document. For people it calls show.
 func (p *Program) Line(value any, show func()) error {
 	switch p.Output {
 	case "json":
@@ -146,8 +145,7 @@ func (p *Program) Cell(s string, others int) string {
 	return text.Trim(s, max(20, width-others))
 }
 
-// Wrap breaks the text into lines of at most width, each after the indent and the blanks that begin its paragraph. It never cuts a
-// word.
+// Wrap breaks the text into lines of at most width, each after the indent and the blanks that begin its paragraph. It never cuts a word.
 func Wrap(s, indent string, width int) string {
 	var b strings.Builder
 	s = clocks().ReplaceAllString(command.Local(command.Clean(s)), "$1"+glue+"$2"+glue+"$3")
@@ -177,8 +175,7 @@ const glue = "\u2800"
 
 var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)
 
-// parts splits a word where it can be broken: Chinese breaks between any two characters, but not before a closing or after an
-// opening mark.
+// parts splits a word where it can be broken: Chinese breaks between any two characters, but not before a closing or after an opening mark.
 func parts(word string) []string {
 	const closing, opening = "，。；：！？、）”*", "（“*"
 	var list []string

@@ -145,8 +145,7 @@ func (p *Program) Known() bool {
 	return err == nil
 }
 
-// Address returns the address of NATS from the flags or the state directory, without the secrets that it may contain; empty if
-// unknown.
+// Address returns the address of NATS from the flags or the state directory, without the secrets that it may contain; empty if unknown.
 func (p *Program) Address() string {
 	list := p.NATS
 	if list == "" {

@@ -52,8 +52,7 @@ func TestAgentKey(t *testing.T) {
 	x.do(&http.Client{}, http.MethodGet, "/mcp", http.StatusMethodNotAllowed, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+x.key) })
 }
 
-// A team's agent sends its person's token. The token opens a session under the same rules as a login, and a new one when that has
-// ended.
+// A team's agent sends its person's token. The token opens a session under the same rules as a login, and a new one when that has ended.
 func TestAgentLogin(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	sc.Embed(t)

@@ -53,7 +53,6 @@ func (q question) Undo() string {
 // Open reports whether the person may still answer it.
 func (q question) Open() bool { return q.Closed == nil && !q.Mine }
 
-// An answersBody is the body of the page for answers.
 type answersBody struct {
 	Verdict  kube.Verdict
 	Rows     []question

@@ -81,7 +81,6 @@ func (x *team) login(token string) *console {
 	return o
 }
 
-// status returns the HTTP status of a page.
 func (x *console) status(path string) int {
 	x.t.Helper()
 	answer, err := x.browser.Get(x.base + path)
@@ -92,7 +91,6 @@ func (x *console) status(path string) int {
 	return answer.StatusCode
 }
 
-// approvals returns the Approvals in the Service's namespace.
 func (x *team) approvals() []kube.Approval {
 	x.t.Helper()
 	c, err := kube.New(x.Kube.Config)
@@ -243,8 +241,7 @@ func TestLogin(t *testing.T) {
 			}
 		}
 	}
-	// The API server accepts a token for ten more seconds (k8s.io/kubernetes v1.37.2,
-	// pkg/kubeapiserver/options/authentication.go).
+	// The API server accepts a token for ten more seconds (k8s.io/kubernetes v1.37.2, pkg/kubeapiserver/options/authentication.go).
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); b.status("/questions") == http.StatusOK && time.Now().Before(deadline); <-tick.C {

@@ -201,7 +201,6 @@ func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to st
 	l.show(w, r, code, page{Title: word("Log in"), name: "login", Body: b})
 }
 
-// A loginBody is the body of the login page.
 type loginBody struct {
 	To, Cluster string
 	Wrong       say.Text

@@ -316,8 +316,7 @@ func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
 	return t
 }
 
-// standing returns what every page shows: whether NATS is unreachable, whether nothing has been read yet, and the number of
-// questions.
+// standing returns what every page shows: whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
 func (b *book) standing() (*away, bool, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,7 +24,6 @@ type sheet struct {
 	Before, Behind string // addresses; empty if absent
 }
 
-// perSheet is how many rows of a list a page shows.
 const perSheet = 100
 
 // sheetOf returns the requested part of a list.
@@ -55,7 +54,7 @@ type table struct {
 	Rows  []*past
 }
 
-// A table is a table of cases.
+// A head is the head of a column.
 type head struct {
 	Name, Link string // Link sorts by the column; empty: not sortable
 	Sorted     string // ascending or descending
@@ -114,7 +113,6 @@ func arrange(r *http.Request, list []*past) {
 	}
 }
 
-// A casesBody is the body of the list of cases.
 type casesBody struct {
 	Query, Result, Class, Sort string
 	Results, Classes           []string
@@ -156,7 +154,6 @@ func holds(words []string, texts ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 }
 
-// A caseBody is the body of a case's page.
 type caseBody struct {
 	journal.Story
 	Record *event.Record // the newest

@@ -79,7 +79,6 @@ func (s *server) classes(*http.Request) (page, error) {
 	return page{Title: word("Classes"), name: "classes", Body: rows}, nil
 }
 
-// A classBody is the body of a class's page.
 type classBody struct {
 	classRow
 	Page []stretch

@@ -81,7 +81,6 @@ in a namespace may answer there.`,
 	return cmd
 }
 
-// run serves until ctx ends.
 func (c consoleRun) run(ctx context.Context) error {
 	quiet := *c.Program // the pages show the messages of the parts
 	quiet.Err = io.Discard

@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { operator.Main(m) }
 
-// A console is a running console.
 type console struct {
 	t       *testing.T
 	base    string // address without the key

@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// A doctorBody is the body of the doctor's page.
 type doctorBody struct {
 	glance
 	Groups  []found

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A nowBody is the body of the page Now.
 type nowBody struct {
 	Alarms   []alarm
 	Clusters []clusterNow

@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 )
 
-// A policyBody is the body of the page Policy.
 type policyBody struct {
 	Clusters []string
 	Cluster  string

@@ -189,7 +189,6 @@ func (s *server) ask(ctx context.Context, p *person, list []incident) {
 	}
 }
 
-// A questionsBody is the body of the page Questions.
 type questionsBody struct {
 	Rows  []incident
 	Sheet sheet

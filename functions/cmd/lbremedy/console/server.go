@@ -32,7 +32,6 @@ import (
 //go:embed web
 var web embed.FS
 
-// A server serves people's browsers.
 type server struct {
 	p       *cli.Program
 	url     *url.URL // address for browsers
@@ -160,13 +159,11 @@ func (s *server) words(l *say.Language) template.FuncMap {
 // A sign shows the word for a status with a shape beside it: colour alone must not carry meaning.
 type sign struct{ Tone, Shape, Word string }
 
-// impacts are the signs of impacts on users.
 var impacts = map[event.Impact]sign{
 	event.NeverUp: {"bad", "✕", word("no address")}, event.Down: {"bad", "✕", word("no traffic")}, event.Partly: {"bad", "◐", word("some ports down")},
 	event.Frozen: {"plain", "=", word("backends frozen")}, event.Unchecked: {"ask", "?", word("impact unknown")},
 }
 
-// risks are the signs of the risks of plans.
 var risks = map[string]sign{
 	"low": {"plain", "▁", word("low risk")}, "medium": {"ask", "▄", word("medium risk")}, "high": {"bad", "█", word("high risk")},
 }
@@ -174,7 +171,6 @@ var risks = map[string]sign{
 // final is the sign of a step that can't be undone.
 var final = sign{"bad", "⚠", word("cannot be undone")}
 
-// signs are the signs of statuses, severities and verdicts.
 var signs = map[string]sign{
 	string(event.Fixed): {"good", "✓", word("fixed")}, string(event.Synced): {"good", "✓", word("synced")},
 	string(event.Recovered): {"good", "↺", word("recovered")}, "ok": {"good", "✓", word("ok")},
@@ -193,7 +189,6 @@ var signs = map[string]sign{
 const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// handler answers all requests.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, show := range map[string]func(*http.Request) (page, error){
@@ -234,8 +229,7 @@ func (s *server) handler() http.Handler {
 	})
 }
 
-// guarded sets headers for all answers, and refuses requests for another host, whose name may have been made to resolve to this
-// machine.
+// guarded sets headers for all answers, and refuses requests for another host, whose name may have been made to resolve to this machine.
 func (s *server) guarded(next http.Handler) http.Handler {
 	here := []string{s.url.Host}
 	if loopback(s.url.Hostname()) {
@@ -258,7 +252,6 @@ func (s *server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// A page is a template and its data.
 type page struct {
 	Title   string
 	Body    any
@@ -327,7 +320,6 @@ func told(l *say.Language, err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + end
 }
 
-// show writes a page.
 func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page) {
 	l := layout{Title: pg.Title, Version: pg.version, Cluster: s.p.Cluster, Body: pg.Body, Enter: true}
 	if p, in := r.Context().Value(personKey{}).(*person); in {

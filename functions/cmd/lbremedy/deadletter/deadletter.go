@@ -1,5 +1,4 @@
-// Package deadletter holds the commands for dead letters, messages that could not be handled: list, retry and remove. Begin with
-// Command.
+// Package deadletter holds the commands for dead letters, messages that could not be handled: list, retry and remove. Begin with Command.
 package deadletter
 
 import (

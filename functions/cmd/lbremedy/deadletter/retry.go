@@ -35,7 +35,6 @@ type fate struct {
 	why    say.Text
 }
 
-// became returns what became of a letter.
 func became(id uint64, result string, why say.Text) fate {
 	return fate{id, result, cli.Capital(why.String()), why}
 }
@@ -199,8 +198,7 @@ func revived(l letter) (subject string, header map[string][]string, data []byte,
 	return l.Origin, l.Headers, l.raw.Data, nil
 }
 
-// versionIn returns the resource version of the Event in a message of FAILED; empty if unreadable, in which case any other
-// replaces it.
+// versionIn returns the resource version of the Event in a message of FAILED; empty if unreadable, in which case any other replaces it.
 func versionIn(header map[string][]string, data []byte) string {
 	it, err := answer.Kept(stream.Message{Header: header, Data: data})
 	if err != nil && !errors.As(err, new(command.Mistake)) {

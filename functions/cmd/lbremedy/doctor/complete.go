@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// completeChecks completes the ID of a check, with its title.
 func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -199,7 +199,6 @@ func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.
 	return checks, least, services, err
 }
 
-// examine checks the cluster and prints the findings.
 func examine(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	if e.Apply {
 		return command.Wrong("doctor --apply needs a check: name a check with --fix")
@@ -233,8 +232,7 @@ func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (d
 	return about(r, e.scope.Namespace, services), least, nil
 }
 
-// Find returns the findings of these checks at this severity or above, about these Services: all checks and all Services if none
-// is named.
+// Find returns the findings of these checks at this severity or above, about these Services: all checks and all Services if none is named.
 func Find(ctx context.Context, p *cli.Program, checks []string, severity, namespace string, services []string) (doctor.Result, error) {
 	e := &examining{checks: checks, severity: severity, scope: cli.Scope{Namespace: namespace}}
 	r, least, err := e.found(ctx, p, services)
@@ -414,7 +412,6 @@ func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	return list
 }
 
-// finding prints everything about one finding.
 func finding(p *cli.Program, f doctor.Finding) {
 	fmt.Fprintln(p.Out, strings.TrimRight(fmt.Sprintf("%s  %s  %s  %s", p.Paint(cli.Bold, command.Clean(f.About.String())),
 		severity(p, f.Severity), f.Check, place(f)), " "))
@@ -439,7 +436,6 @@ func place(f doctor.Finding) string {
 	return fmt.Sprintf("%s:%d", command.Clean(f.File), f.Line)
 }
 
-// severity returns the word for a severity in its colour.
 func severity(p *cli.Program, s doctor.Severity) string {
 	c := map[doctor.Severity]cli.Colour{doctor.Critical: cli.Red, doctor.Warning: cli.Yellow}[s]
 	return p.Paint(c, s.String())

@@ -84,8 +84,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	return e.examined(p, about(r, e.scope.Namespace, services), least)
 }
 
-// ofManifests returns the result without findings about other Services of the cluster, and with positions for those about
-// manifests.
+// ofManifests returns the result without findings about other Services of the cluster, and with positions for those about manifests.
 func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 	find := map[doctor.About]*manifest{}
 	for i := range list {
@@ -236,7 +235,6 @@ func split(data []byte) []document {
 // yamlLine matches the position in an error of the YAML library.
 var yamlLine = regex.New(`^.*?yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
 
-// services returns the Services of the document.
 func (d document) services() ([]manifest, error) {
 	if len(bytes.TrimSpace(d.text)) == 0 {
 		return nil, nil

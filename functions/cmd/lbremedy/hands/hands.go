@@ -72,7 +72,6 @@ Exit codes: 0 it keeps the contract; 1 it does not; 2 the usage or a file is wro
 	return cmd
 }
 
-// run makes the checks and prints the results.
 func (t *test) run(ctx context.Context, address string) error {
 	r, cases, err := t.read(address)
 	if err != nil {
@@ -106,7 +105,6 @@ func (t *test) run(ctx context.Context, address string) error {
 	return err
 }
 
-// read reads the files named in the flags.
 func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	u, err := url.Parse(address)
 	switch {

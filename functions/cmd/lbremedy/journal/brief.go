@@ -49,7 +49,6 @@ func commandFirst(l *say.Language, list []Field) []Field {
 	return slices.Insert(list, max(finding, todo, next)+1, Field{Name: l.Phrase("Details"), Text: rest})
 }
 
-// names reports whether a text contains a command.
 func names(text string) bool {
 	return slices.ContainsFunc(say.Pieces(text), func(p say.Piece) bool { return p.Command })
 }

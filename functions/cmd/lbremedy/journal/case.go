@@ -88,8 +88,7 @@ func (r *Repeats) in(p *cli.Program) string {
 	return p.Phrase("%d times since %s, last at %s, %s ago", r.Times, cli.Clock(r.First), cli.Clock(r.Last), p.Ago(r.Last))
 }
 
-// countSeen returns the records in printed form, with the number of runs that ended the same way. uid is a Service's, or "*" for
-// all.
+// countSeen returns the records in printed form, with the number of runs that ended the same way. uid is a Service's, or "*" for all.
 func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string, records []event.Record) ([]Case, error) {
 	docs := map[string]event.Document{}
 	entries, err := s.Entries(ctx, event.StateKey(cmp.Or(p.Cluster, "*"), uid))

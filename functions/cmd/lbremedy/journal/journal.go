@@ -156,7 +156,6 @@ func (r *reader) end() {
 	}
 }
 
-// newestFirst compares cases by their last records.
 func newestFirst(a, b History) int {
 	return cmp.Or(b.Last().At.Compare(a.Last().At), cmp.Compare(a.Last().Case, b.Last().Case), cmp.Compare(a.Last().Class, b.Last().Class))
 }

@@ -143,7 +143,6 @@ func wayBack(p *cli.Program, r event.Record) string {
 	return text
 }
 
-// risks are the risks of plans, in words.
 var risks = map[string]say.Text{"low": say.F("low risk"), "medium": say.F("medium risk"), "high": say.F("high risk")}
 
 // plan describes what was or would be done, the previous values, and the way back.

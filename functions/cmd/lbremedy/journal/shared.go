@@ -45,8 +45,7 @@ func shareStep(a, b event.Record) bool {
 	return false
 }
 
-// waitedFor reports whether a case needed only a resync, because an attempt's write beside its Service had ended their common
-// cause.
+// waitedFor reports whether a case needed only a resync, because an attempt's write beside its Service had ended their common cause.
 func waitedFor(r, attempt event.Record) bool {
 	beside := slices.ContainsFunc(attempt.Made(), func(s event.StepRecord) bool { return s.Target != "" })
 	other := slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes })
@@ -61,7 +60,6 @@ func overlap(a, b event.StepRecord) bool {
 	})
 }
 
-// A caseKey identifies a case.
 type caseKey struct{ cluster, uid, class, id string }
 
 func identity(r event.Record) caseKey { return caseKey{r.Cluster, r.Service.UID, r.Class, r.Case} }

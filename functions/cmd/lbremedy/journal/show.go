@@ -169,7 +169,6 @@ func timeline(p *cli.Program, h History) []Moment {
 	return list
 }
 
-// lines returns the timeline as text.
 func lines(p *cli.Program, h History) []string {
 	var list []string
 	for _, m := range timeline(p, h) {

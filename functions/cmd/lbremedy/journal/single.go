@@ -43,9 +43,8 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted, "  "))
 }
 
-// meant returns the cases with a name, the newest first, and the name with the namespace of a Service: all cases of a Service, or,
-// for an ID or its beginning, the newest case of each Service and class. It refuses an ambiguous beginning, and a Service in
-// several clusters.
+// meant returns the cases with a name, the newest first, and the name with the namespace of a Service: all cases of a Service, or, for an
+// ID or its beginning, the newest case of each Service and class. It refuses an ambiguous beginning, and a Service in several clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
 	name, err := inFull(ctx, p, s, name)
 	if err != nil {

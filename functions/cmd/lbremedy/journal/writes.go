@@ -70,7 +70,6 @@ func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter)
 	})
 }
 
-// by says who has written.
 func (w write) by() say.Text {
 	switch {
 	case w.Person != nil:

@@ -164,7 +164,6 @@ func (c *cutter) text(text string) string {
 	return short
 }
 
-// size returns the size of a text in bytes of JSON.
 func size(text string) int {
 	data, _ := json.Marshal(text) // of a string
 	return len(data) - len(`""`)

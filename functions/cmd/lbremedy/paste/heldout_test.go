@@ -23,7 +23,6 @@ type answer struct {
 
 var classifier = sync.OnceValue(func() *event.Classifier { return event.NewClassifier(table.Table()) })
 
-// answers returns the results for a paste.
 func answers(t testing.TB, text string) []answer {
 	t.Helper()
 	by := classifier()

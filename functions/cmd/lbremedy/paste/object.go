@@ -94,7 +94,6 @@ type reference struct{ Kind, Namespace, Name string }
 // deepest is how deep JSON values may nest. Each level reads everything within it again.
 const deepest = 16
 
-// value reads one JSON value.
 func (r *Reader) value(data []byte) error {
 	if r.level == deepest {
 		return r.found(Text{Kind: Fields, Why: "The JSON is nested too deep to be read."})
@@ -177,7 +176,6 @@ func (r *Reader) record(keys map[string]json.RawMessage) error {
 // eventName matches the name of an Event: the object's name, and the time in nanoseconds.
 var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 
-// objectOf returns the name of an Event's object.
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
 // keysIn returns the values of an object by key; nil for other JSON.
@@ -221,7 +219,6 @@ func (r *Reader) logged(line string) error {
 	return r.found(Text{Kind: Log, Input: event.Input{Message: line}, Why: notController})
 }
 
-// event reads a Kubernetes Event.
 func (r *Reader) event(v value, message string) error {
 	of := cmp.Or(v.InvolvedObject, v.Regarding)
 	t := Text{Kind: Event, Service: name(of.Namespace, of.Name), Input: event.Input{

@@ -2,8 +2,7 @@
 // Terraform, the SDKs and the aliyun CLI with the same codes and texts. It extracts the messages and says which kind of text each
 // was; the classifier of package event then names the class, as strictly as ever. Begin with Reader.
 //
-// It is for people's input only: a message of the stream is a single Event and is not searched. Only commands may import this
-// package.
+// It is for people's input only: a message of the stream is a single Event and is not searched. Only commands may import this package.
 package paste
 
 import (

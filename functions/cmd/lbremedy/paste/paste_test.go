@@ -18,10 +18,8 @@ const own = "Error syncing load balancer []: Message: The specified VSwitch has 
 const inSink = `{"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + own +
 	`","involvedObject":{"kind":"Service","namespace":"shop","name":"web"},"source":{"component":"service-controller"}}`
 
-// quoted returns a text as a value in JSON.
 func quoted(s string) string { return strconv.Quote(s) }
 
-// texts returns the texts in a paste.
 func texts(t testing.TB, text string) []paste.Text {
 	t.Helper()
 	var all []paste.Text

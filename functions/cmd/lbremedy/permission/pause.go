@@ -131,7 +131,6 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, all []control.
 	return nil, cli.KnownCluster(ctx, s, cluster)
 }
 
-// pauses prints the pauses in force.
 func pauses(p *cli.Program, all []control.Pause) {
 	for _, one := range all {
 		fmt.Fprint(p.Out, cli.Wrap(p.Tell(cli.PauseLine(one)), "", p.Width()))

@@ -219,7 +219,6 @@ func Origin(f policy.InForce) say.Text {
 	return say.F("Version %s of %s, in force since %s.", f.Version, f.Source, cli.Clock(f.Since))
 }
 
-// rules prints the rules of a policy.
 func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Rules {
 		fmt.Fprintln(p.Out, "  "+p.Phrase("%s: %s", command.Clean(r.String()), command.Clean(p.Tell(Told(r)))))

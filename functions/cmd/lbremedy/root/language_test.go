@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// helped returns the help of a command and those below it, by location: paragraphs on a line each. Commands in a text are not
-// words.
+// helped returns the help of a command and those below it, by location: paragraphs on a line each. Commands in a text are not words.
 func helped(cmd *cobra.Command, into map[string]string) map[string]string {
 	add := func(text string) {
 		for part := range strings.SplitSeq(text, "\n\n") {

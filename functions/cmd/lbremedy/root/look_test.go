@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A command that lacks permission, an address, or an existing object says so in one line, with the way out, and prints nothing
-// else.
+// A command that lacks permission, an address, or an existing object says so in one line, with the way out, and prints nothing else.
 func TestLookingMistakes(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// A night: fixes are paused, frozen, stopped by the class's breaker, approved by a person, and undone, while the policy file
-// changes.
+// A night: fixes are paused, frozen, stopped by the class's breaker, approved by a person, and undone, while the policy file changes.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

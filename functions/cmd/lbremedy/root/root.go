@@ -1,5 +1,4 @@
-// Package root assembles the commands of lbremedy: their groups in the help, the global flags, and the end of a call. Begin with
-// Run.
+// Package root assembles the commands of lbremedy: their groups in the help, the global flags, and the end of a call. Begin with Run.
 package root
 
 import (

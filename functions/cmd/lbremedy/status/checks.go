@@ -382,8 +382,7 @@ func (f *flight) approvals(ctx context.Context) {
 	}
 }
 
-// tryKey is the annotation of the dry run: the one by which fixes trigger a resync, which lbremedy's admission policy lets it
-// change.
+// tryKey is the annotation of the dry run: the one by which fixes trigger a resync, which lbremedy's admission policy lets it change.
 const tryKey = ccm.Resync
 
 // admission lets the API server dry-run a write like those of fixes.

@@ -88,7 +88,6 @@ type flight struct {
 	reach  reach
 }
 
-// add adds the result of a check.
 func (f *flight) add(name string, r Verdict, text, do say.Text) {
 	text = text.Map(func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") })
 	f.checks = append(f.checks, Check{name, r, cli.Capital(text.String()), do.String(), text, do})
@@ -99,7 +98,6 @@ func (f *flight) failed(name string, err error, do say.Text) {
 	f.add(name, Unknown, sentence(err), do)
 }
 
-// sentence returns an error as a sentence.
 func sentence(err error) say.Text {
 	return say.F("%s.", say.Of(err).Map(func(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".") }))
 }
@@ -185,8 +183,7 @@ func (f *flight) show(bad int) {
 	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks failed. Nothing was written.", bad, len(f.checks))))
 }
 
-// policy checks the effective policy: the one of --policy, otherwise the one in force in the stream; s is nil if NATS is
-// unreachable.
+// policy checks the effective policy: the one of --policy, otherwise the one in force in the stream; s is nil if NATS is unreachable.
 func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 	const name = "policy"
 	var now policy.Version

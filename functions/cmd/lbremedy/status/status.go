@@ -99,7 +99,6 @@ const (
 	Unknown Verdict = "unknown"
 )
 
-// code returns the exit code of a verdict.
 func (v Verdict) code() int {
 	switch v {
 	case Well:
@@ -330,7 +329,6 @@ func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
 	r.Backlog = &b
 }
 
-// controller reads the version of the controller.
 func (r *reading) controller(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

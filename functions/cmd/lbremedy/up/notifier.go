@@ -90,7 +90,6 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 	return err
 }
 
-// following returns a follower for sinks.
 func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,

@@ -15,7 +15,6 @@ type parts struct {
 // allParts are all parts, by their names in --parts.
 const allParts = "exporter,worker,notifier"
 
-// readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
@@ -39,8 +38,7 @@ func (p parts) who() string {
 	return "notifier"
 }
 
-// check returns what the parts lack, or nil. An embedded NATS holds what its exporter stores for its worker, so a single part
-// can't use it.
+// check returns what the parts lack, or nil. An embedded NATS holds what its exporter stores for its worker, so a single part can't use it.
 func (p parts) check(nats, policy string, every time.Duration) error {
 	switch {
 	case nats == "" && !(p.exporter && p.worker):

@@ -34,7 +34,6 @@ func (p *probes) flags(cmd *cobra.Command) {
 	command.Complete(cmd, "probe-classes", cli.CompleteClasses)
 }
 
-// check returns what is wrong with the flags, or nil.
 func (p *probes) check(parts parts) error {
 	if p.every == 0 {
 		return nil
@@ -76,7 +75,6 @@ func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe
 	}
 }
 
-// probed probes once.
 func (u *upRun) probed(ctx context.Context, p *probe.Prober, said *observe.Probe) {
 	results, err := p.Run(ctx)
 	if ctx.Err() != nil {

@@ -531,7 +531,6 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 	}
 }
 
-// checkIDs returns the IDs of checks.
 func checkIDs(checks []*doctor.Check) []string {
 	var ids []string
 	for _, c := range checks {
@@ -637,8 +636,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 }
 
-// ready returns a function that checks that NATS answers, that the policy is usable and, with an exporter, that failures get
-// through.
+// ready returns a function that checks that NATS answers, that the policy is usable and, with an exporter, that failures get through.
 func ready(x *exporter.Exporter, s *stream.Stream, source *policyfile.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
