@@ -337,7 +337,7 @@ func TestDuplicatesAndReordering(t *testing.T) {
 }
 
 // A sink that is down for an hour delays only itself: it is tried rarely, loses nothing, and gets the present state when it
-// answers. What began and ended meanwhile is sent too.
+// answers. Incidents that began and ended meanwhile are sent too.
 func TestDownForAnHour(t *testing.T) {
 	w := newWorld(t)
 	down, up := newHook(t), newHook(t)
