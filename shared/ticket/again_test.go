@@ -24,7 +24,7 @@ import (
 )
 
 // A person fixes what lbremedy asked about, and no event reports it: a look finds out, the audit records it, and the ticket ends.
-// What still fails is unchanged.
+// Open failures stay unchanged.
 func TestLookAgain(t *testing.T) {
 	join := cluster.Join(t)
 	ns := join.Namespace(t) // waits while another test has the cluster for itself
