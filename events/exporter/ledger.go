@@ -27,7 +27,6 @@ type entry struct {
 
 func newEntries() *entries { return &entries{} }
 
-// open enters an occurrence.
 func (l *entries) open(version string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +90,6 @@ func (l *entries) close(e *entry) (progress string) {
 	return l.made()
 }
 
-// unclosed returns how many occurrences are open.
 func (l *entries) unclosed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

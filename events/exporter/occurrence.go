@@ -94,7 +94,6 @@ func (o occurrence) key() string {
 	return o.class + " " + o.Object.UID + " " + o.Object.Name
 }
 
-// inOrder orders occurrences by their resource versions.
 func inOrder(a, b occurrence) int {
 	switch {
 	case kube.Later(a.ResourceVersion, b.ResourceVersion):

@@ -198,5 +198,4 @@ func (w weighing) way() say.Text {
 	return nil
 }
 
-// percentage formats a share with one decimal.
 func percentage(share float64) string { return strconv.FormatFloat(share, 'f', 1, 64) + " %" }

@@ -59,8 +59,8 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns everything that rights are generated for: each class; the exporter; the notifier; "lbremedy up", with all of
-// these or without the classes; the doctor; answers from chats; and probes. "lbremedy up" also gets the doctor's rights if it runs
-// the doctor, and likewise those for answers from chats and for probes.
+// these or without the classes; the doctor; answers from chats; and probes. A program
+// that runs the doctor, takes answers from chats or probes gets those rights beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
@@ -124,7 +124,6 @@ func roles(holders []holder) ([]byte, error) {
 	return manifests(list...)
 }
 
-// rules returns the RBAC rules of the grants, one per resource.
 func rules(grants []grant.Grant) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, g := range grant.Set(grants) {

@@ -76,7 +76,6 @@ func set(t *testing.T, conf string) *site {
 	return s
 }
 
-// subjects returns some subjects of each stream, for both clusters.
 func subjects() []string {
 	var all []string
 	for _, cluster := range []string{mine, other} {

@@ -22,7 +22,6 @@ func (p place) narrow(text string) string {
 	return strings.ReplaceAll(text, ":functions/lbremedy-*", ":functions/"+p.name+"-*")
 }
 
-// trust writes the trust policy of a role.
 func (p place) trust(text, role string) string {
 	return strings.NewReplacer("ACCOUNT", p.account, "CLUSTER", p.cluster, "ISSUER", p.issuer, "NAMESPACE", p.namespace, "ROLE", role).Replace(text)
 }

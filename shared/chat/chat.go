@@ -187,10 +187,8 @@ type token struct {
 
 type login func() (value string, lasts time.Duration, err error)
 
-// early is how long before its expiry a token is replaced.
 const early = 5 * time.Minute
 
-// get returns the token, or fetches a new one if none is valid.
 func (t *token) get(now time.Time, fetch login) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

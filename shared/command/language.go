@@ -131,7 +131,6 @@ func fold(text string, most int) []string {
 	return append(lines, strings.TrimRight(line.String(), " "))
 }
 
-// wide reports whether a letter takes two columns of a terminal.
 func wide(r rune) bool { return r >= 0x2e80 }
 
 func width(text string) int {

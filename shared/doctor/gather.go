@@ -390,7 +390,6 @@ const mostClaims = 16_000
 // mostEvents is how many Events of one Service are kept, the newest: the controller writes up to 25 at once and 12 in an hour.
 const mostEvents = 300
 
-// keep keeps an Event, or counts it.
 func (g *gathering) keep(uid types.UID, e Event) {
 	list := g.s.Events[uid]
 	if len(list) < mostEvents {

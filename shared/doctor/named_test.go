@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// gathered reads parts of a cluster with these Services and of an account.
 func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...doctor.Part) *doctor.Snapshot {
 	t.Helper()
 	return wanted(t, w, services, remedy.Policy{}, parts...)

@@ -112,7 +112,6 @@ func closure(list []Part) []Part {
 	return all
 }
 
-// reads returns the permissions for reading the parts.
 func reads(list []Part) []grant.Grant {
 	var all []grant.Grant
 	for _, p := range closure(list) {

@@ -58,7 +58,6 @@ func Remedy(c *Check) *remedy.Remedy {
 	return r
 }
 
-// plan returns the plan for the findings about one Service.
 func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.Plan {
 	if c.Fix != nil {
 		return c.Fix.Plan(s, svc, found)

@@ -176,7 +176,6 @@ type standing struct {
 // settled reports whether no fix is to continue the case.
 func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
-// tell stores what changed since the last records.
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
 	if p.Env.Engine == nil {
 		env := *p.Env

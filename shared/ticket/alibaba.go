@@ -64,7 +64,6 @@ func (a *alibaba) Update(ctx context.Context, t Ticket) error {
 	return err
 }
 
-// close replies with the outcome and closes the ticket.
 func (a *alibaba) close(ctx context.Context, t Ticket) error {
 	if t.ID == "" || t.Was == Closed {
 		return nil

@@ -39,7 +39,6 @@ var remedies = []*remedy.Remedy{
 	{Class: "doctor-room", Doc: "# Room", Scope: remedy.Cluster},
 }
 
-// A world is an audit stream, and followers with a clock of its own.
 type world struct {
 	testing.TB
 	ctx   context.Context

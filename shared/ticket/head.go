@@ -93,7 +93,6 @@ func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 	return p[1], incident{p[2], p[3], p[4]}, uid, true
 }
 
-// errUnreadable says that an entry is not a valid head.
 var errUnreadable = errors.New("it is no head of a ticket")
 
 // readHead returns a sink's head; the zero Head if it has none. After errUnreadable the entry may be overwritten.

@@ -141,7 +141,6 @@ func short(t say.Text, most int) say.Text {
 	return t.Map(func(s string) string { return event.Clip(s, most) })
 }
 
-// A change is a member to be written, and its key.
 type change struct {
 	incident
 	member Member

@@ -159,7 +159,6 @@ func (i incident) String() string { return i.scope + "." + i.class + "." + i.cau
 
 func (i incident) member(uid string) string { return memberRoot + i.String() + "." + uid }
 
-// all returns the filter for the keys of its Services.
 func (i incident) all() string { return i.member("*") }
 
 const (

@@ -58,7 +58,6 @@ func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// addPolicy adds the flag for another policy.
 func (a *Flags) addPolicy(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.policy, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 }

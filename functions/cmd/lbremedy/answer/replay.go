@@ -79,7 +79,6 @@ func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]
 	return list, err
 }
 
-// again classifies the failures anew and adds the earlier answers.
 func again(ctx context.Context, p *cli.Program, env *host.Connection, items []Item) error {
 	by := event.NewClassifier(table.Table())
 	for i := range items {

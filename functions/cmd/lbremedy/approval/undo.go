@@ -64,7 +64,6 @@ it writes during a pause too, and says so.`,
 	return cmd
 }
 
-// undoable are the cases with steps that can be undone.
 var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal.History) bool {
 	return wrote(event.Attempts(h))
 }}

@@ -32,7 +32,6 @@ func (p *Program) Typed(name, flag string) error {
 	return command.Wrong("%q is not %s: nothing was done", line, name)
 }
 
-// ask asks the person at the terminal, and returns the typed line.
 func (p *Program) ask(question string) (string, error) {
 	fmt.Fprint(p.Err, question)
 	line, err := bufio.NewReader(p.In).ReadString('\n')

@@ -146,7 +146,6 @@ func (s *server) answers(r *http.Request) (page, error) {
 	return page{Title: word("Answer"), name: "answers", Body: b}, err
 }
 
-// decide answers the plans in a form, in the person's name.
 func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	b, err := s.questionsOf(r)
 	comment := strings.TrimSpace(r.PostFormValue("comment"))

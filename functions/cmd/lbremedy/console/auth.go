@@ -36,7 +36,6 @@ func (s *server) entered(next http.Handler) http.Handler {
 	})
 }
 
-// stay returns the address without its host, on this server.
 func stay(u *url.URL) string {
 	to := url.URL{Path: u.Path, RawQuery: u.RawQuery}
 	if !strings.HasPrefix(to.Path, "/") || strings.HasPrefix(to.Path, "//") || strings.ContainsRune(to.Path, '\\') {
@@ -319,7 +318,6 @@ func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	return l.kept(r.Context(), c.Value, used)
 }
 
-// kept returns the session with an ID, or why it has none.
 func (l *logins) kept(ctx context.Context, id string, used bool) (*session, error) {
 	l.mu.Lock()
 	x := l.all[id]

@@ -159,7 +159,6 @@ func (b *book) follow(ctx context.Context) error {
 	return g.Wait()
 }
 
-// news reads new records of the audit.
 func (b *book) news(ctx context.Context, s *stream.Stream, subjects string) error {
 	for h := b.shelf; ; {
 		if !retry.Sleep(ctx, soon) {
@@ -380,7 +379,6 @@ func newer(x, y *past) int {
 	return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
 }
 
-// clusters returns the state of each cluster, with present counts.
 func (b *book) clusters() []standing {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -174,7 +174,6 @@ type part struct {
 	Pieces      []say.Piece
 }
 
-// A stepRow is a step of a plan and its progress.
 type stepRow struct {
 	journal.PlanStep
 	State string

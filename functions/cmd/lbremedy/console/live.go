@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// errNoPage says that an address has no page.
 var errNoPage = errors.New("there is no such page")
 
 // A hub notifies browsers of changes.

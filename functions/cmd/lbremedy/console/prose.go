@@ -66,7 +66,6 @@ func cloudConsole(product string, l *say.Language) string {
 	return "https://" + product + ".console.aliyun.com/"
 }
 
-// A link is an address outside of this console.
 type link struct{ Name, To string }
 
 // policyLinks returns links to the RAM policies that a record's steps change, in the form that Alibaba Cloud's documentation uses

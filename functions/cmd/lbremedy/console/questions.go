@@ -68,7 +68,6 @@ func (i incident) Answerable() int {
 	return n
 }
 
-// A member is a case of an incident.
 type member struct {
 	*past
 	Right right // of the viewer

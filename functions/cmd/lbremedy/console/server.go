@@ -289,7 +289,6 @@ var entries = []entry{
 	{Path: "/classes", Name: word("Classes")},
 }
 
-// answer makes a page and shows it, or the error.
 func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.Request) (page, error)) {
 	version, _ := s.hub.now() // read before: a later change is requested again
 	pg, err := make(r)

@@ -27,7 +27,6 @@ const (
 	letterGone      = "gone" // it no longer existed
 )
 
-// A fate is the result for one dead letter.
 type fate struct {
 	ID     uint64 `json:"id"`
 	Result string `json:"result"`

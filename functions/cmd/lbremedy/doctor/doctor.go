@@ -99,7 +99,6 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 	return cmd
 }
 
-// A checkEntry is a check in the list.
 type checkEntry struct {
 	Check    string   `json:"check"`
 	Title    string   `json:"title"`
@@ -339,7 +338,6 @@ func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Sever
 	return nil
 }
 
-// findings prints the findings and what is unknown.
 func findings(p *cli.Program, r doctor.Result, explain bool) {
 	if explain {
 		for _, f := range r.Findings {

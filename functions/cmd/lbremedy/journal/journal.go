@@ -48,7 +48,6 @@ func NewFilter(scope cli.Scope, classes, results []string, open bool) (*Filter, 
 	return f, f.Check()
 }
 
-// allResults returns the possible results of a case.
 func allResults() []string {
 	var all []string
 	for _, s := range append(slices.Clone(event.Statuses), event.Writing) {
@@ -99,7 +98,6 @@ func (f *Filter) Failure(e event.Failure) bool {
 	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time)
 }
 
-// record reports whether the filter selects the record.
 func (f *Filter) record(r event.Record) bool {
 	if r.Probe() && f.id == "" && f.scope.Service == "" {
 		return false // nothing failed: they are shown when asked for by Service
@@ -284,7 +282,6 @@ func newest(list []History) []History {
 	})
 }
 
-// ids returns the IDs of cases, with their objects.
 func ids(all []History) []cobra.Completion {
 	var list []cobra.Completion
 	for _, h := range all {

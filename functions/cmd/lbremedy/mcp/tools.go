@@ -134,7 +134,6 @@ func rowOf(c journal.Case) row {
 	}
 }
 
-// at formats a time; empty for zero.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return ""

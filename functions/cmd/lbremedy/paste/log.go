@@ -104,7 +104,6 @@ func klog(level, file, text string) Text {
 	})
 }
 
-// pairs returns the key=value pairs of a line.
 func pairs(line string) map[string]string {
 	all := map[string]string{}
 	for _, m := range pair().FindAllStringSubmatch(line, -1) {

@@ -60,7 +60,6 @@ func (r *Reader) object(text string) error {
 	return r.each(text)
 }
 
-// each reads the lines of a text one by one.
 func (r *Reader) each(text string) error {
 	q := NewReader(r.yield)
 	q.flat, q.level = true, r.level
@@ -210,7 +209,6 @@ func (r *Reader) values(all []json.RawMessage) error {
 // lines are the keys under which collectors store a log line.
 var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
 
-// logged reads a log line that a collector put into JSON.
 func (r *Reader) logged(line string) error {
 	line = strings.TrimSpace(line)
 	if t, ok := logLine(line); ok {

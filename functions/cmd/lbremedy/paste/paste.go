@@ -155,7 +155,6 @@ var (
 	levelOpens = regex.New(`^Level:\s*(?:Normal|Warning)\s*$`)
 )
 
-// begin reads the first line of a text.
 func (r *Reader) begin(line string) error {
 	trimmed := strings.TrimSpace(line)
 	switch {

@@ -167,7 +167,6 @@ func (r *Reader) levels(text string) error {
 		Input: event.Input{Type: fields["Level"], Reason: fields["Reason"], Message: fields["Message"]}}, fields["Kind"]))
 }
 
-// row reads a row of a table of Events, with or without a header.
 func (r *Reader) row(line string) (Text, bool) {
 	for _, s := range []string{line, r.raw} { // a column can hold the time
 		if cells := r.table.cells(s); cells != nil && strings.HasSuffix(s, line) {
@@ -203,7 +202,6 @@ func (r *Reader) row(line string) (Text, bool) {
 	return about(t, kind), true
 }
 
-// inColumns reads a row by its columns.
 func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
 	get := func(names ...string) string {
 		for _, n := range names {

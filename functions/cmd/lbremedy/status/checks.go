@@ -34,7 +34,6 @@ func declared(writes bool, more ...grant.Grant) []grant.Grant {
 	return slices.DeleteFunc(grant.Set(all), func(g grant.Grant) bool { return !writes && !reads(g) })
 }
 
-// reads reports whether a grant only reads.
 func reads(g grant.Grant) bool {
 	if !g.RAM() {
 		return g == grant.ReviewAccess || slices.Contains([]string{"get", "list", "watch"}, g.Verb)
@@ -255,7 +254,6 @@ func (f *flight) nats(ctx context.Context) {
 	f.policy(ctx, s)
 }
 
-// streams checks that the streams have room.
 func (f *flight) streams(room stream.Storage) {
 	const name = "streams"
 	for _, s := range room.Fills {
@@ -319,7 +317,6 @@ func (f *flight) clock() {
 	}
 }
 
-// quotas checks that the account can have more load balancers.
 func (f *flight) quotas() {
 	const name = "quotas"
 	all := checks.Checks()
@@ -360,7 +357,6 @@ func (f *flight) controller() {
 	}
 }
 
-// approvals checks that Approvals in the cluster would count.
 func (f *flight) approvals(ctx context.Context) {
 	const name = "approvals"
 	do := say.F("Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart.")

@@ -164,7 +164,6 @@ func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Pa
 	return s, err
 }
 
-// show prints the checks, each with what to do.
 func (f *flight) show(bad int) {
 	colours := map[Verdict]cli.Colour{Well: cli.Green, Problem: cli.Red, Unknown: cli.Yellow}
 	const column = 22 // column of the text

@@ -164,7 +164,6 @@ type reading struct {
 	Status
 }
 
-// english returns the status in its JSON form.
 func (s Status) english() Status {
 	for _, t := range []*say.Text{&s.Newer, &s.Policy, &s.Freeze} {
 		*t = say.Literal(t.String())
@@ -252,7 +251,6 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, t
 	return r.Status
 }
 
-// cases sets the counts of cases.
 func (r *reading) cases(tally journal.Tally, err error) {
 	if err == nil && tally.Unread > 0 {
 		err = say.Errorf("%d records of the journal can't be read", tally.Unread)

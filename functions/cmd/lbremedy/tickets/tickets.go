@@ -154,7 +154,6 @@ func sinks(p *cli.Program, list []ticket.Notified) string {
 	return cmp.Or(strings.Join(order, ", "), p.Phrase("none"))
 }
 
-// standing returns the word for a sink's ticket.
 func standing(p *cli.Program, t ticket.Notified) string {
 	switch {
 	case t.Refused:
@@ -167,7 +166,6 @@ func standing(p *cli.Program, t ticket.Notified) string {
 	return p.Phrase("open")
 }
 
-// result returns the word for a Service's status.
 func result(p *cli.Program, m ticket.Member) string {
 	switch m.Result {
 	case ticket.Moved:

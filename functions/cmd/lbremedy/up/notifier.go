@@ -97,7 +97,6 @@ func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	})
 }
 
-// report logs which sinks are notified, and which not as the policy says.
 func (t *notifier) report() {
 	for _, s := range t.told {
 		t.Note("Notified: %s (%s).", s.Name, s.Kind)
