@@ -43,8 +43,7 @@ func quiet(w *world, e *Exporter) *Exporter {
 	return e
 }
 
-// BenchmarkLatency reports how long it takes from an Event's creation to a failure on
-// disk, as a reader of the stream sees it, at 50 Events a second.
+// BenchmarkLatency reports the time from an Event's creation until a reader of the stream sees the stored failure, at 50 Events a second.
 func BenchmarkLatency(b *testing.B) {
 	w := newWorld(b)
 	stop := w.run(quiet(w, w.exporter(nil)))
@@ -89,8 +88,8 @@ func BenchmarkLatency(b *testing.B) {
 	report("created", created)
 }
 
-// BenchmarkBurst reports how many of 3,000 Events created at once are exported in a
-// second, and how many by a bare loop that watches and publishes.
+// BenchmarkBurst reports how many of 3,000 Events created at once are exported per second, compared with a bare loop that watches
+// and publishes.
 func BenchmarkBurst(b *testing.B) {
 	const n, writers = 3000, 16
 	burst := func(w *world, arrived <-chan arrival) float64 {
@@ -154,7 +153,7 @@ func BenchmarkBurst(b *testing.B) {
 	})
 }
 
-// BenchmarkMessage reports what it costs to make a message of an Event.
+// BenchmarkMessage reports what it costs to make a message from an Event.
 func BenchmarkMessage(b *testing.B) {
 	s := &session{Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}}
 	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: "99999999-1111-2222-3333-444444444444", ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",

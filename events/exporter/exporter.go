@@ -1,38 +1,30 @@
-// Package exporter turns the Events of a cluster that tell of failed load-balancer
-// syncs into classified CloudEvents in the stream FAILED.
+// Package exporter turns a cluster's Events about failed load-balancer syncs into classified CloudEvents in the stream FAILED.
 //
-// It watches Events about Services, Nodes and the cluster (event.Warnings), adds and updates alike, since the recorder
-// reports a failure that repeats as an update of one Event: each occurrence is
-// published once. EnsuredLoadBalancer and other reasons are not published; who
-// needs them as evidence reads them from the cluster. It holds no state of its own:
+// It watches Events about Services, Nodes and the cluster (event.Warnings), adds and updates alike: the recorder reports a
+// repeated failure as an update of one Event, and each occurrence is published once. EnsuredLoadBalancer and other reasons are not
+// published; read them from the cluster if you need them. Begin with New and Exporter.Run. The exporter holds no state:
 //
-//   - Order is kept by compare-and-set on the subject, so that any number of
-//     exporters may watch one cluster with the same result and no leader. Which
-//     occurrence is newer is a question of resource versions. Only a stored one
-//     that is later than the cluster itself, as after a restored etcd, is no
-//     occurrence of this cluster and gives way.
-//   - Progress, a resource version in NATS, is saved after everything up to it is
-//     acknowledged. A start goes on from there, and from a list of all Events where
-//     that isn't possible. A list is what is known now, so it yields the newest
-//     Event of each Service and class only, which is also all that the stream keeps.
-//   - A list has bounds (package kube). Of one that is longer, those Events that were read are published; that there are more
-//     is logged, and the watch tells of the others when the controller reports them again.
-//   - What waits in memory is bounded, and if nothing gets through to NATS for 30 s,
-//     all of it is let go and listed again when NATS answers. The API server keeps
-//     Events for an hour, so that a shorter outage loses nothing.
-//   - An Event is a hint from a stranger. It is published when its namespace, name and
-//     UID are those of one Service (registry.go), within the budget of its namespace
-//     (lane.go), under a time that is neither to come nor long before the Event.
-//   - Events about Nodes and the cluster (others.go) are few: they are listed again before each of their watches, and progress does not
-//     cover them. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
-//   - In place of a watch EventBridge may tell of Events (posts.go). What it says is a hint: each Event is read from the API server.
-//   - What can't become a message, such as an Event about a Service whose UID is
-//     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
-//     them do, and then one an hour, so that nobody fills DEAD with them.
+//   - Order is kept by compare-and-set on the subject: any number of exporters may watch one cluster, with the same
+//     result and without a leader. The higher resource version is newer. The one exception is a stored version later
+//     than the cluster's own, as after a restore of etcd: it doesn't come from this cluster and is replaced.
+//   - Progress is a resource version in NATS. It is saved once everything up to it is acknowledged. A start continues
+//     from there, or, if that is impossible, from a list of all Events. A list yields only the newest Event of each
+//     Service and class, which is also all that the stream keeps.
+//   - Lists are bounded (package kube). If a list is longer, what was read is published, a log line says that there is
+//     more, and the watch delivers the others when the controller reports them again.
+//   - Memory is bounded. If nothing gets through to NATS for 30 s, all that waits is dropped, and listed again when NATS
+//     answers. The API server keeps Events for an hour, so shorter outages lose nothing.
+//   - Events are untrusted input. An Event is published if its namespace, name and UID are those of one Service
+//     (registry.go), within its namespace's budget (lane.go), and dated neither in the future nor long before the Event.
+//   - Events about Nodes and the cluster (others.go) are few: they are listed again before each watch and not covered by
+//     progress. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
+//   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
+//   - An Event that can't become a message, such as one about a Service with an invalid UID, goes to DEAD with the reason,
+//     and progress moves on. Each namespace may send ten of them and then one an hour, which keeps it from filling DEAD.
 //
-// The Events that the controller's check before an upgrade writes under "DryRun:" are reported, never acted on: they tell
-// of no failed Service, so they don't belong in FAILED, and nothing is wrong with them, so they don't belong in DEAD. They
-// are counted, and ten of one namespace and then one an hour are logged with their redacted text.
+// Events that the controller's check before an upgrade writes under "DryRun:" are reported and never acted on. They report no
+// failed Service, so they don't belong in FAILED, and nothing is wrong with them, so they don't belong in DEAD. They are counted;
+// per namespace, ten and then one an hour are logged with their redacted text.
 package exporter
 
 import (
@@ -55,11 +47,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Grants is what an exporter needs of the cluster. It counts the LoadBalancer
-// Services and watches for new ones beside the Events, and reads those that Events name and that it hasn't met, and Nodes.
+// Grants are the cluster permissions of an exporter. Besides reading Events, it counts the LoadBalancer Services, watches for new
+// ones, and reads Nodes and Services named in Events.
 var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices, grant.GetNodes}
 
-// services are the Events about Services, which are watched from the saved progress on.
+// services selects the Events about Services. They are watched from the saved progress on.
 var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
 const (
@@ -70,12 +62,12 @@ const (
 	saveEvery  = time.Second
 	countEvery = 5 * time.Minute
 	stuck      = 30 * time.Second
-	farewell   = 5 * time.Second // how long a publish in flight may take when the program ends
+	farewell   = 5 * time.Second // how long a publish in flight may take at shutdown
 	firstWait  = 50 * time.Millisecond
 	lastWait   = 5 * time.Second
 )
 
-// Config says what to export from where to where. All fields but Log are required.
+// Config configures an exporter. All fields but Log are required.
 type Config struct {
 	Cluster    string // ID of the cluster, as event.ValidCluster has it
 	Kube       *kube.Cluster
@@ -83,35 +75,34 @@ type Config struct {
 	Classifier *event.Classifier
 	Log        *slog.Logger // nil: nothing is logged
 
-	// Of one namespace so many failures are published in a second, and so many at once.
-	// Zero: DefaultRate and DefaultBurst.
+	// Budget of a namespace: failures published per second, and at once. Zero: DefaultRate and DefaultBurst.
 	Rate  float64
 	Burst int
 
-	Now func() time.Time // what Events are dated by that are dated in the future; nil: time.Now
+	Now func() time.Time // the date for Events dated in the future; nil: time.Now
 
-	Posts *Posts // who tells of Events instead of a watch; nil: they are watched
+	Posts *Posts // receives Events from EventBridge instead of a watch; nil: Events are watched
 }
 
-// Stats count what an exporter has met since it was made.
+// Stats counts events since the exporter was made.
 type Stats struct {
 	Seen       atomic.Int64 // Events read, from watches and lists
-	Ignored    atomic.Int64 // of these, those that tell of no failed sync of this cloud
+	Ignored    atomic.Int64 // of these, those that report no failed sync of this cloud
 	Published  atomic.Int64 // stored in FAILED
 	Kept       atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
 	Dead       atomic.Int64 // sent to DEAD
-	Overtaken  atomic.Int64 // a newer one of the same Service and class stood in the same list, or came while it waited
-	Strange    atomic.Int64 // not published, since they are about no Service that there is or can be
-	Released   atomic.Int64 // let go while nothing got through or there was no room, and listed again later
-	Slowed     atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
-	Reported   atomic.Int64 // failures that a check before an upgrade foresees
+	Overtaken  atomic.Int64 // replaced by a newer one of the same Service and class, in the same list or while waiting
+	Strange    atomic.Int64 // not published: about a Service that does not or cannot exist
+	Released   atomic.Int64 // dropped while nothing got through or without room; listed again later
+	Slowed     atomic.Int64 // over the budget of their namespace when they came; each is also counted by its outcome
+	Reported   atomic.Int64 // failures predicted by a check before an upgrade
 	Relists    atomic.Int64 // lists of all Events
-	Incomplete atomic.Int64 // of these, those that had more than is read
-	Retries    atomic.Int64 // publishes that were tried again
-	Unread     atomic.Int64 // reads of a Service that failed, and are made again
-	Saves      atomic.Int64 // times that progress was saved
-	Posted     atomic.Int64 // requests of EventBridge that were taken
-	Refused    atomic.Int64 // requests that were not
+	Incomplete atomic.Int64 // of these, those longer than the limit
+	Retries    atomic.Int64 // publishes that were retried
+	Unread     atomic.Int64 // failed reads of a Service, to be retried
+	Saves      atomic.Int64 // how often progress was saved
+	Posted     atomic.Int64 // accepted requests of EventBridge
+	Refused    atomic.Int64 // refused requests of EventBridge
 }
 
 // An Exporter exports the Events of one cluster.
@@ -120,7 +111,7 @@ type Exporter struct {
 	log   *slog.Logger
 	stats Stats
 	ready atomic.Bool
-	stuck time.Duration // time without an acknowledgement after which all is listed again
+	stuck time.Duration // time without an acknowledgement after which everything is listed again
 	began time.Time
 	last  atomic.Int64 // when the last Event was seen, in nanoseconds
 
@@ -129,13 +120,13 @@ type Exporter struct {
 	posted   chan kube.Selection // each selects one Event that a request names
 
 	mu      sync.Mutex
-	now     *entries // of the session that runs
-	present string   // latest resource version that is known to exist
+	now     *entries // of the current session
+	present string   // latest resource version known to exist
 	done    string   // resource version up to which everything was published, over all sessions
 	news    chan struct{}
 }
 
-// New returns an exporter. It doesn't connect to anything.
+// New returns an exporter. It doesn't connect.
 func New(c Config) (*Exporter, error) {
 	if err := event.ValidCluster(c.Cluster); err != nil {
 		return nil, fmt.Errorf("name the cluster: %w", err)
@@ -157,27 +148,25 @@ func New(c Config) (*Exporter, error) {
 // Stats returns the exporter's counters.
 func (e *Exporter) Stats() *Stats { return &e.stats }
 
-// Lag returns for how long the oldest occurrence that isn't published yet has been
-// known; zero if none waits.
+// Lag returns how long the oldest unpublished occurrence has been known; zero if none waits.
 func (e *Exporter) Lag() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now.lag()
 }
 
-// Ready reports whether Events are read and get through to NATS.
+// Ready reports whether Events are read and reach NATS.
 func (e *Exporter) Ready() bool { return e.ready.Load() }
 
-// Run exports until ctx ends, and then returns nil after what is in flight. It
-// returns an error if the first contact with NATS or the cluster fails; after that
-// it waits for whatever is away, however long it takes.
+// Run exports until ctx ends, finishes what is in flight and returns nil. It returns an error if the first contact with NATS or
+// the cluster fails; later outages are waited out, however long they take.
 func (e *Exporter) Run(ctx context.Context) error {
 	from, err := e.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer e.ready.Store(false)
-	// Progress is saved until the last publish is through, which is after ctx ended.
+	// Progress is saved until the last publish has finished, which is after ctx ends.
 	saving, saved := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
 	side.Go(func() { e.save(saving) })
@@ -196,10 +185,8 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// count says now and then how many LoadBalancer Services there are: the budget of
-// the cluster is a share of them. It tells the registry of them, and of those that come in
-// between. Nothing else depends on it, so that a cluster that does not let them be listed
-// or watched is only said.
+// count lists the LoadBalancer Services now and then, stores their number (the cluster's budget is a share of it), and registers
+// them and those created in between. Nothing else depends on it: a cluster that refuses the list or watch is only logged.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, next := 0, time.Now().Add(countEvery)
@@ -224,7 +211,7 @@ func (e *Exporter) count(ctx context.Context) {
 	}
 }
 
-// counted stores the number of LoadBalancer Services, as soon as NATS takes it. It gives up when ctx ends.
+// counted stores the number of LoadBalancer Services as soon as NATS accepts it. It gives up when ctx ends.
 func (e *Exporter) counted(ctx context.Context, n int) {
 	for {
 		err := e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
@@ -236,8 +223,8 @@ func (e *Exporter) counted(ctx context.Context, n int) {
 	}
 }
 
-// meet tells the registry of LoadBalancer Services that are new since the resource version, until it is time to count.
-// It ends early if the API server does not let them be watched, or has forgotten the version.
+// meet registers LoadBalancer Services newer than the resource version until the next count. It ends early if the API server
+// refuses the watch or has forgotten the version.
 func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
 	for left := time.Until(until); ctx.Err() == nil && left > 0; left = time.Until(until) {
 		var err error
@@ -251,14 +238,14 @@ func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
 	}
 }
 
-// start returns the resource version to go on from; empty: everything is listed.
+// start returns the resource version to continue from; empty: list everything.
 func (e *Exporter) start(ctx context.Context) (string, error) {
 	text, err := e.c.Stream.Get(ctx, event.ProgressKey(e.c.Cluster))
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return "", err
 	}
 	saved := string(text)
-	// A watch from a version that is yet to come would wait for it in silence.
+	// A watch from a future version would wait for it silently.
 	present, err := e.c.Kube.EventsVersion(ctx)
 	if err != nil {
 		return "", err
@@ -280,14 +267,13 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 	return saved, nil
 }
 
-// A session is one stretch of reading and publishing. It ends with ctx, or when
-// nothing gets through.
+// A session is one stretch of reading and publishing. It ends with ctx, or when nothing gets through.
 type session struct {
 	*Exporter
 	ledger *entries
 	lanes  *lanes
 	unread outage
-	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
+	ctx    context.Context // of the publishes; it ends a moment after the reading
 }
 
 // session reads and publishes until ctx ends or nothing gets through.
@@ -329,7 +315,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	e.stats.Released.Add(int64(s.ledger.unclosed()))
 }
 
-// guard waits until nothing has got through for too long; false if ctx ended before.
+// guard returns true once nothing has got through for too long; false if ctx ended before.
 func (e *Exporter) guard(ctx context.Context) bool {
 	tick := time.NewTicker(e.stuck / 30)
 	defer tick.Stop()
@@ -349,7 +335,7 @@ func (e *Exporter) guard(ctx context.Context) bool {
 	}
 }
 
-// awaitNATS returns when NATS answers, or ctx ends.
+// awaitNATS returns when NATS answers or ctx ends.
 func (e *Exporter) awaitNATS(ctx context.Context) {
 	e.ready.Store(false)
 	backoff := retry.Backoff(firstWait, lastWait)
@@ -363,11 +349,11 @@ func (e *Exporter) awaitNATS(ctx context.Context) {
 	}
 }
 
-// read lists where it has to and watches otherwise, until ctx ends.
+// read lists if it must and watches otherwise, until ctx ends.
 func (s *session) read(ctx context.Context, from string) {
 	backoff := retry.Backoff(firstWait, lastWait)
-	silent := false  // the last watch told nothing, or broke
-	refused := false // the API server doesn't go on from the version
+	silent := false  // the last watch delivered nothing, or broke
+	refused := false // the API server doesn't continue from the version
 	for ctx.Err() == nil {
 		if from != "" && silent {
 			var err error
@@ -419,8 +405,8 @@ func (s *session) read(ctx context.Context, from string) {
 	}
 }
 
-// known returns the resource version if the cluster knows it, and nothing if it is
-// yet to come: etcd was restored, and a watch would wait for it in silence.
+// known returns the resource version if the cluster knows it. It returns an empty version for a future one: etcd was restored, and
+// a watch would wait silently.
 func (s *session) known(ctx context.Context, version string) (string, error) {
 	present, err := s.c.Kube.EventsVersion(ctx)
 	if err != nil {
@@ -439,14 +425,14 @@ func (s *session) known(ctx context.Context, version string) (string, error) {
 	return "", nil
 }
 
-// An outage is a time in which Events can't be read.
+// An outage is a time during which Events can't be read.
 type outage struct {
-	began  time.Time // zero if absent
-	denied bool      // the API server refuses, and would do so for ever
+	began  time.Time // zero: no outage
+	denied bool      // the API server refuses, which retrying won't change
 }
 
-// complain says that Events can't be read, once an outage, and once more if the API server
-// refuses instead of being away, or the other way round.
+// complain logs that Events can't be read, once per outage, and again if the API server refuses instead of being unreachable, or
+// the other way round.
 func (s *session) complain(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -471,13 +457,12 @@ func (s *session) reads() {
 	}
 }
 
-// list publishes the newest Event of each Service and class, and returns the
-// resource version to watch from.
+// list publishes the newest Event of each Service and class, and returns the resource version to watch from.
 func (s *session) list(ctx context.Context) (string, error) {
 	s.stats.Relists.Add(1)
 	newest := map[string]occurrence{}
 	bytes, all := map[string]int{}, 0 // of these, by namespace
-	over := map[string]bool{}         // namespaces that there is no room for
+	over := map[string]bool{}         // namespaces without room
 	version, err := s.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
 		o, ok := s.judge(ev)
 		if !ok {
@@ -503,8 +488,8 @@ func (s *session) list(ctx context.Context) (string, error) {
 		return ctx.Err()
 	})
 	if errors.Is(err, kube.ErrIncomplete) && version != "" {
-		// There is no end to what somebody may write. A failure that lasts is reported again within five minutes, and the watch
-		// tells of that.
+		// The list is endless if somebody keeps writing. A failure that lasts is reported again within five minutes, and the watch
+		// delivers that.
 		s.stats.Incomplete.Add(1)
 		s.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
 		err = nil
@@ -528,7 +513,7 @@ func (s *session) list(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// take takes in what a change tells.
+// take processes one change.
 func (s *session) take(ch kube.Change) {
 	if ch.Kind == kube.Added || ch.Kind == kube.Modified {
 		if o, ok := s.judge(ch.Event); ok {
@@ -536,7 +521,7 @@ func (s *session) take(ch kube.Change) {
 			return
 		}
 	}
-	// A deletion tells nothing: Events end when they are an hour old.
+	// Deletions are ignored: Events are deleted when they are an hour old.
 	s.passed(s.ledger.skip(ch.Event.ResourceVersion))
 }
 
@@ -564,7 +549,7 @@ func (s *session) put(w *waiting) {
 			s.through(w)
 			return
 		case err != nil && !passes(err):
-			s.bury(w, err) // it will never be taken, and must not hold up what comes after it
+			s.bury(w, err) // NATS will never accept it, and it must not block what follows
 			return
 		}
 		s.stats.Retries.Add(1)
@@ -575,16 +560,14 @@ func (s *session) put(w *waiting) {
 	}
 }
 
-// passes reports whether a publish that failed may succeed when it is tried again:
-// NATS is away, or full, or the session ends.
+// passes reports whether a retry of a failed publish may succeed: NATS is unreachable or full, or the session ends.
 func passes(err error) bool {
 	return errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrFull) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// refuse buries an Event that can become no message whatever happens. Whoever may create
-// Events can write as many of these as he likes: of one namespace a few go to DEAD, and the
-// others are counted as strange.
+// refuse buries an Event that can never become a message. A tenant can write any number of these: per namespace a few go to DEAD,
+// and the others are counted as strange.
 func (s *session) refuse(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) || s.lanes.maySample(w.Namespace) {
 		s.bury(w, reason)
@@ -598,8 +581,7 @@ func (s *session) refuse(w *waiting, reason error) {
 	s.through(w)
 }
 
-// bury sends to DEAD what can't become a message of FAILED. One that was buried
-// before, as progress tells, is passed over.
+// bury sends to DEAD what can't become a message of FAILED. It skips what was buried before, according to progress.
 func (s *session) bury(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) {
 		s.stats.Kept.Add(1)
@@ -624,14 +606,14 @@ func (s *session) bury(w *waiting, reason error) {
 	s.through(w)
 }
 
-// buried reports whether an Event of this version was dealt with before.
+// buried reports whether an Event of this version was handled before.
 func (e *Exporter) buried(version string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return version != "" && !kube.Later(version, e.done)
 }
 
-// exists takes in that the cluster has reached a resource version.
+// exists records that the cluster has reached a resource version.
 func (e *Exporter) exists(version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -640,8 +622,8 @@ func (e *Exporter) exists(version string) {
 	}
 }
 
-// newerThan returns what tells whether a stored message is older than o, and what
-// tells afterwards whether that could be found out.
+// newerThan returns two functions: newer reports whether a stored message is older than o; unsure returns why that could not be
+// found out, or nil.
 func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsure func() error) {
 	var err error
 	newer = func(stored stream.Message) bool {
@@ -659,8 +641,8 @@ func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsu
 	}
 }
 
-// alien reports whether a resource version is none of this cluster: it is later
-// than the present one, as another exporter's never is.
+// alien reports whether a resource version comes from another cluster, or from before a restore: it is later than the present one,
+// as another exporter's never is.
 func (s *session) alien(version string) (bool, error) {
 	known := func() bool {
 		s.mu.Lock()
@@ -678,14 +660,14 @@ func (s *session) alien(version string) (bool, error) {
 	return !known(), nil
 }
 
-// passed takes in how far the ledger is closed.
+// passed records up to which version the ledger is closed.
 func (s *session) passed(version string) {
 	if version != "" {
 		s.finished(version)
 	}
 }
 
-// finished takes in that everything up to a resource version is published.
+// finished records that everything up to a resource version is published.
 func (e *Exporter) finished(version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -699,7 +681,7 @@ func (e *Exporter) finished(version string) {
 	}
 }
 
-// save saves progress at most once a second, and a last time when ctx ends.
+// save saves progress at most once a second, and once more when ctx ends.
 func (e *Exporter) save(ctx context.Context) {
 	saved := ""
 	now := func(ctx context.Context) bool {
@@ -732,7 +714,7 @@ func (e *Exporter) save(ctx context.Context) {
 	}
 }
 
-// keep saves a resource version as progress, unless the saved one is not earlier: progress goes forwards only, whoever saves it.
+// keep saves a resource version as progress if it is later than the saved one: progress only moves forward, whoever saves it.
 func (e *Exporter) keep(ctx context.Context, version string) error {
 	for {
 		saved, err := e.c.Stream.Entry(ctx, event.ProgressKey(e.c.Cluster))
@@ -748,7 +730,7 @@ func (e *Exporter) keep(ctx context.Context, version string) error {
 	}
 }
 
-// report logs what is never acted on.
+// report logs an Event that is never acted on.
 func (e *Exporter) report(ev kube.Event, what string) {
 	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
 		"message", event.Abridge(ev.Message))

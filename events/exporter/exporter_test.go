@@ -70,7 +70,7 @@ func newWorld(t testing.TB) *world {
 
 func worldOn(t testing.TB, join *cluster.Cluster) *world {
 	t.Helper()
-	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
+	ns := join.Namespace(t) // waits while another test has the cluster for itself
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	w := &world{TB: t, ctx: ctx, join: join, ns: ns, dir: t.TempDir(), id: "c1", port: -1, made: map[int]string{}}
@@ -83,7 +83,7 @@ func worldOn(t testing.TB, join *cluster.Cluster) *world {
 	return w
 }
 
-// startNATS starts the server, again on the same port and files if it ran before.
+// startNATS starts the server, on the port and files of its last run if there was one.
 func (w *world) startNATS() {
 	w.Helper()
 	s, err := embedded.Start(embedded.Options{Dir: w.dir, Port: w.port, Sync: true})
@@ -103,8 +103,7 @@ func (w *world) connect() *stream.Stream {
 	return nats.Connect(w, stream.Config{URL: w.nats.URL()})
 }
 
-// exporter makes an exporter that reaches the API server by the configuration, and that
-// slows no namespace.
+// exporter makes an exporter that reaches the API server by the configuration and has no budgets.
 func (w *world) exporter(config *rest.Config) *Exporter {
 	w.Helper()
 	return w.budgeted(config, 100_000, 100_000)
@@ -169,7 +168,7 @@ func (w *world) make(e *corev1.Event) *corev1.Event {
 	return e
 }
 
-// again lets the Event occur once more, as the recorder tells of it.
+// again repeats the Event as the recorder does.
 func (w *world) again(e *corev1.Event) *corev1.Event {
 	w.Helper()
 	e.Count++
@@ -218,7 +217,6 @@ func (w *world) tail() *tail {
 	return t
 }
 
-// next returns the next failures that are stored.
 func (t *tail) next(n int) []event.Failure {
 	t.w.Helper()
 	var got []event.Failure
@@ -244,7 +242,7 @@ func (t *tail) until(uids []string, count int) {
 	}
 }
 
-// uid returns the UID of the world's Service of a number, which it makes if need be.
+// uid returns the UID of the world's nth Service, which it creates if necessary.
 func (w *world) uid(n int) string {
 	w.Helper()
 	w.mu.Lock()
@@ -266,7 +264,6 @@ func (w *world) uids(from, to int) []string {
 
 func serviceName(n int) string { return fmt.Sprint("web-", n) }
 
-// service makes a Service and returns its UID.
 func (w *world) service(name string) string {
 	w.Helper()
 	svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
@@ -308,8 +305,7 @@ func (w *world) last(class, uid string) (event.Failure, stream.Message) {
 	return f, m
 }
 
-// TestEachOccurrence proves that adds and updates are published, in whatever shape
-// the Event comes, and that nothing else is.
+// TestEachOccurrence proves that adds and updates are published, whatever the Event's API version, and nothing else.
 func TestEachOccurrence(t *testing.T) {
 	w := newWorld(t)
 	e := w.exporter(nil)
@@ -327,7 +323,7 @@ func TestEachOccurrence(t *testing.T) {
 			rows = append(rows, row{f.Class, f.Service.UID, f.Event.Name, f.Count})
 		}
 	}
-	// Each of them takes the place of the one before, so each is awaited.
+	// Each replaces the one before, so each is awaited.
 	first := w.event("web.1", w.uid(1), full)
 	take(1)
 	first = w.again(first)
@@ -342,14 +338,14 @@ func TestEachOccurrence(t *testing.T) {
 	w.make(pull)
 	dry := w.newEvent("web.4", w.uid(1), "DryRun: "+full)
 	w.make(dry)
-	ours := w.newEvent("web.5a", w.uid(6), full) // what a ticket says of it may quote all
+	ours := w.newEvent("web.5a", w.uid(6), full) // a ticket may quote all of this message
 	ours.Reason, ours.Source.Component = "LBRemedyAsked", kube.Manager
 	w.make(ours)
 	w.make(w.newEvent("web.5", w.uid(2), "(combined from similar events): "+untaged))
 	pod := w.newEvent("web.6", w.uid(3), full)
 	pod.InvolvedObject.Kind = "Pod"
 	w.make(pod)
-	// The shape of events.k8s.io has no count, no source and no first and last time.
+	// Events of events.k8s.io have no count, no source and no first and last time.
 	at := metav1.NowMicro()
 	if _, err := w.join.Client().EventsV1().Events(w.ns).Create(w.ctx, &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "web.7"}, EventTime: at, Reason: "UnAvailableLoadBalancer", Action: "Sync", Type: "Normal",
@@ -361,7 +357,7 @@ func TestEachOccurrence(t *testing.T) {
 	w.event("web.8", w.uid(5), full)
 
 	take(3)
-	// Different subjects are in flight together and come in any order.
+	// Different subjects are in flight together and arrive in any order.
 	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.Event, b.Event) })
 	want := []row{
 		{"vswitch-ip-exhausted", w.uid(1), "web.1", 1},
@@ -391,8 +387,7 @@ func TestEachOccurrence(t *testing.T) {
 	}
 }
 
-// TestGoesOn proves that a new exporter goes on where the one before ended, and
-// doesn't list.
+// TestGoesOn proves that a new exporter continues where the last one ended, without a list.
 func TestGoesOn(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t))
 	got := w.tail()
@@ -419,7 +414,7 @@ func TestGoesOn(t *testing.T) {
 		t.Errorf("the second exporter listed %d times, want 0", n)
 	}
 
-	// etcd forgets: all is listed, and what FAILED holds stays as it is.
+	// etcd forgets: everything is listed, and FAILED stays as it is.
 	w.event("d", w.uid(4), full)
 	w.join.Compact(t)
 	_, before := w.last("vswitch-ip-exhausted", w.uid(3))
@@ -435,8 +430,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestProgressAheadOfTheCluster proves that the progress of another cluster, or of
-// one whose etcd was restored, doesn't hide what is there.
+// TestProgressAheadOfTheCluster proves that progress of another cluster, or from before a restore of etcd, hides nothing.
 func TestProgressAheadOfTheCluster(t *testing.T) {
 	w := newWorld(t)
 	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
@@ -446,15 +440,14 @@ func TestProgressAheadOfTheCluster(t *testing.T) {
 	w.event("a", w.uid(1), full)
 	w.run(w.exporter(nil))
 	got.until(w.uids(1, 2), 1)
-	// The list holds the Events of other tests, too, and it is done when they are.
+	// The list holds other tests' Events too, and ends with them.
 	w.await("progress in this cluster", func() bool {
 		v, err := w.s.Get(w.ctx, event.ProgressKey(w.id))
 		return err == nil && kube.Later("999999999999", string(v))
 	})
 }
 
-// TestRestoredCluster proves that an exporter notices when the cluster goes back
-// behind the version that it watches from.
+// TestRestoredCluster proves that an exporter notices when the cluster goes back behind the version it watches from.
 func TestRestoredCluster(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
@@ -476,19 +469,19 @@ func TestRestoredCluster(t *testing.T) {
 	}
 }
 
-// A gate is an API server that can refuse. What isn't told to be refused passes.
+// A gate is a proxy of an API server that can refuse requests. All others pass.
 type gate struct {
 	mu     sync.Mutex
 	refuse func(watch bool, w http.ResponseWriter) bool // reports whether it has answered
 	cut    []context.CancelFunc
-	asked  chan bool // gets whether each request was a watch, if somebody looks
+	asked  chan bool // receives whether each request was a watch, if somebody listens
 
-	services func(w http.ResponseWriter) bool // refuses the reading of a Service
-	reads    map[string]int                   // of a Service and of lists of them, by path; a list of several pages is one
+	services func(w http.ResponseWriter) bool // refuses reads of a Service
+	reads    map[string]int                   // reads of a Service and lists of Services, by path; a list of several pages counts once
 	blind    bool                             // Services may not be watched
 }
 
-// through returns the configuration that leads through a new gate.
+// through returns the configuration for a new gate.
 func (w *world) through() (*rest.Config, *gate) {
 	w.Helper()
 	g := &gate{asked: make(chan bool, 1000), reads: map[string]int{}}
@@ -528,7 +521,7 @@ func (w *world) through() (*rest.Config, *gate) {
 			return
 		}
 		if strings.Contains(r.URL.Path, "/kube-system/") || strings.Contains(r.URL.Path, "/default/") {
-			rw.WriteHeader(http.StatusServiceUnavailable) // Events about other objects are of no interest here
+			rw.WriteHeader(http.StatusServiceUnavailable) // Events about other objects don't matter here
 			return
 		}
 		ctx, cancel := context.WithCancel(r.Context())
@@ -546,7 +539,7 @@ func (w *world) through() (*rest.Config, *gate) {
 		if refuse != nil && refuse(watch, rw) {
 			return
 		}
-		defer func() { _ = recover() }() // the proxy aborts a request that was cut by a panic
+		defer func() { _ = recover() }() // the proxy aborts a cut request with a panic
 		proxy.ServeHTTP(rw, r.WithContext(ctx))
 	}))
 	server.Config.ErrorLog = proxy.ErrorLog
@@ -556,7 +549,7 @@ func (w *world) through() (*rest.Config, *gate) {
 	return &rest.Config{Host: server.URL}, g
 }
 
-// set changes what is refused, and ends the watches that are open.
+// set changes what is refused, and closes open watches.
 func (g *gate) set(refuse func(watch bool, w http.ResponseWriter) bool) {
 	g.mu.Lock()
 	g.refuse = refuse
@@ -573,7 +566,7 @@ func (g *gate) cutAll() {
 	g.cut = nil
 }
 
-// awaitAsked waits until a watch, or a list, is asked for.
+// awaitAsked waits for a request for a watch, or for a list.
 func (w *world) awaitAsked(g *gate, watch bool) {
 	w.Helper()
 	for {
@@ -593,8 +586,8 @@ func away(_ bool, w http.ResponseWriter) bool {
 	return true
 }
 
-// TestCutWatches proves that nothing is lost when watches break, when the API
-// server is away, and when it has forgotten the version meanwhile.
+// TestCutWatches proves that nothing is lost when watches break, when the API server is unreachable, and when it has forgotten the
+// version meanwhile.
 func TestCutWatches(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t))
 	config, g := w.through()
@@ -624,8 +617,7 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
-// TestOutage proves that an outage of the API server is told when it begins and when it is over, however often
-// it is asked meanwhile.
+// TestOutage proves that an outage of the API server is logged at its beginning and its end, however many requests fail meanwhile.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
@@ -651,8 +643,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestEndlessList proves that a list which is longer than what is read of one is published as far as it was read, that this
-// is said, and that the watch goes on from there.
+// TestEndlessList proves that of a list beyond the limit the part that was read is published, that the rest is logged, and that
+// the watch continues from there.
 func TestEndlessList(t *testing.T) {
 	w := newWorld(t)
 	first, err := json.Marshal(w.event("a", w.uid(1), full))
@@ -687,8 +679,7 @@ func TestEndlessList(t *testing.T) {
 	}
 }
 
-// TestRefusedWatches proves that watches which are closed at once, and those that
-// end with "410 Gone" on the way, lead to lists, and not to a storm of them.
+// TestRefusedWatches proves that watches that are closed at once, or end with "410 Gone", lead to lists, but not to a storm of them.
 func TestRefusedWatches(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"closed at once": "",
@@ -735,8 +726,8 @@ func TestRefusedWatches(t *testing.T) {
 	}
 }
 
-// TestNATSAway proves that what happens while NATS is away arrives when it is back:
-// by trying again after a short time, by listing again after a longer one.
+// TestNATSAway proves that what happens while NATS is away arrives when it is back: by retries after a short outage, by a new list
+// after a longer one.
 func TestNATSAway(t *testing.T) {
 	for name, long := range map[string]bool{"short": false, "long": true} {
 		t.Run(name, func(t *testing.T) {
@@ -778,7 +769,7 @@ func TestNATSAway(t *testing.T) {
 	}
 }
 
-// await asks until the answer is yes; the test fails if it never is.
+// await polls until yes returns true; the test fails if it never does.
 func (w *world) await(what string, yes func() bool) {
 	w.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -792,7 +783,7 @@ func (w *world) await(what string, yes func() bool) {
 	}
 }
 
-// TestTwoExporters proves that two exporters leave the same as one.
+// TestTwoExporters proves that two exporters have the same result as one.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.exporter(nil), w.exporter(nil)
@@ -819,7 +810,7 @@ func TestTwoExporters(t *testing.T) {
 		}
 		latest[f.Service.UID] = f.Count
 	}
-	// The exporter that came second leaves what is there.
+	// The second exporter leaves the stored failures unchanged.
 	w.await("both exporters are through", func() bool {
 		return a.Lag() == 0 && b.Lag() == 0 && a.Stats().Kept.Load()+b.Stats().Kept.Load() >= services
 	})
@@ -840,8 +831,7 @@ func valuesOf(m map[string]int) func(func(int) bool) {
 	}
 }
 
-// TestAlienMessage proves that a stored occurrence from before etcd was restored
-// gives way, and a later one of this cluster doesn't.
+// TestAlienMessage proves that a stored occurrence from before a restore of etcd is replaced, and a later one of this cluster is not.
 func TestAlienMessage(t *testing.T) {
 	w := newWorld(t)
 	store := func(id, version string) {
@@ -882,8 +872,7 @@ func TestAlienMessage(t *testing.T) {
 	}
 }
 
-// TestHostileEvents proves that what can't be published is in DEAD with the
-// reason, once, and that it holds up nothing.
+// TestHostileEvents proves that an Event that can't be published goes to DEAD once, with the reason, and blocks nothing.
 func TestHostileEvents(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t))
 	e := w.exporter(nil)
@@ -1015,8 +1004,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestRightsOfTheExporter proves that it needs to list and watch Events and to get
-// Services, and no more to publish.
+// TestRightsOfTheExporter proves that publishing needs no permissions but to list and watch Events and to get Services.
 func TestRightsOfTheExporter(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// The budget of a namespace, where the configuration doesn't say otherwise. A controller
-// that fails tries each Service again after 5 s at first and 5 min in the end.
+// Default budget of a namespace. A failing controller retries each Service after 5 s at first and after 5 min in the end.
 const (
 	DefaultRate  = 20
 	DefaultBurst = 100
@@ -24,60 +23,56 @@ const (
 
 const (
 	laneFlights = 16        // of one namespace at once: a quarter of all
-	laneBytes   = 512 << 10 // that wait, of one namespace
-	allBytes    = 8 << 20   // that wait, of all
-	laneSamples = 10        // that can't be published, of one namespace, that go to DEAD at once, and as many foreseen failures that are logged
-	sampleEach  = time.Hour // after which one more does
-	idleLanes   = 1024      // more are looked through for those that are not needed
+	laneBytes   = 512 << 10 // waiting, of one namespace
+	allBytes    = 8 << 20   // waiting, in all
+	laneSamples = 10        // of one namespace at once: unpublishable Events that go to DEAD, and predicted failures that are logged
+	sampleEach  = time.Hour // interval of one more after those
+	idleLanes   = 1024      // beyond this number, unused lanes are swept
 )
 
 // A waiting is an occurrence on its way to NATS.
 type waiting struct {
 	occurrence
 	entry *entry
-	spill *spill // whose list it comes from; nil: none
+	spill *spill // from whose list it comes; nil: from no spill
 	size  int
 }
 
-// A lane is what waits of one namespace. It has a budget of its own: what a namespace
-// makes beyond it waits there, the newest of each Service and class, while all others
-// pass. What there is no room for is spilled, and read again from the API server when
-// the lane is empty.
+// A lane holds what waits in one namespace, and has a budget of its own: beyond it the newest of each Service and class wait, and
+// other namespaces pass. Overflow is spilled, and read again from the API server when the lane is empty.
 type lane struct {
 	namespace string
-	arrivals  *rate.Limiter // says whether the namespace floods
-	budget    *rate.Limiter // of what leaves
-	samples   *rate.Limiter // of what can't be published and goes to DEAD
-	foreseen  *rate.Limiter // of what a check before an upgrade foresees and is logged
+	arrivals  *rate.Limiter // detects a flood
+	budget    *rate.Limiter // for publishing
+	samples   *rate.Limiter // for unpublishable Events that go to DEAD
+	foreseen  *rate.Limiter // for logging failures that a check before an upgrade predicts
 	queue     []*waiting
-	byKey     map[string]*waiting // those of the queue
-	flying    map[string]bool     // keys of those that have left and are not through
+	byKey     map[string]*waiting // the queue by key
+	flying    map[string]bool     // keys of those being published
 	bytes     int
-	top       string    // latest version that was taken
+	top       string    // latest version accepted
 	again     time.Time // nothing leaves before: the namespace's Services can't be read
-	failed    uint64    // tries in a row
+	failed    uint64    // consecutive failures
 	floods    bool
 	spill     *spill
 }
 
-// A spill stands for the Events that a lane had no room for. Progress does not pass the
-// first of them before all of them are through.
+// A spill represents the Events that found no room in a lane. Progress does not pass the first of them until all are published.
 type spill struct {
 	entry *entry
-	after string // all up to this version were taken
-	last  string // latest version that there was no room for
+	after string // everything up to this version was accepted
+	last  string // latest version without room
 	busy  bool   // being read
 	read  bool   // all of them are in the lane
-	open  int    // those of the lane that are not through yet
+	open  int    // of those in the lane, how many are not closed
 }
 
-// lanes are the lanes of all namespaces.
 type lanes struct {
 	mu     sync.Mutex
 	rate   rate.Limit
 	burst  int
 	all    map[string]*lane
-	ring   []*lane // each is asked in turn
+	ring   []*lane // in round-robin order
 	turn   int
 	bytes  int
 	flying int
@@ -109,8 +104,7 @@ func (ls *lanes) of(namespace string) *lane {
 	return l
 }
 
-// sweep removes the lanes in which nothing is and whose budget is whole: a new one would
-// be the same. The caller holds the lock.
+// sweep removes empty lanes with a full budget: a new one would be the same. The caller holds the lock.
 func (ls *lanes) sweep() {
 	now := time.Now()
 	ls.ring = slices.DeleteFunc(ls.ring, func(l *lane) bool {
@@ -124,17 +118,17 @@ func (ls *lanes) sweep() {
 	ls.turn = 0
 }
 
-// An admitted says what became of an occurrence that came to its lane.
+// An admitted is the result of adding an occurrence to its lane.
 type admitted struct {
-	over  bool     // its namespace makes more than its budget
+	over  bool     // its namespace exceeds its budget
 	flood bool     // and did not before
-	was   *waiting // the older one whose place it took
+	was   *waiting // the older one that it replaced
 	spill *spill   // it was spilled
 	fresh bool     // the spill begins with it
 }
 
-// add takes an occurrence into the lane of its namespace. Of a list, which tells of
-// long ago at once, the budget of what arrives is not asked.
+// add puts an occurrence into the lane of its namespace. The arrivals budget doesn't apply to a list, which delivers long-past
+// Events all at once.
 func (ls *lanes) add(w *waiting, listed bool) admitted {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -154,7 +148,7 @@ func (ls *lanes) add(w *waiting, listed bool) admitted {
 		if l.spill == nil {
 			l.spill, a.fresh = &spill{entry: w.entry}, true
 			if !listed {
-				l.spill.after = l.top // a list comes in no order
+				l.spill.after = l.top // lists are unordered
 			}
 		}
 		if kube.Later(w.ResourceVersion, l.spill.last) {
@@ -167,8 +161,7 @@ func (ls *lanes) add(w *waiting, listed bool) admitted {
 	return a
 }
 
-// replace puts the newer of two occurrences into the place of the one that waits, and
-// returns the other.
+// replace puts the newer of two occurrences into the waiting one's place, and returns the other.
 func (ls *lanes) replace(l *lane, was, w *waiting) (other *waiting) {
 	if !kube.Later(w.ResourceVersion, was.ResourceVersion) {
 		return w
@@ -199,8 +192,7 @@ func (ls *lanes) stir() {
 	}
 }
 
-// next returns what may leave next, or a lane whose spill is to be read; neither if ctx
-// has ended. It waits for both.
+// next waits for the next occurrence to publish, or for a lane whose spill is to be read. It returns neither if ctx has ended.
 func (ls *lanes) next(ctx context.Context) (*lane, *waiting) {
 	for ctx.Err() == nil {
 		l, w, in := ls.pick(time.Now())
@@ -218,7 +210,7 @@ func (ls *lanes) next(ctx context.Context) (*lane, *waiting) {
 	return nil, nil
 }
 
-// pick is next without waiting; in says when to ask again at the latest.
+// pick is next without waiting; in is when to ask again at the latest.
 func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -231,7 +223,7 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 		l := ls.ring[ls.turn]
 		empty, most := len(l.queue) == 0, laneFlights
 		if l.failed > 0 {
-			most = 1 // until something can be read again
+			most = 1 // until reads succeed again
 		}
 		switch {
 		case empty && (l.spill == nil || l.spill.busy), len(l.flying) >= most:
@@ -263,28 +255,27 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 	return nil, nil, in
 }
 
-// maySample reports whether one more Event of a namespace that can't be published may go
-// to DEAD.
+// maySample reports whether one more unpublishable Event of a namespace may go to DEAD.
 func (ls *lanes) maySample(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).samples.Allow()
 }
 
-// mayReport reports whether one more failure that is foreseen in a namespace may be logged.
+// mayReport reports whether one more predicted failure of a namespace may be logged.
 func (ls *lanes) mayReport(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).foreseen.Allow()
 }
 
-// pause returns how long the lane is left alone after one more failure.
+// pause returns how long the lane rests after one more failure.
 func (l *lane) pause() time.Duration {
 	l.failed++
 	return retry.Spread(retry.Pause(firstWait, lastWait, l.failed))
 }
 
-// landed takes in that an occurrence is through.
+// landed records that an occurrence is closed.
 func (ls *lanes) landed(l *lane, w *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -294,8 +285,8 @@ func (ls *lanes) landed(l *lane, w *waiting) {
 	ls.stir()
 }
 
-// back puts an occurrence back whose Service can't be read now, and lets its lane rest.
-// Where a newer one has come meanwhile, it returns the older.
+// back returns an occurrence to its lane because its Service can't be read now, and lets the lane rest. If a newer one has come
+// meanwhile, it returns the older.
 func (ls *lanes) back(l *lane, w *waiting) (was *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -312,7 +303,7 @@ func (ls *lanes) back(l *lane, w *waiting) (was *waiting) {
 	return nil
 }
 
-// size is roughly what an occurrence takes in memory.
+// size returns roughly how many bytes an occurrence takes in memory.
 func (o occurrence) size() int {
 	n := 1024
 	for _, s := range []string{o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Reason, o.Type, o.Message, o.Component, o.Object.Kind, o.Object.Namespace,
@@ -322,11 +313,11 @@ func (o occurrence) size() int {
 	return n
 }
 
-// enter takes an occurrence that a watch, or a list with listed, tells of into its lane.
+// enter puts an occurrence from a watch, or from a list if listed, into its lane.
 func (s *session) enter(o occurrence, listed bool) {
 	version := o.ResourceVersion
 	if listed {
-		version = "" // the versions of a list are no progress before its last one is through
+		version = "" // a list is progress only when all of it is published
 	}
 	w := &waiting{occurrence: o, entry: s.ledger.open(version)}
 	a := s.lanes.add(w, listed)
@@ -351,8 +342,8 @@ func (s *session) enter(o occurrence, listed bool) {
 	}
 }
 
-// overflow makes a lane read all Events of its namespace, since a list held more of
-// them than there is room for. It reports whether the entry now holds progress.
+// overflow makes a lane read all Events of its namespace, since a list held more than there is room for. It reports whether the
+// entry now holds progress.
 func (ls *lanes) overflow(namespace, version string, e *entry) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -365,7 +356,7 @@ func (ls *lanes) overflow(namespace, version string, e *entry) bool {
 	return true
 }
 
-// through closes what has come to an end.
+// through closes an occurrence.
 func (s *session) through(w *waiting) {
 	s.passed(s.ledger.close(w.entry))
 	if w.spill != nil {
@@ -376,7 +367,7 @@ func (s *session) through(w *waiting) {
 	}
 }
 
-// settle closes a spill if all of it is through.
+// settle closes a spill once all of it is published.
 func (s *session) settle(sp *spill) {
 	s.lanes.mu.Lock()
 	over := sp.read && sp.open == 0
@@ -386,7 +377,7 @@ func (s *session) settle(sp *spill) {
 	}
 }
 
-// drain lets leave what waits in the lanes, until ctx ends.
+// drain publishes from the lanes until ctx ends.
 func (s *session) drain(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -403,21 +394,20 @@ func (s *session) drain(ctx context.Context) {
 	}
 }
 
-// refill reads what a lane had no room for: the earliest that find room now. It goes
-// on from there when these have left.
+// refill reads the earliest spilled Events for which there is room now. It continues from there when these have left.
 func (s *session) refill(ctx context.Context, l *lane) {
 	s.lanes.mu.Lock()
 	after := l.spill.after
 	s.lanes.mu.Unlock()
 	var picked []occurrence // in order
-	bytes, least := 0, ""   // least: the earliest that found no room; none later than that does
+	bytes, least := 0, ""   // least: the earliest without room; none later than that gets any
 	see := func(ev kube.Event) error {
 		o, ok := s.judge(ev)
 		switch {
 		case !ok:
 			return ctx.Err()
 		case !kube.Later(o.ResourceVersion, after):
-			s.stats.Kept.Add(1) // it was taken before
+			s.stats.Kept.Add(1) // it was accepted before
 			return ctx.Err()
 		case least != "" && kube.Later(o.ResourceVersion, least):
 			s.stats.Released.Add(1)
@@ -434,7 +424,7 @@ func (s *session) refill(ctx context.Context, l *lane) {
 		return ctx.Err()
 	}
 	version, err := s.c.Kube.ListEvents(ctx, kube.Selection{Namespace: l.namespace, Fields: services.Fields}, see)
-	for _, which := range others() { // what comes after that version is read once more
+	for _, which := range others() { // later versions are read again
 		if err == nil && which.Namespace == l.namespace {
 			_, err = s.c.Kube.ListEvents(ctx, which, see)
 		}
@@ -478,8 +468,7 @@ func (s *session) refill(ctx context.Context, l *lane) {
 	s.settle(sp)
 }
 
-// deal publishes an occurrence whose Service is the one that it names. What can't be
-// read now goes back to its lane.
+// deal publishes an occurrence if it names an existing Service. If that can't be read now, the occurrence goes back to its lane.
 func (s *session) deal(l *lane, w *waiting) {
 	if err := w.invalid(); err != nil {
 		s.refuse(w, err)
@@ -499,7 +488,7 @@ func (s *session) deal(l *lane, w *waiting) {
 	}
 	if err != nil {
 		if s.ctx.Err() != nil {
-			return // it stays open in the ledger
+			return // stays open in the ledger
 		}
 		s.stats.Unread.Add(1)
 		if s.told.first("unread " + w.Namespace) {

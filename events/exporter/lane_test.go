@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// flood makes n Events in a namespace, with a name and UID of Services that are not there
-// or that take turns.
+// flood makes n Events in a namespace, about Services that don't exist unless change sets others.
 func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 	w.Helper()
 	client := w.join.Client().CoreV1().Events(ns)
@@ -48,8 +47,8 @@ func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 	all.Wait()
 }
 
-// TestForeseen proves that a namespace fills no log with what a check before an upgrade seems to foresee, and
-// that only the controller foresees.
+// TestForeseen proves that a namespace can't flood the log with predicted failures of a check before an upgrade, and that only the
+// controller's count.
 func TestForeseen(t *testing.T) {
 	log := &shell.Log{}
 	s := &session{
@@ -72,8 +71,8 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-// TestHugeMessages proves that a message of a megabyte, made to be slow to read, does not keep the Events behind it
-// waiting: they are judged one after the other, those of all namespaces.
+// TestHugeMessages proves that a message of a megabyte, made to be slow to classify, doesn't delay the Events behind it: all
+// namespaces' Events are classified one after the other.
 func TestHugeMessages(t *testing.T) {
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)},
@@ -104,9 +103,8 @@ func TestHugeMessages(t *testing.T) {
 	}
 }
 
-// TestFlood proves that a namespace which floods waits for itself alone: another one's
-// failure is published as soon as without the flood, which is counted, told once, and
-// bounded in memory; and that nothing of it is lost.
+// TestFlood proves that a flooding namespace delays only itself: another one's failure is published as soon as without the flood,
+// which is counted, logged once and bounded in memory, and loses nothing.
 func TestFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)
@@ -136,7 +134,7 @@ func TestFlood(t *testing.T) {
 	}
 	slices.Sort(without)
 	slices.Sort(with)
-	// A flood that is waited for would cost more than half a minute.
+	// Waiting for the flood would take more than half a minute.
 	if with[5] > 2*without[5]+2*time.Second {
 		t.Errorf("a failure of another namespace took %s beside the flood, and %s without", with[5], without[5])
 	}
@@ -145,8 +143,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestFloodIsCoalesced proves that of what waits the newest of each Service and class is
-// published, and that all of it is, also what there was no room for.
+// TestFloodIsCoalesced proves that of all that waits, spilled or not, the newest of each Service and class is published.
 func TestFloodIsCoalesced(t *testing.T) {
 	w := newWorld(t)
 	const perSecond, burst, many, services = 15, 10, 800, 20 // a slow machine makes 30 Events a second
@@ -156,7 +153,7 @@ func TestFloodIsCoalesced(t *testing.T) {
 	w.flood(w.ns, many, func(i int, ev *corev1.Event) {
 		n := i % services
 		ev.InvolvedObject.Name, ev.InvolvedObject.UID = serviceName(n), types.UID(names[n])
-		if i >= many/2 { // and those of Services that there are not
+		if i >= many/2 { // and those of Services that don't exist
 			ev.InvolvedObject.Name = fmt.Sprint("none-", i)
 		}
 		ev.Count = int32(i + 1)
@@ -190,7 +187,7 @@ func TestFloodIsCoalesced(t *testing.T) {
 	})
 }
 
-// TestListedFlood proves that a list of more than there is room for comes through too.
+// TestListedFlood proves that a list with more Events than there is room for is published too.
 func TestListedFlood(t *testing.T) {
 	w := newWorld(t)
 	const many = 300
@@ -209,7 +206,7 @@ func TestListedFlood(t *testing.T) {
 	}
 }
 
-// TestLanes proves that what waits is bounded, of a namespace and of all, whoever makes it.
+// TestLanes proves that what waits is bounded, per namespace and in all.
 func TestLanes(t *testing.T) {
 	ls := newLanes(1, 1)
 	l := newEntries()
@@ -228,7 +225,7 @@ func TestLanes(t *testing.T) {
 			t.Errorf("%d bytes and %d occurrences wait in %s", lane.bytes, len(lane.queue), lane.namespace)
 		}
 	}
-	// In turn: each namespace is asked before one is asked again.
+	// Round robin: each namespace is asked before one is asked again.
 	met := map[string]int{}
 	for range 100 {
 		lane, w, _ := ls.pick(time.Now())
@@ -242,9 +239,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestBudget proves that of a namespace no more leaves than its budget, however much waits
-// and whatever others make. It asks the lanes and no API server, on which other tests make
-// Events too.
+// TestBudget proves that a namespace publishes no more than its budget, however much waits and whatever others do. It uses the
+// lanes without an API server, where other tests make Events too.
 func TestBudget(t *testing.T) {
 	const perSecond, burst, flood, others, seconds = 20, 30, 400, 50, 10
 	ls := newLanes(perSecond, burst)
@@ -281,7 +277,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestSweep proves that a namespace in which nothing happens is forgotten.
+// TestSweep proves that an inactive namespace is forgotten.
 func TestSweep(t *testing.T) {
 	ls := newLanes(1e6, 1)
 	for i := range 3 * idleLanes {

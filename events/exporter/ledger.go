@@ -7,28 +7,26 @@ import (
 	"time"
 )
 
-// Entries know how far everything is published. Occurrences are entered in the
-// order in which the cluster told of them and get through in any order; progress is
-// the last version before which nothing is open.
+// Entries track how far everything is published. Occurrences are entered in the order of the cluster and closed in any order;
+// progress is the last version before which nothing is open.
 type entries struct {
 	mu       sync.Mutex
-	entries  []*entry  // those that are open, in their order
-	latest   string    // version that was entered last
-	progress string    // that was returned last
-	ack      time.Time // when NATS last took something
+	entries  []*entry  // open ones, in order
+	latest   string    // last version entered
+	progress string    // last one returned
+	ack      time.Time // when NATS last accepted something
 }
 
-// An entry is one occurrence that isn't through yet.
+// An entry is one occurrence that isn't closed yet.
 type entry struct {
-	before string // progress when all before are closed, and this one is not
-	held   bool   // it holds progress, and has no occurrence
+	before string // the progress when all before are closed and this one is open
+	held   bool   // holds progress without an occurrence
 	since  time.Time
-	sent   time.Time // when NATS was first asked to take it; zero: not yet
+	sent   time.Time // when NATS first got it; zero: not yet
 }
 
 func newEntries() *entries { return &entries{} }
 
-// open enters an occurrence.
 func (l *entries) open(version string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +36,7 @@ func (l *entries) open(version string) *entry {
 	return e
 }
 
-// skip enters a version at which nothing is to publish, and returns the progress
-// made, or an empty text.
+// skip enters a version with nothing to publish, and returns the progress made, or "".
 func (l *entries) skip(version string) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +44,7 @@ func (l *entries) skip(version string) (progress string) {
 	return l.made()
 }
 
-// made returns the progress made since it was last asked for; the caller holds the lock.
+// made returns the progress since the last call; the caller holds the lock.
 func (l *entries) made() string {
 	now := l.latest
 	if len(l.entries) > 0 {
@@ -60,7 +57,7 @@ func (l *entries) made() string {
 	return now
 }
 
-// send notes that NATS is asked to take an occurrence.
+// send notes that an occurrence is sent to NATS.
 func (l *entries) send(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,22 +66,21 @@ func (l *entries) send(e *entry) {
 	}
 }
 
-// acked notes that NATS has taken something. Much is closed that it was never asked to take.
+// acked notes that NATS has accepted something. Many entries close without having been sent.
 func (l *entries) acked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ack = time.Now()
 }
 
-// hold makes an entry stand for no occurrence: it keeps progress until it is closed.
+// hold turns an entry into one without an occurrence: it holds progress until it is closed.
 func (l *entries) hold(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.held = true
 }
 
-// close takes out an occurrence that is through, and returns the progress made; empty if
-// something before it is open.
+// close removes an entry, and returns the progress made; empty if something before it is open.
 func (l *entries) close(e *entry) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +90,6 @@ func (l *entries) close(e *entry) (progress string) {
 	return l.made()
 }
 
-// unclosed returns how many occurrences are open.
 func (l *entries) unclosed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +102,7 @@ func (l *entries) unclosed() int {
 	return n
 }
 
-// lag returns for how long the oldest open entry has waited.
+// lag returns how long the oldest open entry has waited.
 func (l *entries) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +112,7 @@ func (l *entries) lag() time.Duration {
 	return time.Since(l.entries[0].since)
 }
 
-// silence returns for how long NATS has been asked to take something while it took
-// nothing; zero if it is asked to take nothing.
+// silence returns how long NATS has accepted nothing although something was sent; zero if nothing is.
 func (l *entries) silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestLedger proves that progress never passes what is open.
+// TestLedger proves that progress never passes an open entry.
 func TestLedger(t *testing.T) {
 	l := newEntries()
 	want := func(what, got, want string) {
@@ -40,7 +40,7 @@ func TestLedger(t *testing.T) {
 	want("after the list", l.close(c), "")
 	want("the last of the list", l.close(b), "10")
 
-	// However many pass by behind an open one, they take no room.
+	// Any number of closed entries behind an open one take no room.
 	a = l.open("11")
 	for range 1000 {
 		want("passing by", l.skip("12"), "")
@@ -50,7 +50,7 @@ func TestLedger(t *testing.T) {
 	}
 	want("the one that was open", l.close(a), "12")
 
-	// So do those that were closed behind it, and what only holds progress is none.
+	// Neither do those closed behind it, and one that only holds progress doesn't count as open.
 	a = l.open("13")
 	l.hold(a)
 	for range 1000 {
@@ -62,8 +62,8 @@ func TestLedger(t *testing.T) {
 	want("what held it", l.close(a), "14")
 }
 
-// TestSilence proves that only what NATS takes ends its silence: with NATS away, an Event that is passed over
-// every few seconds must not keep the exporter from noticing.
+// TestSilence proves that only an acknowledgement of NATS ends its silence: skipped Events every few seconds must not hide from
+// the exporter that NATS is away.
 func TestSilence(t *testing.T) {
 	l := newEntries()
 	a, b := l.open("1"), l.open("2")

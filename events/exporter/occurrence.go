@@ -13,15 +13,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An occurrence is one version of an Event that tells of a failed sync, and its class.
+// An occurrence is one version of an Event about a failed sync, and its class.
 type occurrence struct {
 	kube.Event
 	class string
-	kind  string        // of what it is about, as event.Warnings has it
-	about event.Service // of a Node without its UID, until that is proven
+	kind  string        // of the object, as in event.Warnings
+	about event.Service // a Node's has no UID until that is proven
 }
 
-// judge names the class of an Event, and reports whether it is to be published.
+// judge returns an Event as a classified occurrence, and whether to publish it.
 func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	s.stats.Seen.Add(1)
 	s.last.Store(time.Now().UnixNano())
@@ -29,7 +29,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	if class := event.Probed(in, ev.Object.Name); s.c.Classifier.Knows(class) {
 		return s.occurrence(ev, class, ""), true
 	}
-	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem { // one that has passed ends the case of one that has not
+	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem { // a passed check ends the case of a failed one
 		ev.Reason, in.Reason, in.Component = event.Precheck, event.Precheck, ""
 	}
 	kind, fails := event.FailureOf(in.Reason)
@@ -43,7 +43,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 			return occurrence{}, false
 		}
 		s.stats.Reported.Add(1)
-		// Whoever may create Events can write as many of these as he likes.
+		// A tenant can write any number of these.
 		if s.lanes.mayReport(ev.Namespace) {
 			s.report(ev, "the controller's check before an upgrade foresees a failure; of one namespace ten are logged, and then one an hour")
 		}
@@ -57,10 +57,10 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	return s.occurrence(ev, m.Class, kind), true
 }
 
-// occurrence returns an Event as it is published.
+// occurrence returns an Event in the form that is published.
 func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
-	ev.Writers, ev.Host = nil, "" // they are read by nobody, and many Events may wait at once
-	// The API server takes messages of a megabyte, and many may wait at once.
+	ev.Writers, ev.Host = nil, "" // nobody reads them, and many Events may wait at once
+	// The API server accepts messages of a megabyte, and many may wait at once.
 	if len(ev.Message) > event.MaxMessage {
 		ev.Message = event.Abridge(ev.Message)
 	}
@@ -70,12 +70,11 @@ func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
 	return occurrence{Event: ev, class: class, kind: kind, about: about}
 }
 
-// backdated is how far the clock of who writes Events may be behind the API server's.
+// backdated is how far the clock of an Event's writer may be behind the API server's.
 const backdated = 10 * time.Minute
 
-// datable returns when something may have happened that an Event tells of: not after
-// now, and not long before the API server took the Event. Whoever writes an Event
-// chooses its times, and what is dated 2100 would be the newest for ever.
+// datable returns at, limited to a credible time: not after now, and not long before the API server accepted the Event. An Event's
+// writer chooses its times, and one dated 2100 would stay the newest forever.
 func datable(at, created, now time.Time) time.Time {
 	if at.After(now) {
 		return now
@@ -86,8 +85,8 @@ func datable(at, created, now time.Time) time.Time {
 	return at
 }
 
-// key is the same for the occurrences in one namespace of which only the newest counts.
-// The name is part of it: until it is proven, the UID may be another Service's.
+// key identifies occurrences in one namespace that replace each other. It includes the name: until proven, the UID may be another
+// Service's.
 func (o occurrence) key() string {
 	if o.invalid() != nil {
 		return "event " + o.UID
@@ -95,7 +94,6 @@ func (o occurrence) key() string {
 	return o.class + " " + o.Object.UID + " " + o.Object.Name
 }
 
-// inOrder orders occurrences by their resource versions.
 func inOrder(a, b occurrence) int {
 	switch {
 	case kube.Later(a.ResourceVersion, b.ResourceVersion):
@@ -106,8 +104,8 @@ func inOrder(a, b occurrence) int {
 	return 0
 }
 
-// invalid says why no object can be the one that the Event is about. The API
-// server doesn't check that: whoever may create Events may write anything.
+// invalid returns why the Event can't be about an existing object, or nil. The API server doesn't check that, so a tenant may
+// write anything.
 func (o occurrence) invalid() error {
 	if o.kind != "" {
 		return o.invalidOther()
@@ -124,14 +122,14 @@ func (o occurrence) invalid() error {
 	return nil
 }
 
-// A message is an occurrence as NATS takes it.
+// A message is an occurrence in the form that NATS stores.
 type message struct {
 	subject, id string
 	header      map[string][]string
 	data        []byte
 }
 
-// message returns the occurrence as a message of FAILED, or why it can't be one.
+// message returns the occurrence as a message of FAILED, or an error if it can't be one.
 func (o occurrence) message(cluster string) (message, error) {
 	if err := o.invalid(); err != nil {
 		return message{}, err
@@ -160,8 +158,8 @@ func (o occurrence) message(cluster string) (message, error) {
 	return message{event.FailedSubject(cluster, o.class, o.about.UID), event.MessageID(e), header, data}, nil
 }
 
-// remains returns what DEAD keeps of the Event: a Kubernetes Event again, so that
-// whatever reads Events can read it, with all texts cut and the message redacted.
+// remains returns what DEAD keeps of the Event: again a Kubernetes Event, for the same readers, with all texts cut and the message
+// redacted.
 func (o occurrence) remains() (header map[string][]string, data []byte) {
 	type object map[string]any
 	at := func(t time.Time) any {
@@ -196,11 +194,10 @@ func (o occurrence) remains() (header map[string][]string, data []byte) {
 	}, data
 }
 
-// clip cuts a text that should be short and needn't be.
+// clip cuts a text that is usually short but unbounded.
 func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 512)], "?") }
 
-// versionOf returns the resource version of the occurrence that a message of FAILED
-// holds; empty if it holds none, which any occurrence replaces.
+// versionOf returns the resource version of a message of FAILED; empty if it has none, in which case any occurrence replaces it.
 func versionOf(m stream.Message) string {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// others returns which Events tell of failures of Nodes and of the cluster: those of the controller's components that write them. Events
-// about objects without a namespace lie in the namespace default.
+// others returns selections of the Events about failures of Nodes and of the cluster: those by the controller's components. Events
+// about objects without a namespace are in the namespace default.
 func others() []kube.Selection {
 	var of []string
 	for _, w := range event.Warnings {
@@ -28,7 +28,7 @@ func others() []kube.Selection {
 	return all
 }
 
-// other lists and watches such Events until ctx ends. Each of them is published at every list: NATS keeps the newest, once.
+// other lists and watches such Events until ctx ends. Every list publishes all of them again; NATS stores the newest once.
 func (s *session) other(ctx context.Context, which kube.Selection) {
 	see := func(ev kube.Event) error {
 		if o, ok := s.judge(ev); ok && o.kind != "" {
@@ -55,13 +55,13 @@ func (s *session) other(ctx context.Context, which kube.Selection) {
 	}
 }
 
-// judged returns what a failure of this kind is about, as far as the Event says it; false if it is not about such an object.
+// judged returns the object of a failure of this kind as the Event names it; false if it is about another kind of object.
 func (s *session) judged(ev kube.Event, kind string) (about event.Service, ok bool) {
 	switch kind {
 	case event.KindNode:
 		return event.Service{Kind: kind, Name: ev.Object.Name}, ev.Object.Kind == "Node"
 	case event.KindCluster:
-		// Both lie in namespaces of the cluster's administrators. Elsewhere a tenant who may create Events could write them.
+		// Both are in namespaces of the cluster's administrators. Elsewhere a tenant who may create Events could forge them.
 		routes := ev.Namespace == metav1.NamespaceDefault && ev.Object.Namespace == "" && ev.Object.Name == event.RouteObject
 		precheck := ev.Namespace == metav1.NamespaceSystem && ev.Name == event.Precheck
 		return event.Thing(s.c.Cluster, kind, s.c.Cluster), routes || precheck
@@ -69,8 +69,8 @@ func (s *session) judged(ev kube.Event, kind string) (about event.Service, ok bo
 	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
 }
 
-// proves returns nil if there is the object that the occurrence is about, a stranger if not, and another error if that can't be read
-// now. A Node gets its UID.
+// proves returns nil if the occurrence's object exists, a stranger if it doesn't, and another error if it can't be read now. It
+// sets a Node's UID.
 func (s *session) proves(w *waiting) error {
 	switch w.kind {
 	case event.KindCluster:
@@ -91,7 +91,7 @@ func (s *session) proves(w *waiting) error {
 	return nil
 }
 
-// invalidOther says why the Event can't be about a Node or the cluster.
+// invalidOther returns why the Event can't be about a Node or the cluster, or nil.
 func (o occurrence) invalidOther() error {
 	if o.kind == event.KindNode && (!kube.ValidName(o.Object.Name) || o.Object.Namespace != "") {
 		return fmt.Errorf("no node can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)

@@ -37,8 +37,8 @@ func (w *world) about(kind, name, uid, component, reason, message string) {
 	})
 }
 
-// A failure of a Node is published under the UID that the Node has, though the controller writes its name there; that of the routes
-// under the cluster's; and one about a Node that does not exist, or has another UID, or that a tenant writes about the cluster, under none.
+// A failure of a Node is published under the Node's UID, although the controller writes its name there, and a failure of routes under the
+// cluster's. One about a Node that doesn't exist or has another UID, or that a tenant writes about the cluster, is not published.
 func TestOtherObjects(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "n-" + w.ns
@@ -82,7 +82,7 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// TestListedFloodOfNodes proves that what the lane of the namespace default has no room for is read again, of Nodes, too.
+// TestListedFloodOfNodes proves that Events about Nodes without room in the lane of the namespace default are read again too.
 func TestListedFloodOfNodes(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "zz-" + w.ns              // listed last, after the room is used up
@@ -105,8 +105,8 @@ func TestListedFloodOfNodes(t *testing.T) {
 	})
 }
 
-// The result of a check before an upgrade is published whether or not the check has passed: the one that has ends the case of the one that
-// has not. A tenant's Event of that name is not.
+// The result of a check before an upgrade is published whether it passed or failed: a passed check ends the case of a failed one.
+// A tenant's Event of that name is not published.
 func TestPrecheckResult(t *testing.T) {
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler)},

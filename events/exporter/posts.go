@@ -25,38 +25,38 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// Posts says how EventBridge tells of a cluster's Events, by POST. ACK puts them into it as CloudEvents of the types
-// cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
+// Posts configures how EventBridge delivers a cluster's Events, by POST. ACK puts them into EventBridge as CloudEvents of the
+// types cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
 //
-// A request counts if EventBridge has signed it and it has the token of the target, which proves whose rule it comes from: EventBridge signs
-// for every account. Even then it only names an Event. The Event is read from the API server, so that only an existing Event is published,
-// under its own resource version.
+// A request counts if EventBridge signed it and if it carries the target's token, which proves that it comes from the right rule:
+// EventBridge signs for every account. Even then it only names an Event. The Event is read from the API server, so only existing
+// Events are published, under their own resource versions.
 //
-// What EventBridge doesn't deliver is found by a list of all Events, which is made every half an hour.
+// A list of all Events every half an hour finds what EventBridge doesn't deliver.
 type Posts struct {
-	Address string // where to listen; empty: nowhere, and Events are watched
+	Address string // where to listen; empty: Events are watched instead
 	URL     string // of the target, as the rule in EventBridge has it
 	Region  string // of EventBridge
 	Token   string // of the target: the signature token
 
 	limit *rate.Limiter
-	wire  http.RoundTripper // what leads to the certificate; nil: the net. Tests alone set it
+	wire  http.RoundTripper // transport for the certificate; nil: the network. Only tests set it
 	mu    sync.Mutex
 	key   certified
 }
 
 const (
-	postSize    = 1 << 20 // of a request; an event of EventBridge has 64 KB at most (EventBridge documentation, "Limits")
+	postSize    = 1 << 20 // of a request; an event of EventBridge has at most 64 KB (EventBridge documentation, "Limits")
 	postRate    = 50      // requests in a second
 	postBurst   = 200
 	posted      = 1024             // Events that may wait to be read
-	postReaders = 4                // that are read at once
-	postTries   = 5                // of one Event; later the list finds it
+	postReaders = 4                // concurrent reads
+	postTries   = 5                // per Event; later the list finds it
 	relistEvery = 30 * time.Minute // the API server keeps Events for an hour
-	hearing     = 10 * time.Second // how long a request, and its answer, may take
+	hearing     = 10 * time.Second // timeout of a request and of its answer
 )
 
-// PostsToken is the variable with the token. A flag would show it to everyone who may list processes.
+// PostsToken is the variable with the token; a flag would show it to everyone who may list processes.
 const PostsToken = "LBREMEDY_FROM_HTTP_TOKEN"
 
 // Flags adds the flags for the settings.
@@ -66,7 +66,7 @@ func (p *Posts) Flags(add func(at *string, name, value, usage string)) {
 	add(&p.Region, "from-http-region", "", "`region` of EventBridge, such as cn-hangzhou")
 }
 
-// Listen returns where requests come; nil if Events are watched. The address is the last thing to be wrong.
+// Listen returns the listener for requests; nil if Events are watched. Call it last, after all other settings are checked.
 func (p *Posts) Listen() (net.Listener, error) {
 	if p.Address == "" {
 		if p.URL != "" || p.Region != "" {
@@ -84,7 +84,7 @@ func (p *Posts) Listen() (net.Listener, error) {
 	return l, nil
 }
 
-// Serve takes requests until ctx ends.
+// Serve handles requests until ctx ends.
 func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{Handler: e, ReadHeaderTimeout: hearing, ReadTimeout: hearing, WriteTimeout: hearing, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
@@ -112,7 +112,7 @@ func (p *Posts) check() error {
 	return nil
 }
 
-// A refusal is why a request is not taken.
+// A refusal is the reason why a request is not accepted.
 type refusal struct {
 	status int
 	says   string
@@ -120,8 +120,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.says }
 
-// ServeHTTP takes what EventBridge sends. 204 means that the Events which it names will be read; another status that none of them will be.
-// EventBridge tries again, and by its rule's settings keeps what can't be delivered.
+// ServeHTTP handles a request of EventBridge. 204 means that the Events it names will be read; any other status that none will.
+// EventBridge retries, and its rule's settings say what happens to undeliverable events.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := e.receive(w, r)
 	var no *refusal
@@ -143,10 +143,10 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, no.says, no.status)
 }
 
-// receive takes one request. The body is read after the token was compared, and decoded after the signature was verified.
+// receive handles one request. It compares the token before reading the body, and verifies the signature before decoding it.
 func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	p := e.c.Posts
-	target, _ := url.Parse(p.URL) // it was checked
+	target, _ := url.Parse(p.URL) // checked before
 	switch {
 	case !p.limit.Allow():
 		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
@@ -181,7 +181,7 @@ func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// named returns which Events a request names that may tell of failures. It is one CloudEvent in structured or binary mode, or a batch.
+// named returns the Events named in a request that may report failures. The request is one CloudEvent, structured or binary, or a batch.
 func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	var data [][]byte
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
@@ -217,7 +217,7 @@ func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	return all, nil
 }
 
-// eventIn returns which Kubernetes Event the data of a CloudEvent names; false if it names none that may tell of a failure.
+// eventIn returns the Kubernetes Event named in a CloudEvent's data; false if it can't report a failure.
 func eventIn(data []byte) (kube.Selection, bool) {
 	var e struct {
 		Metadata                  struct{ Namespace, Name string }
@@ -232,7 +232,7 @@ func eventIn(data []byte) (kube.Selection, bool) {
 	return kube.Selection{Namespace: e.Metadata.Namespace, Fields: "metadata.name=" + e.Metadata.Name}, fails || about
 }
 
-// readPosted reads the Events that requests name, until ctx ends. One that is there no more tells nothing.
+// readPosted reads the Events that requests name, until ctx ends. A deleted one is ignored.
 func (s *session) readPosted(ctx context.Context) {
 	for {
 		select {
@@ -255,7 +255,7 @@ func (s *session) readPosted(ctx context.Context) {
 	}
 }
 
-// see takes in an Event that was read outside of a watch.
+// see processes an Event that was read outside of a watch.
 func (s *session) see(ctx context.Context) func(kube.Event) error {
 	return func(ev kube.Event) error {
 		if o, ok := s.judge(ev); ok {
@@ -265,7 +265,7 @@ func (s *session) see(ctx context.Context) func(kube.Event) error {
 	}
 }
 
-// lists lists all Events now and then, until ctx ends: those that were written before the start, and those that EventBridge lost.
+// lists lists all Events now and then, until ctx ends: those from before the start, and those lost by EventBridge.
 func (s *session) lists(ctx context.Context) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {

@@ -60,7 +60,7 @@ func newBridge(t testing.TB) *bridge {
 	return &bridge{TB: t, key: key, cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// RoundTrip is the net in which the certificate is.
+// RoundTrip stands in for the network that serves the certificate.
 func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.asked++; b.away {
 		return nil, errors.New("nobody is there")
@@ -71,12 +71,11 @@ func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(bytes.NewReader(b.cert))}, nil
 }
 
-// posts returns settings that fit.
 func (b *bridge) posts() *Posts {
 	return &Posts{URL: target, Region: "cn-hangzhou", Token: postToken, wire: b}
 }
 
-// request returns a signed request. change is called before it is signed.
+// request returns a signed request. change is called before signing.
 func (b *bridge) request(media, body string, change func(http.Header)) *http.Request {
 	b.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://10.0.0.1:8080/events?cluster=c1", strings.NewReader(body))
@@ -102,14 +101,13 @@ func (b *bridge) request(media, body string, change func(http.Header)) *http.Req
 	return r
 }
 
-// post sends a request and returns the status.
 func post(e *Exporter, r *http.Request) int {
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, r)
 	return w.Code
 }
 
-// told returns an Event as ACK puts it into EventBridge.
+// told returns an Event in the form that ACK sends to EventBridge.
 func told(t testing.TB, e *corev1.Event) string {
 	t.Helper()
 	data, err := json.Marshal(e)
@@ -122,8 +120,8 @@ func told(t testing.TB, e *corev1.Event) string {
 		`"aliyunpublishaddr":"172.25.0.1","data":%s}`, data)
 }
 
-// What EventBridge tells of is published as a watched Event is, by an exporter that may watch nothing but Services: from the start on,
-// in each form, once.
+// Events from EventBridge are published like watched ones, by an exporter that may watch only Services: from the start on, in each
+// form, once.
 func TestPosts(t *testing.T) {
 	w := newWorld(t)
 	b := newBridge(t)
@@ -175,8 +173,8 @@ func TestPosts(t *testing.T) {
 	}))
 	stored.until([]string{w.uid(4)}, 1)
 
-	// What is told again, is older, is there no more, or is about something else, publishes nothing. What it says counts nothing: the Event as
-	// it is in the cluster does.
+	// An Event that is repeated, older, deleted or about something else publishes nothing. Only the Event in the cluster counts,
+	// not the copy in the request.
 	published := e.stats.Published.Load()
 	takes(replayed)
 	old := one.DeepCopy()
@@ -204,7 +202,7 @@ func TestPosts(t *testing.T) {
 	}
 }
 
-// No request that EventBridge has not signed for this target, or that can't be read, is taken.
+// A request that EventBridge did not sign for this target, or that can't be decoded, is refused.
 func TestPostsRefused(t *testing.T) {
 	b := newBridge(t)
 	good := `{"id":"1","source":"acs.cs","specversion":"1.0","type":"cs:k8s:ServiceRelatedEvent","data":{"metadata":{"namespace":"shop","name":"web.1"},` +
@@ -213,7 +211,7 @@ func TestPostsRefused(t *testing.T) {
 	at := func(d time.Duration) func(http.Header) {
 		return set(headerTime, strconv.FormatInt(time.Now().Add(d).UnixMilli(), 10))
 	}
-	later := func(change func(*http.Request)) *http.Request { // after it was signed
+	later := func(change func(*http.Request)) *http.Request { // after signing
 		r := b.request("application/json", good, nil)
 		change(r)
 		return r
@@ -281,7 +279,7 @@ func postsOnly(t *testing.T, b *bridge, log io.Writer) *Exporter {
 	return e
 }
 
-// A flood is refused, and so is what finds no room; the certificate may be away for a time.
+// A flood is refused, and so is an Event without room; the certificate may be unavailable for a time.
 func TestPostsFlood(t *testing.T) {
 	b := newBridge(t)
 	e := postsOnly(t, b, io.Discard)
@@ -319,7 +317,7 @@ func TestPostsSettings(t *testing.T) {
 	}
 }
 
-// Events are found in what carries them.
+// Events are found in all their envelopes.
 func TestEventIn(t *testing.T) {
 	ev := `{"metadata":{"namespace":"shop","name":"web.1"},"involvedObject":{"kind":"Service"}}`
 	quoted, _ := json.Marshal(ev)

@@ -11,17 +11,15 @@ import (
 )
 
 const (
-	registered  = 16384            // Services that are remembered: four megabytes
-	registerFor = 10 * time.Minute // how long one is remembered
+	registered  = 16384            // Services remembered: four megabytes
+	registerFor = 10 * time.Minute // how long each is remembered
 )
 
-// A registry knows of which Service a UID is. Whoever may create Events in one namespace
-// can write the UID of another namespace's Service into them, and a failure takes the
-// place of the one that is kept for its UID: so namespace, name and UID must be of one
-// Service before it is published.
+// A registry knows which Service a UID belongs to. A tenant of one namespace can write an Event with the UID of another namespace's
+// Service, and a failure replaces the one stored for its UID: before it is published, namespace, name and UID must be those of one Service.
 //
-// A UID is given once and its Service keeps namespace and name, so that what is known
-// stays true. That there is no such Service is asked each time: it may have just been made.
+// A UID is never reused, and its Service keeps namespace and name, so entries stay true. A missing Service is not remembered: it
+// may just have been created.
 type registry struct {
 	read func(ctx context.Context, namespace, name, expected string) (uid string, err error)
 
@@ -34,13 +32,12 @@ type registration struct {
 	at              time.Time
 }
 
-// A stranger is the error of an Event that is about no object that there is.
+// A stranger is the error for an Event about an object that doesn't exist.
 type stranger struct{ says string }
 
 func (s *stranger) Error() string { return s.says }
 
-// proves returns nil if namespace, name and UID are of one Service, a stranger if they
-// are not, and another error if that can't be read now.
+// proves returns nil if namespace, name and UID are those of one Service, a stranger if not, and another error if that can't be read now.
 func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	if known, ok := r.get(of.UID); ok {
 		if known.namespace == of.Namespace && known.name == of.Name {
@@ -62,7 +59,6 @@ func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	return nil
 }
 
-// met takes in that there is a Service.
 func (r *registry) met(o kube.Object) { r.put(o.UID, registration{o.Namespace, o.Name, time.Now()}) }
 
 func (r *registry) get(uid string) (registration, bool) {
@@ -82,7 +78,7 @@ func (r *registry) put(uid string, of registration) {
 	if r.known == nil {
 		r.known = map[string]registration{}
 	}
-	for other := range r.known { // any of them: the map's order is as good as another
+	for other := range r.known { // any of them: map order will do
 		if len(r.known) < registered {
 			break
 		}
@@ -91,8 +87,7 @@ func (r *registry) put(uid string, of registration) {
 	r.known[uid] = of
 }
 
-// A notice keeps what is told once from being told with each Event. It forgets when it
-// has become large, and says it once more then.
+// A notice limits a log line to once an hour per key. It forgets when it has become large, and repeats itself then.
 type notice struct {
 	mu   sync.Mutex
 	told map[string]time.Time
@@ -103,7 +98,7 @@ const (
 	noticeEach = time.Hour
 )
 
-// first reports whether the key was not told within the last hour.
+// first reports whether the key was not logged within the last hour.
 func (n *notice) first(key string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -18,9 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// TestForgedEvents proves that an Event whose namespace, name and UID are not of one
-// Service is published nowhere: neither as a failure of the Service whose UID it has,
-// whose kept failure stays, nor in DEAD, which it would fill.
+// TestForgedEvents proves that an Event whose namespace, name and UID are not those of one Service is published nowhere: not as a
+// failure of the Service with that UID, whose stored failure stays, and not in DEAD, which it would fill.
 func TestForgedEvents(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()
@@ -62,8 +61,7 @@ func TestForgedEvents(t *testing.T) {
 	}
 }
 
-// TestForgedInAList proves that a forged Event takes the place of no other before it is
-// known to be forged, neither in a list nor where both wait.
+// TestForgedInAList proves that a forged Event replaces no other before it is detected, neither in a list nor while both wait.
 func TestForgedInAList(t *testing.T) {
 	w := newWorld(t)
 	victim := w.uid(1)
@@ -84,8 +82,8 @@ func TestForgedInAList(t *testing.T) {
 	}
 }
 
-// TestUnreadService proves that an Event whose Service can't be read waits, is neither
-// dropped nor published, holds progress, and is published when the Service can be read.
+// TestUnreadService proves that an Event whose Service can't be read waits, is neither dropped nor published, holds progress, and
+// is published when the Service can be read.
 func TestUnreadService(t *testing.T) {
 	for name, refuse := range map[string]func(http.ResponseWriter) bool{
 		"away":      func(rw http.ResponseWriter) bool { rw.WriteHeader(http.StatusServiceUnavailable); return true },
@@ -108,7 +106,7 @@ func TestUnreadService(t *testing.T) {
 			g.mu.Unlock()
 			waits := w.event("waits", w.uid(2), full)
 			w.await("the Service was asked for again", func() bool { return e.Stats().Unread.Load() >= 4 })
-			w.event("passes", w.uid(1), untaged) // what is known needs no reading
+			w.event("passes", w.uid(1), untaged) // known Services aren't read
 			w.await("the known one passes", func() bool {
 				_, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "tag-missing", w.uid(1)))
 				return err == nil
@@ -116,7 +114,7 @@ func TestUnreadService(t *testing.T) {
 			if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2))); !errors.Is(err, stream.ErrNotFound) {
 				t.Errorf("it was published unproven: %v", err)
 			}
-			// It is not NATS that it waits for, however long that takes.
+			// It doesn't count as waiting for NATS, however long it takes.
 			w.await("NATS is asked for nothing", func() bool {
 				e.mu.Lock()
 				defer e.mu.Unlock()
@@ -138,8 +136,7 @@ func TestUnreadService(t *testing.T) {
 	}
 }
 
-// TestDeletedService proves that no failure of a Service that is gone is published, and
-// that one that is made anew under its name is another.
+// TestDeletedService proves that a deleted Service's failure is not published, and that a new Service of the same name is another.
 func TestDeletedService(t *testing.T) {
 	w := newWorld(t)
 	old := w.uid(1)
@@ -161,8 +158,8 @@ func TestDeletedService(t *testing.T) {
 	}
 }
 
-// TestNewLoadBalancer proves that a LoadBalancer Service that is made while the exporter runs is not read
-// when it fails, and that it is read where Services may not be watched.
+// TestNewLoadBalancer proves that a LoadBalancer Service created while the exporter runs is not read when it fails, unless
+// Services may not be watched.
 func TestNewLoadBalancer(t *testing.T) {
 	for name, blind := range map[string]bool{"watched": false, "forbidden": true} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +191,6 @@ func TestNewLoadBalancer(t *testing.T) {
 	}
 }
 
-// loadBalancer makes a LoadBalancer Service, and returns its UID.
 func (w *world) loadBalancer(name string) string {
 	w.Helper()
 	svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
@@ -209,13 +205,13 @@ func (w *world) loadBalancer(name string) string {
 	return string(svc.UID)
 }
 
-// knows returns what reports whether the registry has a Service.
+// knows returns a function that reports whether the registry has a Service.
 func (e *Exporter) knows(uid string) func() bool {
 	return func() bool { _, ok := e.registry.get(uid); return ok }
 }
 
-// TestCountWithoutNATS proves that the LoadBalancer Services are listed once and watched while NATS is away, and
-// that their number is stored when it is back.
+// TestCountWithoutNATS proves that while NATS is away the LoadBalancer Services are listed once and watched, and that their number
+// is stored when it is back.
 func TestCountWithoutNATS(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
@@ -238,8 +234,7 @@ func TestCountWithoutNATS(t *testing.T) {
 	}
 }
 
-// TestRegistry proves that it remembers a bounded number of Services, and not that one is
-// missing.
+// TestRegistry proves that the registry remembers a bounded number of Services, and never that one is missing.
 func TestRegistry(t *testing.T) {
 	reads := 0
 	r := registry{read: func(_ context.Context, _, name, _ string) (string, error) { reads++; return "uid-" + name, nil }}
@@ -279,7 +274,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestNotice proves that what is told once is forgotten before it grows.
+// TestNotice proves that a notice forgets before it grows.
 func TestNotice(t *testing.T) {
 	var n notice
 	for i := range 10 * notices {
@@ -292,8 +287,7 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// TestDates proves that an Event is dated neither after now nor long before the API
-// server took it.
+// TestDates proves that an Event is dated neither after now nor long before the API server accepted it.
 func TestDates(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()
@@ -323,8 +317,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// TestWriters proves whose Events are failures: those of the controller's components, and
-// those that name none and have a text of the controller's.
+// TestWriters proves whose Events count as failures: those of the controller's components, and those without a component whose
+// text is the controller's.
 func TestWriters(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()

@@ -13,9 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// TestMalformedFlood proves that who floods a namespace with Events that can't be
-// published does not fill DEAD: some of them are there, all are counted, the log says it
-// once, progress moves on, and no other namespace has fewer for it.
+// TestMalformedFlood proves that a namespace flooded with unpublishable Events doesn't fill DEAD: some are there, all are counted,
+// the log says it once, progress moves on, and no other namespace gets fewer places.
 func TestMalformedFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)
@@ -40,7 +39,7 @@ func TestMalformedFlood(t *testing.T) {
 	w.event("real", w.uid(1), full)
 	got.until(w.uids(1, 2), 1)
 	w.await("progress moves on", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
-	// Of each that is named, the namespace stands in the log.
+	// Each log line names the namespace.
 	if n := log.Count("kubeevent=" + flooding); n != laneSamples+1 {
 		t.Errorf("the log names %d of the namespace's Events, want %d", n, laneSamples+1)
 	}

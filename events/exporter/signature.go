@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// The headers of a signature, in the order in which they are signed (EventBridge documentation, "Signature algorithm for HTTP/HTTPS event
-// targets").
+// Headers of the signature, in the order of signing (EventBridge documentation, "Signature algorithm for HTTP/HTTPS event targets").
 const (
 	headerTime      = "x-eventbridge-signature-timestamp"
 	headerHash      = "x-eventbridge-hash-method"
@@ -30,19 +29,19 @@ const (
 )
 
 const (
-	freshFor    = time.Minute // the same page: a request is valid for 60 seconds
+	freshFor    = time.Minute // same page: a request is valid for 60 seconds
 	keyFor      = time.Hour   // until the certificate is read again
-	certificate = 64 << 10    // most bytes of it
+	certificate = 64 << 10    // size limit in bytes
 )
 
-// A certified is the key of a certificate that was read from an address.
+// A certified is the key of a certificate and when and where it was read.
 type certified struct {
 	at   time.Time
 	from string
 	key  *rsa.PublicKey
 }
 
-// verify returns why the request is none that EventBridge has signed for this target in the last minute, or nil.
+// verify returns nil if EventBridge signed the request for this target within the last minute, else why not.
 func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now time.Time) error {
 	no := func(says string) error { return &refusal{http.StatusUnauthorized, says} }
 	ms, err := strconv.ParseInt(header.Get(headerTime), 10, 64)
@@ -64,7 +63,7 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	for _, name := range []string{headerTime, headerHash, headerVersion, headerKey, headerToken} {
 		lines = append(lines, name+": "+header.Get(name))
 	}
-	// The page ends the text with the body. Some receivers also accept a line break behind it, as the page's own formula could be read.
+	// The page ends the signed text with the body. Some receivers also accept a line break after it, as one may read the page's formula.
 	for _, end := range []string{"", "\n"} {
 		sum := sha256.Sum256([]byte(strings.Join(lines, "\n") + "\n" + string(body) + end))
 		if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil {
@@ -74,8 +73,8 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	return no("the signature is wrong: is the URL that of the target in EventBridge, with its path and query?")
 }
 
-// publicKey returns the key of EventBridge from its certificate. Only the host of the region is asked: anybody can have a bucket of OSS whose
-// name ends like it.
+// publicKey returns the key from EventBridge's certificate. Only the region's own host is asked: anybody can own an OSS bucket
+// whose name ends like it.
 func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host != p.Region+"-eventbridge.oss-accelerate.aliyuncs.com" || u.User != nil {
@@ -106,7 +105,7 @@ func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*
 	return key, nil
 }
 
-// read returns what is at the address.
+// read returns the body at the address.
 func (p *Posts) read(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	tellEvery = 10 * time.Second // while there is something new
-	tellLeast = time.Minute      // else: silence means that the exporter doesn't run
+	tellEvery = 10 * time.Second // while something changes
+	tellLeast = time.Minute      // otherwise: silence means that the exporter doesn't run
 )
 
-// Page returns what the exporter has met so far, for the ledger.
+// Page returns the exporter's counters for the ledger.
 func (e *Exporter) Page() ledger.Page {
 	n := &e.stats
 	p := ledger.Page{
 		Since: e.began, At: time.Now(), Lag: e.Lag(),
-		// The ends first: what is counted as seen meanwhile waits.
+		// Outcomes are read first: what is counted as seen meanwhile shows as waiting.
 		Ignored: n.Ignored.Load(), Reported: n.Reported.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
 		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Strange: n.Strange.Load(), Released: n.Released.Load(), Seen: n.Seen.Load(),
 	}
@@ -31,15 +31,14 @@ func (e *Exporter) Page() ledger.Page {
 	return p
 }
 
-// Export returns what the exporter has met so far, for its metrics.
+// Export returns the exporter's counters for its metrics.
 func (e *Exporter) Export() observe.Export {
 	n := &e.stats
 	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Slowed: n.Slowed.Load(),
 		Unread: n.Unread.Load(), Posted: n.Posted.Load(), Refused: n.Refused.Load(), Ready: e.Ready()}
 }
 
-// tell keeps the exporter's page in NATS until ctx ends, and a last time then. One
-// that can't be stored is told anew with the next.
+// tell stores the exporter's page in NATS until ctx ends, and once more then. A page that can't be stored is replaced by the next.
 func (e *Exporter) tell(ctx context.Context) {
 	who := strings.ToLower(rand.Text()[:8])
 	var told ledger.Page

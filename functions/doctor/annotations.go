@@ -79,12 +79,11 @@ func (l *annotationLook) add(severity doctor.Severity, key string, text, do say.
 	l.report.Add(doctor.Finding{Severity: severity, About: doctor.OfService(l.svc), Key: key, Text: text, Do: do, Evidence: evidence})
 }
 
-// key examines one annotation.
 func (l *annotationLook) key(key string) {
 	short, legacy := l.known.Short(key)
 	value := l.svc.Annotations[key]
 	if key == typeAnnotation {
-		return // it is the check kind's
+		return // the check kind reports it
 	}
 	if left := unfilled().FindString(value); left != "" && short != "" {
 		l.left(key, left)
@@ -174,7 +173,7 @@ func (l *annotationLook) spec() {
 	}
 }
 
-// protects is in the names of annotations that should keep somebody from something.
+// protects matches annotation names that are meant to restrict access or changes.
 var protects = regex.New(`protect|acl|access|white|allow|deny|security|source-?range|cidr`)
 
 // names are what people write for an annotation of another name: those of other clouds and of older documentation.
@@ -188,7 +187,7 @@ var names = []struct{ written, clb, nlb string }{
 	{"security-groups", "", "security-group-ids"},
 }
 
-// meant returns the annotation that is meant by a name that the controller does not know; empty: that is not known.
+// meant returns the annotation that people mean by a name unknown to the controller, or "".
 func meant(short string, network bool) string {
 	for _, n := range names {
 		if n.written == short {
@@ -203,7 +202,7 @@ func meant(short string, network bool) string {
 	return ""
 }
 
-// instead returns what protects in place of an annotation without effect.
+// instead returns what protects instead of an annotation without effect.
 func (l *annotationLook) instead(short string) say.Text {
 	switch guards := strings.Contains(short, "protect"); {
 	case guards && l.network:
@@ -216,8 +215,8 @@ func (l *annotationLook) instead(short string) say.Text {
 	return say.F("It protects nothing. To limit who reaches the CLB, use acl-status, acl-id and acl-type, or spec.loadBalancerSourceRanges.")
 }
 
-// mayBeNew reports an annotation that no known release reads, where the controller is newer than these. near is the annotation that
-// may be meant; empty: none is like it.
+// mayBeNew reports an annotation that no known release reads, if the controller is newer than these. near is the annotation that
+// may be meant; empty: none is similar.
 func (l *annotationLook) mayBeNew(name, key string, text say.Text, near string) {
 	do := say.F("Look up in the documentation of ACK whether CCM %s reads it.", l.snapshot.Controller.Version)
 	if near != "" {
@@ -267,8 +266,7 @@ func (l *annotationLook) value(short, value string) bool {
 	return true
 }
 
-// ports looks for ports that an annotation names and the Service does not have, usually
-// target ports.
+// ports looks for ports that an annotation names and the Service does not have, usually target ports.
 func (l *annotationLook) ports(short, value string) {
 	at, ok := map[string]int{"protocol-port": 1, "vgroup-port": 1, ccm.ForwardPort: 0}[short]
 	if !ok || len(l.svc.Spec.Ports) == 0 {
@@ -293,8 +291,8 @@ func (l *annotationLook) ports(short, value string) {
 		say.F("Name ports of the Service, not target ports or node ports: %s.", set(l.svc, short)), map[string]string{"value": value})
 }
 
-// redirects looks in a manifest for redirects to ports that neither the Service nor another one of its load balancer has. A listener
-// there may still be a person's: listeners-missing looks for it in the cluster.
+// redirects looks in a manifest for redirects to ports that neither the Service nor another one of its load balancer has. A
+// listener there may still be a person's: in a cluster, listeners-missing looks for it.
 func (l *annotationLook) redirects(short, value string) {
 	if short != ccm.ForwardPort || l.svc.UID != "" || !ccm.OwnsListeners(l.svc) {
 		return
@@ -315,7 +313,7 @@ func (l *annotationLook) redirects(short, value string) {
 		map[string]string{"value": value})
 }
 
-// denied looks for a load balancer that is kept although the annotation about that reads as a no.
+// denied looks for a load balancer that is kept although its annotation says no.
 func (l *annotationLook) denied(short, value string) {
 	if short != ccm.Preserve || !ccm.DeniesPreserve(value) {
 		return
@@ -359,8 +357,8 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	return false
 }
 
-// reads reports whether the running release is known to read an annotation of this span. Without an
-// end, it need not be known.
+// reads reports whether the running release is known to read an annotation of this span. If the span has no end, the release need
+// not be known.
 func (l *annotationLook) reads(span *ccm.Span) bool {
 	return span.Until == (ccm.Version{}) || l.byVersion && span.Fits(l.snapshot.Controller.Version)
 }

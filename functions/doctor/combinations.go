@@ -32,7 +32,7 @@ var combinations = &doctor.Check{
 	},
 }
 
-// podBackends looks for what keeps Pods from being the backends.
+// podBackends looks for what prevents Pods from being the backends.
 func podBackends(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if err := s.Err(doctor.Detail); err != nil {
 		r.Unknown(about(svc), say.Errorf("whether the network plug-in of the cluster gives Pods network interfaces: %w", err))
@@ -74,10 +74,9 @@ func value(svc *corev1.Service, short string) string {
 	return v
 }
 
-// isOn reports whether an annotation is on.
 func isOn(svc *corev1.Service, short string) bool { return strings.EqualFold(value(svc, short), "on") }
 
-// together are the rules. What the controller does is read from v2.14.0: pkg/controller/service/clbv1 and nlbv2.
+// together are the rules. They follow the source of v2.14.0: pkg/controller/service/clbv1 and nlbv2.
 var together = []combination{
 	{
 		when: say.F("A setting belongs to listeners of another protocol than the Service has."),
@@ -201,7 +200,7 @@ var together = []combination{
 		find: func(svc *corev1.Service, add func(doctor.Severity, string, say.Text, say.Text)) {
 			zones, whole := ccm.Zones(value(svc, ccm.ZoneMap))
 			if !ccm.NLB(svc) || !whole {
-				return // a broken value is the check annotations'
+				return // the check annotations reports a broken value
 			}
 			names, eips := map[string]bool{}, []string(nil)
 			for _, z := range zones {

@@ -44,8 +44,7 @@ var cordoned = &doctor.Check{
 
 const removeUnscheduled = "remove-unscheduled-backend"
 
-// isOff is a cordoned node and when it was cordoned, according to its taint. A zero time is
-// unknown.
+// isOff is a cordoned node and when it was cordoned, according to its taint. A zero time is unknown.
 type isOff struct {
 	node  string
 	since time.Time

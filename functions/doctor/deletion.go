@@ -76,7 +76,6 @@ func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string
 	}
 }
 
-// withoutID returns the Service as it would be without the annotation id.
 func withoutID(svc *corev1.Service) *corev1.Service {
 	own := svc.DeepCopy()
 	delete(own.Annotations, ccm.Prefix+"id")
@@ -100,7 +99,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 					And("CCM %s ignores the annotation and deletes the load balancer with the Service.", v),
 				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", ccm.FirstPreserve())})
 		case b.NLB != nil:
-			// With the Service no listener is wanted any more, and those of an own NLB go, whosever they are
+			// Without the Service no listener is wanted, and an own NLB loses all of its listeners, whoever made them
 			// (nlbv2/model_applier.go, v2.10.0 to v2.14.0).
 			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve", Evidence: evidence,
 				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve).
@@ -137,8 +136,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 }
 
-// foreign returns the listeners of a load balancer that the controller did not create for the
-// Service, one clause each.
+// foreign returns the listeners of a load balancer that the controller did not create for the Service, one clause each.
 func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []say.Text {
 	var list []say.Text
 	add := func(l ccm.Listener) {
@@ -161,7 +159,7 @@ func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []
 		add(ccm.ClassicListener(l))
 	}
 	for _, l := range b.NetworkListeners {
-		if ranged, err := ccm.NetworkListener(l); err == nil { // else it stands as port 0
+		if ranged, err := ccm.NetworkListener(l); err == nil { // otherwise it is shown as port 0
 			add(ranged)
 		} else {
 			add(ccm.Listener{Protocol: l.Protocol, Description: l.Description})

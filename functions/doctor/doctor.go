@@ -1,21 +1,15 @@
-// Package doctor holds the checks that search a whole cluster for what will fail or
-// has failed silently: the rest of the Service FAQ, found before it fails.
+// Package doctor holds the checks that search a whole cluster for what will fail or has failed silently. They cover the rest of
+// the Service FAQ.
 //
-// A check is a value in a file of its own, with its page beside it. It reads only a
-// snapshot of shared/doctor, so "lbremedy doctor" in a terminal, a function on a timer
-// and a test with a literal all run the same code.
+// A check is a value in a file of its own, with its page beside it. It reads only a snapshot of shared/doctor, so "lbremedy
+// doctor" in a terminal, a function on a timer and a test with a literal all run the same code.
 //
-// # Where this differs from the design it came from
+// A check declares the parts of the snapshot that it needs and those it can do without. Permissions follow from the parts. A
+// snapshot holds Kubernetes objects, without the fields that no check reads. Checks can therefore call the functions of shared/ccm
+// that classes use to find a load balancer, name a group and exclude a node.
 //
-// A check names the parts of the snapshot that it reads, but no permissions: those
-// follow from the parts. It also names the parts that it can do without.
-//
-// A snapshot holds Kubernetes objects, without the fields that no check reads, instead of
-// types of its own. So checks can call the same functions of shared/ccm as the classes,
-// which know how the controller finds a load balancer, names a group and excludes a node.
-//
-// Fixes go through the engine like those of failures: Remedies returns one remedy for
-// each check. To diagnose, it reads the one Service again and runs the same check.
+// Fixes go through the engine like those of failures: Remedies returns one remedy for each check. To diagnose, it reads the one
+// Service again and runs the same check. Begin with Checks.
 package doctor
 
 import (
@@ -76,8 +70,8 @@ func Checks() []*doctor.Check {
 	}
 }
 
-// Remedies returns a remedy for each check; the journal records the check's findings
-// under its class. If the findings cannot be fixed, the remedy asks.
+// Remedies returns a remedy for each check; the audit records the check's findings under its class. If the findings cannot be
+// fixed, the remedy asks.
 func Remedies() []*remedy.Remedy {
 	var all []*remedy.Remedy
 	for _, c := range Checks() {
@@ -86,6 +80,5 @@ func Remedies() []*remedy.Remedy {
 	return all
 }
 
-// Grants returns the permissions of a scheduled run of the checks in a cluster and on
-// Alibaba Cloud: it only reads.
+// Grants returns the permissions of a scheduled run of the checks in a cluster and on Alibaba Cloud: it only reads.
 func Grants() []grant.Grant { return doctor.ScheduledRunGrants(Checks()) }

@@ -35,10 +35,10 @@ import (
 
 var update = flag.Bool("update", false, "write the want sections of the scenarios")
 
-// now is when all snapshots of scenarios were taken.
+// now is when all snapshots of the scenarios were taken.
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// A world is the section snapshot of a scenario: what is not said is empty.
+// A world is the section snapshot of a scenario: omitted values are empty.
 type world struct {
 	Controller   string `json:"controller"` // version; v2.12.1 if empty, "unknown" for none
 	AccessKey    bool   `json:"accessKey"`
@@ -46,8 +46,8 @@ type world struct {
 	CLBs         []clb                                  `json:"clbs"`
 	NLBs         []nlb                                  `json:"nlbs"`
 	ServerGroups []doctor.Group                         `json:"serverGroups"`
-	Guards       []cloud.SecurityGroup                  `json:"guards"` // that the NLBs of Services with source ranges are in, and those with their name tag
-	Named        map[string]string                      `json:"named"`  // ID to what the API said: "exists", "gone" or why it did not say
+	Guards       []cloud.SecurityGroup                  `json:"guards"` // those of NLBs of Services with source ranges, and those with their name tag
+	Named        map[string]string                      `json:"named"`  // ID to the API's answer: "exists", "gone" or an error
 	VSwitches    []cloud.VSwitch                        `json:"vswitches"`
 	Routes       map[string]int                         `json:"routes"` // route table to number of custom entries
 	Quotas       map[string]float64                     `json:"quotas"` // name to total
@@ -59,26 +59,25 @@ type world struct {
 	Marks        map[string]doctor.Mark                 `json:"marks"`  // by Service
 	Claims       []claim                                `json:"claims"`
 	Unclaimed    int                                    `json:"unclaimed"`
-	Writers      kube.Binding                           `json:"writers"`   // denies if it is not said
-	Guard        kube.Binding                           `json:"guard"`     // denies if it is not said
+	Writers      kube.Binding                           `json:"writers"`   // a denying policy if omitted
+	Guard        kube.Binding                           `json:"guard"`     // a denying policy if omitted
 	Protected    map[string]bool                        `json:"protected"` // by namespace, or namespace/name
 	Policies     []string                               `json:"policies"`
-	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
+	Failures     map[string]time.Time                   `json:"failures"` // by Service, as kept in the stream; omitted: no stream is configured
 	Ingress      string                                 `json:"ingress"`  // workload of ACK's ingress controller and its number of ready Pods: "Deployment 2"
-	Delays       []int                                  `json:"delays"`   // measured, in seconds; no stream is named if it is not said
-	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
+	Delays       []int                                  `json:"delays"`   // measured, in seconds; omitted: no stream is configured
+	Heard        time.Time                              `json:"heard"`    // last sign of life of an exporter
 	Role         string                                 `json:"role"`
-	RoleBy       string                                 `json:"roleBy"` // what names the role; the cluster if it is empty
+	RoleBy       string                                 `json:"roleBy"` // how the role was found; through the cluster if empty
 	Policy       remedy.Policy                          `json:"policy"`
 	PayBySpec    bool                                   `json:"payBySpec"`
 	Failed       map[doctor.Part]string                 `json:"failed"`
-	Manifest     bool                                   `json:"manifest"` // the Services that state no UID are not in the cluster yet
-	Replaced     []string                               `json:"replaced"` // that have a load balancer, in whose place there are manifests
-	Others       string                                 `json:"others"`   // why the Services beside the manifests are not known
+	Manifest     bool                                   `json:"manifest"` // Services without a UID are not in the cluster yet
+	Replaced     []string                               `json:"replaced"` // Services with a load balancer that manifests replace
+	Others       string                                 `json:"others"`   // why the Services besides the manifests are unknown
 }
 
-// A claim is a doctor.Claim about the Service of this name, written by the controller,
-// if nothing else is said.
+// A claim is a doctor.Claim about the Service of this name, by default written by the controller.
 type claim struct {
 	doctor.Claim
 	About string `json:"about"`
@@ -86,7 +85,7 @@ type claim struct {
 
 type clb struct {
 	cloud.LoadBalancer
-	Used      *bool // true if it is not said
+	Used      *bool // true if omitted
 	Near      bool
 	Gone      bool
 	Listeners []cloud.Listener
@@ -114,8 +113,8 @@ var (
 	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
 )
 
-// expand puts values in the place of what stands for them: ${name shop/web} the default
-// name of a Service's load balancer, ${uid shop/web} its UID, ${10m ago} that point in time.
+// expand replaces placeholders: ${name shop/web} by the default name of a Service's load balancer, ${uid shop/web} by its UID,
+// ${10m ago} by that point in time.
 func expand(text []byte) []byte {
 	text = named.ReplaceAllFunc(text, func(m []byte) []byte {
 		svc := corev1.Service{}
@@ -132,7 +131,7 @@ func expand(text []byte) []byte {
 	})
 }
 
-// load makes a snapshot of a scenario.
+// load makes a snapshot from a scenario.
 func load(t *testing.T, a *txtar.Archive) *doctor.Snapshot {
 	t.Helper()
 	var w world
@@ -237,7 +236,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	s.Events, s.Marks = map[types.UID][]doctor.Event{}, map[types.UID]doctor.Mark{}
 	for name, list := range w.Events {
 		for _, e := range list {
-			if e.Component = std.Or(e.Component, "service-controller"); event.Controller(e.Component) { // as they are gathered
+			if e.Component = std.Or(e.Component, "service-controller"); event.Controller(e.Component) { // as Gather reads them
 				s.Events[uid(name)] = append(s.Events[uid(name)], e)
 			}
 		}
@@ -318,7 +317,7 @@ func failed(why map[doctor.Part]string) map[doctor.Part]error {
 	return out
 }
 
-// render writes a result as the want sections have it.
+// render formats a result as in the want sections.
 func render(r doctor.Result) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
@@ -340,10 +339,9 @@ func render(r doctor.Result) string {
 	return b.String()
 }
 
-// Each check is asked about each of its scenarios, in testdata/<check>/*.txtar. A
-// scenario is one sentence, then the sections services (YAML documents of Services),
-// snapshot (a world) and want; a section plans holds what --fix would do to each Service
-// with findings. -update writes both.
+// TestScenarios runs each check on its scenarios, testdata/<check>/*.txtar. A scenario is one sentence, then the sections services
+// (YAML documents of Services), snapshot (a world) and want; a section plans holds what --fix would do to each Service with
+// findings. -update writes want and plans.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, c := range Checks() {
@@ -386,8 +384,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// In an ordinary cluster nothing is wrong, and all is known: testdata/healthy_*.txtar. The
-// Services with a load balancer have the hash that the controller left.
+// In an ordinary cluster no check finds anything, and everything is known: testdata/healthy_*.txtar. The Services with a load
+// balancer have the controller's hash.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/healthy_*.txtar")
@@ -417,7 +415,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// plans writes what would be done to each Service with findings, in order.
+// plans formats what --fix would do to each Service with findings, in order.
 func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 	var b strings.Builder
 	for i := range s.Services {
@@ -442,7 +440,7 @@ func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 	return b.String()
 }
 
-// compare compares what came of a scenario with one of its sections, or writes that.
+// compare compares got with a section of a scenario, or updates the section.
 func compare(t *testing.T, file string, a *txtar.Archive, section, got string) {
 	t.Helper()
 	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == section })
@@ -513,7 +511,8 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 	}
 }
 
-// heeded wants the controller to read, for the kind of load balancer that the Service has, what steps and texts would set on it.
+// heeded fails the test unless the controller reads, for the Service's kind of load balancer, the annotations that steps and texts
+// would set.
 func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...string) {
 	t.Helper()
 	if unread, err := advice.Unread(svc, steps, texts...); err != nil || len(unread) > 0 {
@@ -521,10 +520,8 @@ func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...str
 	}
 }
 
-// blind takes each part away in turn: a check is unknown without what it needs, and
-// without what it uses it finds nothing that it did not find with it. What it does not
-// find any more it says it can't tell, of the thing itself or of the whole check: a
-// A scheduled run would close the case otherwise.
+// blind removes each part in turn. Without a part that it needs, a check is unknown. Without a part that it uses, it finds nothing new, and
+// reports as unknown whatever it no longer finds, for the object or for the whole check: a scheduled run would close the case otherwise.
 func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result) {
 	t.Helper()
 	for _, p := range c.Parts() {
@@ -555,7 +552,7 @@ func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result)
 	}
 }
 
-// What is declared can be used.
+// All declarations are usable.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	before := ""
@@ -595,7 +592,7 @@ func TestManyEndpoints(t *testing.T) {
 			svc.Spec.Type = corev1.ServiceTypeNodePort
 		}
 		s.Services = append(s.Services, svc)
-		s.Slices[name(&svc)] = []discoveryv1.EndpointSlice{ // a Pod of both families is one
+		s.Slices[name(&svc)] = []discoveryv1.EndpointSlice{ // a Pod of both families counts once
 			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, n-1000)},
 			{AddressType: discoveryv1.AddressTypeIPv6, Endpoints: make([]discoveryv1.Endpoint, n-7)},
 			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, 1000)},

@@ -40,7 +40,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		if s.Mode(svc) == ccm.ClusterMode {
-			continue // its backends are all nodes, whatever its Pods do
+			continue // its backends are nodes, whatever its Pods do
 		}
 		b, err := s.Balancer(svc)
 		var cut []string
@@ -77,9 +77,8 @@ func drains(svc *corev1.Service) bool {
 	return drain == "on" && ccm.OwnsListeners(svc)
 }
 
-// backendSyncs returns how many syncs per hour followed no change of the Service itself, counted
-// from the Events of successful syncs. It is 0 if the Events cover less than an hour, which a single
-// rollout fills. Events that the controller's spam filter dropped are missing.
+// backendSyncs returns how many syncs per hour followed no change of the Service itself, counted from the Events of successful syncs. It is
+// 0 if the Events cover less than an hour, which a single rollout fills. Events that the controller's spam filter dropped are missing.
 func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	n := 0
 	var first, last time.Time
@@ -103,8 +102,8 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	return float64(n) / last.Sub(first).Hours()
 }
 
-// cuts returns the listeners of the Service that cut connections to a removed backend. Only TCP
-// and UDP listeners can drain them. For an NLB only the annotation is known.
+// cuts returns the listeners of the Service that cut connections to a removed backend. Only TCP and UDP listeners can drain them.
+// On an NLB only the annotation is known.
 func cuts(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) ([]string, error) {
 	if b.CLB != nil {
 		if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {

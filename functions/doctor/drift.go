@@ -87,7 +87,6 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// split returns the differences for which so is true, and the others.
 func split(list []ccm.Difference, so func(ccm.Difference) bool) (yes, no []ccm.Difference) {
 	for _, d := range list {
 		if so(d) {
@@ -107,7 +106,7 @@ func clauses(list []ccm.Difference) say.Text {
 	return say.Clauses(texts, shown)
 }
 
-// keep says how a person keeps the present values, or nothing where no annotation can.
+// keep says how a person keeps the present values; empty if no annotation can.
 func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	var commands []string
 	for _, d := range list {
@@ -131,7 +130,6 @@ func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	return say.F("To keep the present values: %s.", say.Clauses(shell, shown))
 }
 
-// putBack says how a person restores the annotated values.
 func putBack(svc *corev1.Service) say.Text {
 	return say.F("To restore the annotated values now instead of at the next full sync: %s.", ccm.WakeCommand(svc))
 }

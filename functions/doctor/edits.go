@@ -47,13 +47,13 @@ func (e edit) add(severity doctor.Severity, key string, text, do say.Text) {
 	e.report.Add(doctor.Finding{Severity: severity, About: about(e.now), Key: key, Text: text, Do: do})
 }
 
-// applied returns a manifest with the annotations that the Service has after kubectl apply: those of the manifest, and those of the
-// Service that no earlier apply has set.
+// applied returns a manifest with the annotations that the Service has after kubectl apply: those of the manifest, and those of
+// the Service that no earlier apply has set.
 func applied(was, now *corev1.Service) *corev1.Service {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }
 	}
-	_ = json.Unmarshal([]byte(was.Annotations[corev1.LastAppliedConfigAnnotation]), &last) // what is broken has set nothing
+	_ = json.Unmarshal([]byte(was.Annotations[corev1.LastAppliedConfigAnnotation]), &last) // broken JSON has set nothing
 	becomes := *now
 	becomes.Annotations = map[string]string{}
 	for key, value := range was.Annotations {
@@ -131,7 +131,7 @@ func (e edit) listeners() {
 	}
 }
 
-// orNone returns the ID of a load balancer as a sentence has it.
+// orNone returns the ID of a load balancer for a sentence.
 func orNone(id string) say.Text {
 	if id == "" {
 		return say.F("none")

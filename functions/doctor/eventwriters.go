@@ -110,9 +110,8 @@ func untrue(key string, which say.Text) say.Text {
 	return say.F("Events in the controller's name are dated before they can have happened: %s.", which)
 }
 
-// contradiction returns how an Event contradicts the cluster, or "" if it does not. The Services
-// are those with its UID and with its name, or nil. A missing Service is no contradiction: a deleted
-// one leaves Events behind.
+// contradiction returns how an Event contradicts the cluster, or "" if it does not. The Services are those with its UID and with its name,
+// or nil. A missing Service does not contradict: a deleted one leaves Events behind.
 func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Service) string {
 	switch {
 	case !c.Possible():
@@ -153,8 +152,7 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	return svc.CreationTimestamp.Time
 }
 
-// findWritersPolicy reports how far the admission policy is in force that lets only named identities write
-// Events in the controller's name.
+// findWritersPolicy reports how far the admission policy is in force that lets only named identities write Events in the controller's name.
 func findWritersPolicy(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Writers); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err))

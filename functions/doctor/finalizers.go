@@ -36,8 +36,7 @@ var finalizers = &doctor.Check{
 	},
 }
 
-// finalizes is the first release that sets finalizers on Services. v1.9.3, another program, learns
-// of a deletion afterwards.
+// finalizes is the first release that sets finalizers on Services. v1.9.3, another program, learns of a deletion afterwards.
 var finalizes = ccm.Version{Major: 2}
 
 func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
@@ -66,7 +65,7 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		switch {
 		case has || !synced(svc):
-			// it is present, or the first sync has not happened yet
+			// it is set, or the first sync has not happened yet
 		case unknown != nil:
 			r.Unknown(about(svc), say.Errorf("whether the controller should have set the finalizer %s: %w", want, unknown))
 		case !v.Before(finalizes):
@@ -93,7 +92,7 @@ func became(svc *corev1.Service) say.Text {
 	return say.F("The Service belongs to another controller by its class but still has the controller's finalizer.")
 }
 
-// synced reports whether a sync has left something on the Service.
+// synced reports whether a sync has left traces on the Service.
 func synced(svc *corev1.Service) bool {
 	return ccm.Synced(svc) || svc.Labels[ccm.HashLabel] != ""
 }

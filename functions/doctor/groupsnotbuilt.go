@@ -13,8 +13,7 @@ import (
 
 const groupsNotBuiltID = "groups-not-built"
 
-// groupsNotBuilt looks for vServer groups that the controller silently leaves as they are because it cannot build
-// what should be in them.
+// groupsNotBuilt looks for vServer groups that the controller silently leaves unchanged because it cannot build their members.
 var groupsNotBuilt = &doctor.Check{
 	ID:    groupsNotBuiltID,
 	Doc:   page(groupsNotBuiltID),
@@ -35,7 +34,7 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		lb, err := s.Balancer(svc)
 		if err == nil && lb == nil {
-			continue // another check reports that it is gone
+			continue // another check reports a missing load balancer
 		}
 		var b ccm.Building
 		if err == nil {
@@ -82,11 +81,11 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// buildingOf returns what the controller builds the groups of the Service from, without what has just changed.
+// buildingOf returns the input from which the controller builds the Service's groups, without recent changes.
 func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer) (ccm.Building, error) {
 	b := ccm.Building{Service: svc, Version: s.Controller.Version}
 	if ccm.NLB(svc) || len(svc.Spec.Ports) == 0 {
-		return b, nil // nothing keeps the controller from it
+		return b, nil // nothing prevents the controller from building it
 	}
 	var err error
 	if b.Mode, _, err = groupOf(s, svc, lb, svc.Spec.Ports[0]); err != nil {

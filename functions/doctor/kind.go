@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// kind looks for Services that another kind of load balancer serves than is meant, or none.
+// kind looks for Services without a load balancer, or with one of another kind than is meant.
 var kind = &doctor.Check{
 	ID:       "kind",
 	Doc:      page("kind"),
@@ -29,14 +29,13 @@ var kind = &doctor.Check{
 	},
 }
 
-// typeAnnotation chooses the kind of the load balancer behind the feature gate LoadBalancerTypeAnnotation alone, which is off by
-// default (pkg/controller/helper/service_utils.go, from v2.10.0).
+// typeAnnotation chooses the kind of load balancer only with the feature gate LoadBalancerTypeAnnotation, which is off by default
+// (pkg/controller/helper/service_utils.go, from v2.10.0).
 const typeAnnotation = ccm.Prefix + "type"
 
-// ourClass is in classes by which Alibaba Cloud's controller is meant.
+// ourClass matches classes by which people mean Alibaba Cloud's controller.
 var ourClass = regex.New(`(?i)^(?:nlb|clb|slb)$|alibaba|alicloud|aliyun`)
 
-// A kindLook examines one Service.
 type kindLook struct {
 	report *doctor.Report
 	svc    *corev1.Service
@@ -64,7 +63,7 @@ func (l kindLook) find() {
 		return
 	case class != nil && !ccm.NLB(svc):
 		if len(ours) == 0 && !ourClass().MatchString(*class) {
-			return // another controller's
+			return // another controller's Service
 		}
 		l.add(doctor.Critical, "loadBalancerClass",
 			say.F("No controller of Alibaba Cloud serves the Service: the loadBalancerClass %s is not known to it.", ccm.Quote(*class)),

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// lbProtection looks for load balancers that the policy wants protected from deletion and that are
-// not.
+// lbProtection looks for load balancers that the policy wants protected from deletion and that aren't.
 var lbProtection = &doctor.Check{
 	ID:    "lb-deletion-protection",
 	Doc:   page("lb-deletion-protection"),
@@ -42,8 +41,8 @@ const deleteProtection = "delete-protection"
 // evidenceBalancer names the load balancer of a finding.
 const evidenceBalancer = "load balancer"
 
-// protectsNLBs is the first release that turns the deletion protection of an NLB off before it deletes it
-// (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb). With an older one, protection keeps the Service from going.
+// protectsNLBs is the first release that turns off the deletion protection of an NLB before deleting it
+// (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb). With an older one, protection blocks the Service's deletion.
 var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
 
 func findLBProtection(s *doctor.Snapshot, r *doctor.Report) {

@@ -20,7 +20,7 @@ import (
 var lbGone = &doctor.Check{
 	ID:    "lb-gone",
 	Doc:   page("lb-gone"),
-	Needs: []doctor.Part{doctor.CLBs}, // without Services it still examines that of the API server
+	Needs: []doctor.Part{doctor.CLBs}, // without Services it still examines the API server's load balancer
 	Uses: []doctor.Part{doctor.Services, doctor.NLBs, doctor.Named, doctor.Detail,
 		doctor.Listeners, doctor.Groups, doctor.Ingress},
 	Find: findLBGone,
@@ -179,7 +179,7 @@ func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
 			And("Its backends are no longer updated.")})
 }
 
-// add reports a load balancer that is gone. One that the Service names has the ID.
+// add reports a missing load balancer. id is empty unless the Service names it.
 func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	address := ccm.Address(svc)
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": cut(was), "address": address}}
@@ -221,7 +221,7 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	g.report.Add(f)
 }
 
-// listed counts the load balancers of the kind that a Service has.
+// listed says how many load balancers of the Service's kind are listed.
 func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	if ccm.NLB(svc) {
 		return say.Count(g.count[true], "NLB")
@@ -232,7 +232,7 @@ func (g *goneLook) listed(svc *corev1.Service) say.Text {
 // ingressApp is the label app of the ingress controller's Pods, as the manifest of its Service selects them.
 const ingressApp = "ingress-nginx"
 
-// ingress reports that the Service of the ingress controller is gone, while that still runs.
+// ingress reports that the Service of the ingress controller is gone while the ingress controller still runs.
 func (g *goneLook) ingress() {
 	if err := g.Err(doctor.Services, doctor.Ingress); err != nil {
 		g.report.Unknown(g.OfCluster(), say.Errorf("whether the ingress controller has its Service: %w", err))
@@ -256,9 +256,8 @@ func (g *goneLook) ingress() {
 	})
 }
 
-// fixLBGone tags a load balancer that is proven to be the Service's, or makes the controller create
-// one in place of the Service's own that the API says is gone. It asks about one that the Service
-// names: only a person knows what should replace it.
+// fixLBGone tags a load balancer that is proven to be the Service's, or makes the controller create one if the API says that the
+// Service's own is gone. If the Service names the missing one, it asks: only a person knows what should replace it.
 func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	ask := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 	id, _ := ccm.Annotation(svc, "id")

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// listenersMissing looks for ports without a listener, and redirects to such.
+// listenersMissing looks for ports without a listener, and for redirects to such ports.
 var listenersMissing = &doctor.Check{
 	ID:    "listeners-missing",
 	Doc:   page("listeners-missing"),
@@ -63,8 +63,7 @@ func serves(svc *corev1.Service, port int) bool {
 	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == port && p.Protocol != corev1.ProtocolUDP })
 }
 
-// nowhere returns the finding that the annotation forward-port has HTTP ports of the Service redirect to ports of its load balancer
-// without a listener.
+// nowhere returns the finding that forward-port redirects HTTP ports of the Service to ports without a listener.
 func nowhere(svc *corev1.Service, b *doctor.LoadBalancer, ports []int) doctor.Finding {
 	value, _ := ccm.Annotation(svc, ccm.ForwardPort)
 	return doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "redirect", Evidence: map[string]string{"load balancer": b.ID, "value": cut(value)},
@@ -75,7 +74,6 @@ func nowhere(svc *corev1.Service, b *doctor.LoadBalancer, ports []int) doctor.Fi
 			set(svc, ccm.ForwardPort))}
 }
 
-// numbers lists ports.
 func numbers(ports []int) say.Text {
 	var list []string
 	for _, port := range ports {
@@ -84,11 +82,11 @@ func numbers(ports []int) say.Text {
 	return say.List(list, shown)
 }
 
-// A standing is a listener of either kind.
+// A standing is an existing listener, of a CLB or an NLB.
 type standing struct {
 	key, trace, group string
-	port              int  // 0 for a range of ports, which an NLB's listener may take
-	redirects         bool // HTTP to HTTPS: it needs no group
+	port              int  // 0 for a range of ports, which an NLB's listener may have
+	redirects         bool // HTTP to HTTPS: needs no group
 	stopped           bool
 }
 
@@ -109,7 +107,7 @@ func standings(b *doctor.LoadBalancer) []standing {
 	return list
 }
 
-// listenersOf returns the listeners as what both kinds have in common.
+// listenersOf returns the listeners by their common properties.
 func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	var list []ccm.Listener
 	for _, l := range b.Listeners {
@@ -125,8 +123,7 @@ func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	return list, nil
 }
 
-// on returns the listener for the port of this key: the one with the key itself, or one of another
-// protocol in its place.
+// on returns the listener for the port with this key: the one with the key itself, or one of another protocol on the same port.
 func on(listeners []standing, key string) (standing, bool) {
 	for _, fits := range []func(standing) bool{
 		func(l standing) bool { return l.key == key },
@@ -178,10 +175,10 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 		Do: say.F("Create each missing listener in the console, with the group of the Service (%s).", strings.Join(groups, ", ")).Then(override)})
 }
 
-// leads checks whether the listener on a port of the Service leads to it.
+// leads checks whether the listener on a port of the Service leads to the Service.
 func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at standing, override say.Text) {
 	if at.redirects {
-		return // the owner decides where to
+		return // the listener's owner decides
 	}
 	g, err := s.Group(svc, b, p)
 	if err != nil {
@@ -227,8 +224,7 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
-// overridden returns what the controller would replace on the load balancer if the Service
-// overrode its listeners, one clause each.
+// overridden returns what the controller would replace on the load balancer if the Service overrode its listeners, one clause each.
 func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []standing) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {
@@ -262,8 +258,7 @@ func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalanc
 	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
 }
 
-// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all
-// protocols but UDP share their ports.
+// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all protocols but UDP share their ports.
 func alike(a, b string) bool {
 	of := func(key string) string {
 		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")

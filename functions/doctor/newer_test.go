@@ -12,12 +12,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// harmful are words of advice that is wrong where the controller may read an annotation.
+// harmful are words of advice that is wrong if the controller may read an annotation.
 var harmful = []string{"no effect", "Remove", "remove"}
 
-// A controller that is newer than every known release may read what no known one does: of no annotation that is not known, or that
-// known releases read for the other kind of load balancer, a finding says that it has no effect or is to be removed. That the
-// controller is newer is said once.
+// A controller newer than every known release may read annotations that no known one does. No finding may then say that an unknown
+// annotation, or one that known releases read for the other kind of load balancer, has no effect or should be removed. That the
+// controller is newer is reported once.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	strange := []string{"graceful-shutdown", "health-check-http-version", "adress-type", "id2", "zone-map"}

@@ -25,7 +25,6 @@ var nodePorts = &doctor.Check{
 	Find:     findNodePorts,
 }
 
-// defaultNodePorts is the default range of the API server.
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
@@ -56,8 +55,7 @@ func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// localPorts reports node ports that a node may also use for its own connections. The range is assumed
-// where no cluster was named.
+// localPorts reports node ports that a node may also use for its own connections. Without a cluster, the range is assumed.
 func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports, assumed bool) {
 	var ports, patches []string
 	for i, p := range svc.Spec.Ports {
@@ -137,8 +135,7 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// localNodes reports nodes that drop traffic to the node ports of the Service, because they have
-// none of its Pods.
+// localNodes reports nodes that drop traffic to the node ports of the Service because they run none of its Pods.
 func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes []string) {
 	about := doctor.OfService(svc)
 	if err := s.Err(doctor.Endpoints); err != nil {

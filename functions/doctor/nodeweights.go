@@ -27,8 +27,7 @@ var nodeWeights = &doctor.Check{
 // mostEvidence is how many values the evidence of a finding has.
 const mostEvidence = 20
 
-// uneven is the ratio between the traffic of the busiest and the least busy Pod from which on a
-// finding is a warning.
+// uneven is the lowest ratio between the traffic of the busiest and the least busy Pod that is a warning.
 const uneven = 2.0
 
 func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
@@ -73,7 +72,7 @@ func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) m
 	return nodes
 }
 
-// schedulerOf returns the scheduler of a port's listener, or "" if there is no listener.
+// schedulerOf returns the scheduler of a port's listener, or "" without a listener.
 func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) (string, error) {
 	b, err := s.Balancer(svc)
 	if err != nil || b == nil {
@@ -106,7 +105,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		return
 	}
 	if scheduler == "" {
-		return // there is no listener, which other checks report
+		return // other checks report the missing listener
 	}
 	w := weighing{svc: svc, v: v, scheduler: scheduler}
 	w.own, w.shared = ccm.OwnWeight(svc, v)
@@ -148,7 +147,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 	r.Add(f)
 }
 
-// A weighing holds what decides the share of traffic of the nodes behind a port.
+// A weighing holds what decides how nodes share the traffic of a port.
 type weighing struct {
 	svc       *corev1.Service
 	v         ccm.Version
@@ -162,10 +161,9 @@ type weighing struct {
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
 func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
 
-// weight returns the weight of a node with n Pods.
 func (w weighing) weight(n int) int { return ccm.LocalWeight(w.svc, w.v, n, w.all) }
 
-// counts returns the weight that decides the traffic of a node with n Pods.
+// counts returns the effective weight of a node with n Pods.
 func (w weighing) counts(n int) int {
 	if w.weighted() {
 		return w.weight(n)
@@ -185,7 +183,7 @@ func (w weighing) rule(port int32) say.Text {
 	return say.F("In Local mode the nodes behind port %d get traffic by weight (scheduler %s).", port, w.scheduler)
 }
 
-// way says how the shares become more even, or nothing where only moving Pods helps.
+// way says how the shares become more even; empty if only moving Pods helps.
 func (w weighing) way() say.Text {
 	switch {
 	case w.scheduler == "rr":
@@ -200,5 +198,4 @@ func (w weighing) way() say.Text {
 	return nil
 }
 
-// percentage formats a share with one decimal.
 func percentage(share float64) string { return strconv.FormatFloat(share, 'f', 1, 64) + " %" }

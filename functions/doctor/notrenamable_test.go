@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Only what is proven to be the Service's own is tagged; of the rest a person is asked.
+// Only a load balancer that is proven to be the Service's own is tagged; otherwise a person is asked.
 func TestNotRenamablePlans(t *testing.T) {
 	t.Parallel()
 	for file, steps := range map[string]map[string]int{

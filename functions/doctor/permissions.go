@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// permissions looks for RAM actions that the controller calls and its role does not allow, now and
-// after an upgrade.
+// permissions looks for RAM actions that the controller calls and its role does not allow, now and after an upgrade.
 var permissions = &doctor.Check{
 	ID:    "permissions",
 	Doc:   page("permissions"),
@@ -19,13 +18,13 @@ var permissions = &doctor.Check{
 	Find:  findPermissions,
 }
 
-// Why permissions are unknown.
+// Reasons why permissions are unknown.
 var (
 	errAccessKey = say.Errorf("the controller signs with its own access key, whose permissions cannot be read from here")
 	errNoRole    = say.Errorf("the cluster names no RAM role of its masters, which the controller would use")
 )
 
-// doubtful returns a doubt about the controller's role as why permissions are unknown.
+// doubtful wraps a doubt about the controller's role as the reason why permissions are unknown.
 func doubtful(why say.Text) error {
 	return say.Errorf("it is not known under which RAM role the controller runs: %s", why)
 }
@@ -81,8 +80,8 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// gap reports what the role lacks for a release of the controller. The finding holds the beginning
-// of the key and of the text.
+// gap reports the permissions that the role lacks for a release of the controller. The finding holds the beginning of the key and
+// of the text.
 func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v ccm.Version) {
 	role := s.Role.Name
 	add := func(key string, actions []string, text, do say.Text) {

@@ -14,12 +14,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// This part of the check room looks for what Services that are not in the cluster yet have no room for.
+// This part of the check room looks for limits that Services not yet in the cluster would exceed.
 
-// A planning measures with what the Services before have taken already.
+// A planning counts what earlier Services have already taken.
 type planning struct {
 	*measuring
-	taken map[string]int // load balancers by their limit, addresses by their vSwitch
+	taken map[string]int // load balancers by limit, addresses by vSwitch
 }
 
 func (p planning) look(list []*corev1.Service) {
@@ -29,7 +29,7 @@ func (p planning) look(list []*corev1.Service) {
 		switch {
 		case id != "":
 			p.listeners(svc)
-		case !replaces || !ccm.Synced(&old): // else it keeps the load balancer that it has
+		case !replaces || !ccm.Synced(&old): // otherwise it keeps its load balancer
 			p.balancer(svc)
 			p.addresses(svc)
 		}
@@ -143,7 +143,7 @@ func (p planning) addresses(svc *corev1.Service) {
 			own = append(own, v)
 		}
 	}
-	// The controller takes one of those in its own configuration, which these need not be: a single one that is full says little.
+	// The controller may use another one from its own configuration: a single full vSwitch proves little.
 	if len(own) > 0 && !slices.ContainsFunc(own, func(v cloud.VSwitch) bool { return v.Free > 0 }) {
 		p.report.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: short,
 			Text: say.F("The Service names no vSwitch, and the cluster's own vSwitches have no free addresses: %s.", ccm.DescribeVSwitches(own, shown)),
@@ -177,7 +177,7 @@ func (p planning) address(svc *corev1.Service, short string, v cloud.VSwitch) {
 		Evidence: map[string]string{"free": strconv.FormatInt(v.Free, 10), "total": strconv.FormatInt(all, 10), "block": v.CIDR}})
 }
 
-// other says which vSwitch to name in the place of this one: that with the most free addresses, of its zone if there is one.
+// other says which vSwitch to name instead: the one with the most free addresses, of the same zone if possible.
 func (p planning) other(svc *corev1.Service, short string, now cloud.VSwitch) say.Text {
 	var best cloud.VSwitch
 	for _, id := range sorted(p.VSwitches) {

@@ -33,15 +33,13 @@ var reuse = &doctor.Check{
 // reuses is the first release for which the FAQ says that reuse works, v1.9.3.105-gfd4e547.
 var reuses = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 105}
 
-// asks is the first release that checks whether a Service has the address of another load balancer
-// than the one it names.
+// asks is the first release that checks whether a Service has the address of another load balancer than the one it names.
 var asks = ccm.Version{Major: 2}
 
-// apiServerPort is where the API server's load balancer listens.
 const apiServerPort = 6443
 
 func findReuse(s *doctor.Snapshot, r *doctor.Report) {
-	sharing := map[string][]*corev1.Service{} // Services by the load balancer that they name
+	sharing := map[string][]*corev1.Service{} // Services by the load balancer they name
 	for _, svc := range s.OfType() {
 		if id, _ := ccm.Annotation(svc, "id"); id != "" {
 			sharing[id] = append(sharing[id], svc)
@@ -60,7 +58,7 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 				r.Unknown(about(svc), say.Errorf("whether it can use %s: %w", ccm.Quote(id), err))
 			} else if b != nil {
 				l.balancer(b)
-			} else if svc.UID == "" { // that of a Service in the cluster is another check's
+			} else if svc.UID == "" { // another check reports it for a Service in the cluster
 				l.nowhere()
 			}
 		}
@@ -160,8 +158,7 @@ func (l *reuseLook) standing(b *doctor.LoadBalancer) {
 	l.namesakes(b, names)
 }
 
-// vpc reports a CLB that is not in the cluster's VPC. A public CLB is in no VPC: its backends
-// decide.
+// vpc reports a CLB outside the cluster's VPC. For a public CLB, which has no VPC, its backends decide.
 func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 	err := l.Err(doctor.Detail)
 	if b.VPC == "" && err == nil {
@@ -209,14 +206,13 @@ func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 			And("To move, delete the Service and create it again: its address changes."))
 }
 
-// apiServer reports whether it has the address of the cluster's API server. Where that address is
-// unknown, only the tag shows it.
+// apiServer reports whether the load balancer has the address of the cluster's API server. If that address is unknown, only the
+// tag shows it.
 func (l *reuseLook) apiServer(b *doctor.LoadBalancer) bool {
 	return l.Err(doctor.Detail) == nil && b.CLB != nil && b.Address != "" && b.Address == l.Detail.APIServer && (b.VPC == "" || b.VPC == l.Detail.VPC)
 }
 
-// marked reports a load balancer that the controller does not reuse because of a tag. Listeners
-// are considered if they are known.
+// marked reports a load balancer that the controller does not reuse because of a tag. Listeners are considered if known.
 func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 	never := say.F("Never use it for a Service, and do not change its tags. Name another load balancer: %s.", set(l.svc, "id"))
 	atPort := func(at standing) bool { return at.port == apiServerPort }
@@ -247,8 +243,8 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			And("Only if the Service that it was created for no longer exists, remove the tags: %s.", ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
-// fixReuse corrects a Service that already works: it need not name the load balancer that the
-// controller created for it, and its address type is the one that it has.
+// fixReuse corrects a Service that already works: it need not name the load balancer that the controller created for it, and its
+// address type becomes the actual one.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var text, ask say.Text
@@ -272,8 +268,7 @@ func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) r
 	return remedy.Plan{Finding: text, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
 }
 
-// unnamed reports whether the controller finds this load balancer for the Service, and no other,
-// without the annotation id.
+// unnamed reports whether the controller finds this load balancer for the Service, and no other, without the annotation id.
 func unnamed(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	if b.Tags[ccm.NameTag] != ccm.DefaultName(svc) {
 		return false

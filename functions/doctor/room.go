@@ -190,8 +190,7 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	}, float64(servers), backends)
 }
 
-// groupsOf returns the groups of a load balancer. Those of an NLB are the ones that its listeners
-// use.
+// groupsOf returns the groups of a load balancer; of an NLB, those that its listeners use.
 func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	if b.NLB == nil {
 		return b.Groups
@@ -201,7 +200,6 @@ func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	})
 }
 
-// vswitches examines the free addresses of the vSwitches in use.
 func (m *measuring) vswitches() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail, doctor.VSwitches); err != nil {
@@ -233,8 +231,7 @@ func (m *measuring) vswitches() {
 	}
 }
 
-// inUse returns the IDs of the vSwitches that provide addresses for the cluster's nodes, Pods and
-// load balancers, sorted.
+// inUse returns the IDs of the vSwitches that provide addresses for the cluster's nodes, Pods and load balancers, sorted.
 func (m *measuring) inUse() []string {
 	ids := slices.Concat(m.Detail.VSwitches, m.Detail.PodVSwitches)
 	for _, b := range m.List() {

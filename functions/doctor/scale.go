@@ -52,7 +52,7 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// findDelay reports how long the controller takes from a change of a Service to its sync, as the engine has measured it.
+// findDelay reports how long the controller takes to sync a changed Service, as measured by the engine.
 func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Delays); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: %w", err))
@@ -74,7 +74,7 @@ func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 			duration.HumanDuration(half), duration.HumanDuration(most), say.Count(len(sorted), "measurement")),
 		Do: say.F("Nothing needs to be done."),
 	}
-	// A failed sync is tried again after this at the latest: a change that takes longer waits behind others.
+	// A failed sync is retried after this time at most: a change that takes longer waits behind others.
 	if half > ccm.Retry {
 		f.Severity = doctor.Warning
 		f.Text = f.Text.And("That is longer than the controller waits before it retries a failed sync (%s): it does not keep up with the changes.",
@@ -84,5 +84,4 @@ func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 	r.Add(f)
 }
 
-// seconds returns a duration in seconds.
 func seconds(d time.Duration) string { return fmt.Sprint(int(d.Seconds())) }

@@ -16,7 +16,7 @@ var serviceProtection = &doctor.Check{
 	Find:  findServiceProtection,
 }
 
-// errUnsaid says that the answer about objects lacks one of them.
+// errUnsaid says that the API's answer lacks the object.
 var errUnsaid = say.Errorf("whether ACK protects it from deletion: the answer of the API lacks it")
 
 func findServiceProtection(s *doctor.Snapshot, r *doctor.Report) {

@@ -78,8 +78,7 @@ func (l *reuseLook) replaces(b *doctor.LoadBalancer, at standing) {
 	}
 }
 
-// namesakes looks for Services of the same name in other clusters, in names that the controller
-// has set.
+// namesakes looks for Services of the same name in other clusters, by names that the controller has set.
 func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 	var clusters []string
 	for _, text := range names {

@@ -35,12 +35,10 @@ const (
 	refill = 5 * time.Minute
 	// eventsKept is how long the API server keeps Events by default.
 	eventsKept = time.Hour
-	// counted is how many occurrences of one Event are considered: at one every five minutes, those
-	// of more than a day.
+	// counted is how many occurrences of one Event are considered: at one every five minutes, those of more than a day.
 	counted = 500
 )
 
-// errNoHash says that the hash of a release is unknown.
 var errNoHash = say.Errorf("the hash that releases before v2 leave is not known here")
 
 func findSilent(s *doctor.Snapshot, r *doctor.Report) {
@@ -71,9 +69,8 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// stuck reports a Service whose hash label no longer fits: it has not been synced in full since it
-// changed. A label that another release would have left is fine, too: the Service has not changed,
-// and the full sync after an upgrade reports its own result. It returns whether it found one.
+// stuck reports a Service whose hash label no longer matches: it has changed since its last full sync. A label of another release is
+// accepted: the Service has not changed, and the full sync after an upgrade reports its own result. stuck returns whether it found one.
 func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error) (bool, error) {
 	if ccm.InForce(svc) {
 		return false, nil
@@ -108,19 +105,19 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	return true, nil
 }
 
-// knowledge is what the stream knows of a failure of a Service.
+// knowledge is what the stream knows about failures of a Service.
 type knowledge int
 
 const (
-	noStream  knowledge = iota // none is configured, or it cannot be read
-	heardOf                    // it keeps one
-	unheardOf                  // it keeps none
+	noStream  knowledge = iota // none is configured, or it can't be read
+	heardOf                    // the stream holds a failure
+	unheardOf                  // the stream holds none
 )
 
-// skew is how far the clocks behind recorded times may differ.
+// skew is the assumed difference between the clocks of recorded times.
 const skew = time.Minute
 
-// known returns what the stream knows of failures of the Service since a time.
+// known returns what the stream knows about failures of the Service since a time.
 func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {
 	switch {
 	case s.Failures == nil || s.Err(doctor.Failures) != nil:
@@ -174,9 +171,8 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	return newest, since
 }
 
-// missed reports a Service that fails although no failure has reached lbremedy: the exporter or
-// NATS is down, or was down for longer than the API server keeps Events. If the hash label does not
-// match, stuck reports it.
+// missed reports a Service that fails although no failure has reached lbremedy: the exporter or NATS is down, or was down for longer than
+// the API server keeps Events. If the hash label does not match, stuck reports it.
 func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "missed", Evidence: map[string]string{}}
 	var since time.Time
@@ -207,8 +203,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// swallowed reports a Service with so many Events in the last hour that the controller's filter
-// dropped further ones.
+// swallowed reports a Service with so many Events in the last hour that the controller's filter dropped further ones.
 func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	written := map[string][]time.Time{} // by component
 	for _, e := range s.Events[svc.UID] {
@@ -252,8 +247,7 @@ func occurrences(e doctor.Event) []time.Time {
 	return list
 }
 
-// emptied returns when the filter, which let Events through at these times in order, was last
-// exhausted, or the zero time if it never was.
+// emptied returns when the filter, which let Events through at these times in order, was last exhausted, or the zero time if it never was.
 func emptied(times []time.Time) time.Time {
 	var last time.Time
 	left := float64(burst)

@@ -13,10 +13,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// This part of the check source-ranges says what security groups do, and what keeps the controller from
-// enforcing ranges with one.
+// This part of the check source-ranges explains what security groups do, and why the controller can't enforce ranges with one.
 
-// breach says what the security groups of an NLB do.
+// breach says whom the security groups of an NLB let in.
 func (l *rangeLook) breach(b *doctor.LoadBalancer, is ccm.Breach) say.Text {
 	var text say.Text
 	switch {
@@ -38,7 +37,7 @@ func (l *rangeLook) breach(b *doctor.LoadBalancer, is ccm.Breach) say.Text {
 	return text
 }
 
-// rulesOf says what rules do, each with its group.
+// rulesOf formats rules, each with its group.
 func rulesOf(list []ccm.GroupRule) []say.Text {
 	var out []say.Text
 	for _, r := range list {
@@ -47,9 +46,8 @@ func rulesOf(list []ccm.GroupRule) []say.Text {
 	return out
 }
 
-// lacking says why the controller, whose release enforces ranges, has not done so, and what to do. What
-// it meets when it looks for the security group or makes it, it writes into its log alone, and the sync
-// succeeds (pkg/controller/service/nlbv2/model_applier.go of v2.14.0).
+// lacking says why the controller, whose release enforces ranges, has not done so, and what to do. Problems with finding or creating the
+// security group appear only in the controller's log, and the sync succeeds (pkg/controller/service/nlbv2/model_applier.go of v2.14.0).
 func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup, is ccm.Breach) (why, do say.Text) {
 	tag, want := ccm.NameTag+"="+ccm.DefaultName(l.svc), ccm.SourceGroupName(l.svc)
 	switch n := len(b.Marked); {
@@ -104,7 +102,7 @@ func (l *rangeLook) wake() say.Text {
 	return say.F("Then trigger a resync: %s.", ccm.WakeCommand(l.svc))
 }
 
-// own returns the group of the controller's that the NLB is in.
+// own returns the controller's own group that the NLB is in.
 func (l *rangeLook) own(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) (cloud.SecurityGroup, bool) {
 	if len(b.Marked) != 1 {
 		return cloud.SecurityGroup{}, false
@@ -130,8 +128,8 @@ func (l *rangeLook) differing(b *doctor.LoadBalancer, groups []cloud.SecurityGro
 	return nil
 }
 
-// foreign returns the rules that let in others and that the controller leaves alone: those of other
-// groups, and those with another description.
+// foreign returns the rules that let others in and that the controller leaves alone: those of other groups, and those with another
+// description.
 func (l *rangeLook) foreign(b *doctor.LoadBalancer, is ccm.Breach) []ccm.GroupRule {
 	return slices.DeleteFunc(slices.Clone(is.Wider), func(r ccm.GroupRule) bool {
 		return slices.Contains(b.Marked, r.Group) && r.Description == ccm.SourceGroupText(l.svc, l.Cluster)
@@ -161,8 +159,7 @@ func (l *rangeLook) repairs(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 	return len(l.foreign(b, ccm.Breach{Wider: wider})) < len(wider)
 }
 
-// lacks returns which actions for source ranges the role of the controller lacks, where that is known,
-// and which ones there are.
+// lacks returns the actions for source ranges that the controller's role lacks, as far as known, and all that they need.
 func (l *rangeLook) lacks() (lacks ccm.Gap, need []string, err error) {
 	if err := l.Err(doctor.Detail); err != nil {
 		return lacks, nil, err
@@ -183,8 +180,8 @@ func (l *rangeLook) lacks() (lacks ccm.Gap, need []string, err error) {
 	return l.Role.Lacks(need), need, nil
 }
 
-// resyncs reports whether a resync is known to be what the ranges of the Service need: the release
-// enforces them, nothing is in its way, and it changes the controller's own group.
+// resyncs reports whether a resync is known to enforce the ranges: the release enforces them, nothing prevents it, and it changes
+// the controller's own group.
 func (l *rangeLook) resyncs() bool {
 	why, _, err := l.never()
 	if err != nil || len(why) > 0 || len(l.ranges.Of(ccm.Family{Six: true})) > 0 || !l.settled() {
@@ -203,8 +200,8 @@ func (l *rangeLook) resyncs() bool {
 	return err == nil && len(lacks.Missing) == 0 && len(l.foreign(b, is)) == 0 && l.repairs(b, groups)
 }
 
-// six reports what the ranges do to clients with IPv6 addresses: the controller sends all ranges as IPv4,
-// and drops no others than those of IPv4.
+// six reports the effect of the ranges on clients with IPv6 addresses: the controller sends all ranges as IPv4, and drops only
+// IPv4 traffic.
 func (l *rangeLook) six(b *doctor.LoadBalancer, is *ccm.Breach) {
 	ranges := l.ranges.Of(ccm.Family{Six: true})
 	text := l.limits()

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// sourceRanges looks for Services that limit their clients to address ranges and whose load balancer
-// lets in everyone.
+// sourceRanges looks for Services that limit their clients to address ranges and whose load balancer lets in everyone.
 var sourceRanges = &doctor.Check{
 	ID:       "source-ranges",
 	Doc:      page("source-ranges"),
@@ -78,7 +77,7 @@ func (l *rangeLook) find() {
 	}
 	switch {
 	case l.ranges.Open(ccm.Family{}) && (!ccm.NLB(l.svc) || l.ranges.Open(ccm.Family{Six: true})):
-		return // everyone is to get in
+		return // everyone may connect
 	case !ccm.NLB(l.svc):
 		l.classic()
 	case !ccm.Synced(l.svc):
@@ -88,7 +87,7 @@ func (l *rangeLook) find() {
 	}
 }
 
-// limits begins what is said of all Services with source ranges.
+// limits begins the text about any Service with source ranges.
 func (l *rangeLook) limits() say.Text {
 	if l.ranges.Key != "" {
 		return say.F("The Service limits its clients to %s by the annotation %s.", say.List(l.ranges.Written, shown), l.ranges.Key)
@@ -96,8 +95,7 @@ func (l *rangeLook) limits() say.Text {
 	return say.F("The Service limits its clients to %s (loadBalancerSourceRanges).", say.List(l.ranges.Written, shown))
 }
 
-// classic examines a Service of a CLB: no release of the controller reads the ranges of one. An access
-// control list can stand in their place.
+// classic examines a Service of a CLB: no release of the controller applies its ranges. An access control list can replace them.
 func (l *rangeLook) classic() {
 	text := l.limits().And("The controller does not enforce this on CLBs, in no release.")
 	do := say.F("Use an access control list in their place: make one with these ranges in the console, then %s, %s and %s.",
@@ -144,8 +142,7 @@ func (l *rangeLook) classic() {
 	l.add(doctor.Critical, "clients", text, do, "load balancer", id)
 }
 
-// listed returns the listeners of the Service that an access control list limits to its entries, and
-// the others.
+// listed returns the listeners of the Service that an access control list restricts to its entries, and the others.
 func (l *rangeLook) listed(b *doctor.LoadBalancer) (limited, open []string) {
 	for _, p := range l.svc.Spec.Ports {
 		key := ccm.ListenerKey(l.svc, p)
@@ -162,8 +159,8 @@ func (l *rangeLook) listed(b *doctor.LoadBalancer) (limited, open []string) {
 	return limited, open
 }
 
-// never says why no sync of a Service with an NLB enforces its ranges, and what to do instead; nothing
-// if one does. The error says why that is unknown.
+// never says why no sync of a Service with an NLB enforces its ranges, and what to do instead; empty if one does. The error says
+// why that is unknown.
 func (l *rangeLook) never() (why, do say.Text, err error) {
 	id, _ := ccm.Annotation(l.svc, "id")
 	v, unknown := versionOf(l.Snapshot)
@@ -196,7 +193,7 @@ func (l *rangeLook) byHand() say.Text {
 			cmp.Or(l.Region, "REGION"), cmp.Or(id, "NLB-ID"))
 }
 
-// early examines a Service whose NLB is not there yet.
+// early examines a Service whose NLB does not exist yet.
 func (l *rangeLook) early() {
 	why, do, err := l.never()
 	switch {
@@ -209,7 +206,6 @@ func (l *rangeLook) early() {
 	}
 }
 
-// network examines a Service with an NLB.
 func (l *rangeLook) network() {
 	b, err := l.Balancer(l.svc)
 	if err == nil && (b == nil || b.NLB == nil) {
@@ -254,13 +250,12 @@ func (l *rangeLook) network() {
 	}
 }
 
-// settled reports whether the controller has synced the Service as it is, or has had the time to.
+// settled reports whether the controller has synced the Service's present state, or has had time to.
 func (l *rangeLook) settled() bool {
 	return l.inForce() || l.Time.Sub(l.Marks[l.svc.UID].Changed) >= overdue
 }
 
-// inForce reports whether the hash on the Service is what the running release leaves on it as it is now:
-// no other sync follows by itself.
+// inForce reports whether the hash on the Service matches its present state and the running release: no other sync follows.
 func (l *rangeLook) inForce() bool {
 	hash, ok := ccm.Hash(l.svc, l.Controller.Version)
 	return ok && hash == l.svc.Labels[ccm.HashLabel]

@@ -64,9 +64,8 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// groupOf returns the group of a port and the kind of its backends. An environment variable of the
-// controller can make Pods the backends on any network, or nodes on Terway
-// (pkg/controller/helper/service_utils.go): then the name of the existing group shows it.
+// groupOf returns the group of a port and the kind of its backends. An environment variable of the controller can make Pods the backends on
+// any network, or nodes on Terway (pkg/controller/helper/service_utils.go): then the name of the existing group shows it.
 func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
 	mode := s.Mode(svc)
 	g, err := s.GroupAs(svc, b, port, mode)
@@ -148,9 +147,8 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	r.Add(f)
 }
 
-// want returns the backends that a port should have, Pods by their address and nodes by the name
-// that key returns, and the nodes that came or changed just now, which may be backends or not. With
-// the policy Cluster the controller adds all nodes, whether there is a ready Pod or not
+// want returns the expected backends of a port, Pods by address and nodes by the name that key returns, and the recently changed
+// nodes, which may or may not be backends. With the policy Cluster the controller adds all nodes, with or without a ready Pod
 // (clbv1/vgroups.go, nlbv2/server_groups.go).
 func (p grouping) want() (want, moved map[string]bool) {
 	ready := p.s.Ready(p.svc, p.port)
@@ -176,7 +174,7 @@ func (p grouping) want() (want, moved map[string]bool) {
 	for _, node := range p.nodes {
 		key := p.node(node)
 		if key == "" {
-			continue // no load balancer knows it, and the failure that follows has a class of its own
+			continue // the load balancer can't know it, and the resulting failure has a class of its own
 		}
 		why, _ := ccm.ExclusionOf(node, p.svc)
 		if why == ccm.Serves && (p.mode == ccm.ClusterMode || with[node.Name]) {
@@ -187,8 +185,7 @@ func (p grouping) want() (want, moved map[string]bool) {
 	return want, moved
 }
 
-// moving reports whether a node came, became ready or unready or was tainted so recently that
-// backends may not reflect it yet.
+// moving reports whether a node came, became ready or unready or was tainted so recently that backends may not reflect it yet.
 func moving(node *corev1.Node, now time.Time) bool {
 	last := node.CreationTimestamp.Time
 	for _, c := range node.Status.Conditions {
@@ -204,15 +201,13 @@ func moving(node *corev1.Node, now time.Time) bool {
 	return now.Sub(last) < settling
 }
 
-// byIP reports whether all servers of the group of an NLB's port are known by their
-// addresses, nodes too.
+// byIP reports whether an NLB's group identifies all servers by address, nodes too.
 func (p grouping) byIP() bool {
 	kind, _ := ccm.Annotation(p.svc, "server-group-type")
 	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
 }
 
-// node returns the name of a node as a backend: the ID of its server, which ends its provider ID
-// ("cn-hangzhou.i-1"), or its address.
+// node returns the name of a node as a backend: the ID of its server, which ends its provider ID ("cn-hangzhou.i-1"), or its address.
 func (p grouping) node(node *corev1.Node) string {
 	if !p.byIP() {
 		return server(node)
@@ -225,7 +220,6 @@ func (p grouping) node(node *corev1.Node) string {
 	return ""
 }
 
-// server returns the ID of a node's server.
 func server(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, ".")+1:]
 }
@@ -238,9 +232,8 @@ func (p grouping) key(e cloud.Backend) string {
 	return e.ID
 }
 
-// ours reports whether the controller added a backend for the Service. It leaves backends with
-// another description alone: they belong to a person or another cluster (clbv1/vgroups.go). NLBs
-// and older answers have no description.
+// ours reports whether the controller added a backend for the Service. The controller ignores backends with another description:
+// they belong to a person or another cluster (clbv1/vgroups.go). NLBs and older answers have no description.
 func (p grouping) ours(e cloud.Backend) bool {
 	if e.Description == "" {
 		return ccm.AdoptedGroup(p.svc, p.port) == ""

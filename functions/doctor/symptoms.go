@@ -7,19 +7,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Symptom is what a person sees where no error says why.
+// A Symptom is what a person sees without an error message.
 type Symptom struct {
 	Sees  say.Text
-	Check string   // ID of the check that looks for causes; empty: Means says it all
-	Means say.Text // the cause and a command, where no check looks for it
+	Check string   // ID of the check that looks for causes; empty: Means is the whole answer
+	Means say.Text // the cause and a command, if no check looks for it
 
-	words words // all are in what a person says of it, in English or Chinese
+	words words // all of them match a person's description in English or Chinese
 }
 
-// words are patterns that a text has all of.
+// words are patterns that must all match a text.
 type words []func() *regexp.Regexp
 
-// Parts of what people say of several symptoms.
+// Patterns shared by several symptoms.
 var (
 	fails = regex.New(`(?i)\b(?:can(?:no|')?t|cannot|unable|fail|failed|fails|not|no|won'?t|timeout|times? out|timed out|refused|unreachable|lost|missing|` +
 		`gone|disappear(?:s|ed)?|stuck|wrong|ignored)\b|不(?:通|能|了|到|上|生效|变)|无法|没有|未|失败|超时|丢失|消失|卡(?:住|在)`)
@@ -27,7 +27,7 @@ var (
 		`负载均衡|服务|监听|控制器|地址|事件`)
 )
 
-// symptoms are the symptoms, the most telling first.
+// symptoms are the symptoms, the most specific first.
 var symptoms = []Symptom{
 	{
 		Sees:  say.F("The address can't be reached from a Pod or a node"),
@@ -197,7 +197,7 @@ var symptoms = []Symptom{
 // Symptoms returns all symptoms.
 func Symptoms() []Symptom { return symptoms }
 
-// SymptomIn returns the symptom that a text tells of.
+// SymptomIn returns the symptom that a text describes.
 func SymptomIn(text string) (Symptom, bool) {
 symptoms:
 	for _, s := range symptoms {

@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// Each symptom is found by what the page calls it, in both languages, and leads to a check or a cause.
+// Each symptom is found by its name on the page, in both languages, and leads to a check or a cause.
 func TestSymptoms(t *testing.T) {
 	all := checks.Checks()
 	for _, s := range checks.Symptoms() {

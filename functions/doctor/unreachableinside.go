@@ -46,26 +46,24 @@ func findInside(s *doctor.Snapshot, r *doctor.Report) {
 	insideHairpin(s, r)
 }
 
-// nodesTake reports whether nodes handle traffic to the Service's address themselves. They do so
-// for each IP address in its status whose ipMode is not Proxy, but not for a host name
-// (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
+// nodesTake reports whether nodes handle traffic to the Service's address themselves. They do so for each IP address in its status whose
+// ipMode is not Proxy, but not for a host name (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
 func nodesTake(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
 		return in.IP != "" && (in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy)
 	})
 }
 
-// virtual reports whether a node is virtual: it has no such rules.
+// virtual reports whether a node is virtual; virtual nodes have no such rules.
 func virtual(node *corev1.Node) bool {
 	why, _ := ccm.ExclusionOf(node, &corev1.Service{})
 	return why == ccm.Virtual
 }
 
-// harm returns how much it matters that the Service's address does not work inside the cluster.
-// Clients of a private address are in the VPC, and Pods are the most likely ones. A public address
-// is for clients outside, and almost every cluster has such a Service.
+// harm returns how much it matters that the Service's address does not work inside the cluster. Clients of a private address are
+// in the VPC and most likely Pods. A public address is for clients outside, and almost every cluster has such a Service.
 //
-// An ingress controller is another matter: Pods call the host names of its Ingresses.
+// Ingress controllers are different: Pods call the host names of their Ingresses.
 func harm(svc *corev1.Service) doctor.Severity {
 	if private(svc) || ofIngress(svc) {
 		return doctor.Warning
@@ -78,13 +76,13 @@ func private(svc *corev1.Service) bool {
 	return err == nil && ip.IsPrivate()
 }
 
-// ofIngress reports whether a Service seems to be that of an ingress controller, by its name or what it selects.
+// ofIngress reports whether a Service seems to be an ingress controller's, by its name or selector.
 func ofIngress(svc *corev1.Service) bool {
 	words := append(slices.Collect(maps.Values(svc.Spec.Selector)), svc.Name)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "ingress") })
 }
 
-// insideManifest looks at a Service that is not in the cluster yet: what its settings will keep from inside.
+// insideManifest examines a Service that is not in the cluster yet for settings that block traffic from inside.
 func insideManifest(r *doctor.Report, svc *corev1.Service) {
 	if host, _ := ccm.Annotation(svc, "hostname"); host != "" || ccm.NLB(svc) {
 		return // nodes do not handle traffic to a host name
@@ -120,8 +118,8 @@ func byName(svc *corev1.Service) say.Text {
 	return say.F("Inside the cluster, use the name %s.%s.svc.", svc.Name, svc.Namespace)
 }
 
-// byHost says how traffic from inside goes through the load balancer, or nothing if nodes behind a
-// private one could then not reach themselves.
+// byHost says how to send traffic from inside through the load balancer; empty if nodes behind a private one could then not reach
+// themselves.
 func byHost(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	if private(svc) && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
 		return nil
@@ -130,8 +128,7 @@ func byHost(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 		ccm.SetCommand(svc, "hostname", "NAME"), ccm.Address(svc))
 }
 
-// insideLocal looks for nodes without a Pod of a Service in Local mode: the address does not work
-// from there.
+// insideLocal looks for nodes without a Pod of a Service in Local mode: the address does not work there.
 func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return
@@ -147,7 +144,7 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		}
 	}
 	if len(holds) == 0 {
-		return // it cannot be reached from anywhere, which other checks report
+		return // other checks report that it is unreachable
 	}
 	var without []string
 	all := 0
@@ -182,8 +179,7 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		Do: do.Then(byHost(s, svc))})
 }
 
-// insideListeners looks for functions of a listener that are missing when nodes handle the traffic
-// themselves.
+// insideListeners looks for listener features that are lost when nodes handle the traffic themselves.
 func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	b, err := s.Balancer(svc)
 	if err == nil && b == nil {
@@ -222,8 +218,8 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 	}
 }
 
-// insideHairpin looks for private CLBs whose traffic nodes don't handle themselves: a node cannot
-// be client and backend of the same connection.
+// insideHairpin looks for private CLBs whose traffic nodes don't handle themselves: a node can't be client and backend of the same
+// connection.
 func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.CLBs, doctor.Private, doctor.Detail); err != nil {
 		r.Unknown(doctor.All(doctor.Balancer), say.Errorf("which private load balancers there are: %w", err))
@@ -278,8 +274,7 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// behind returns the backends of a listener: those of its vServer group, or of the default group
-// of its load balancer.
+// behind returns the backends of a listener: those of its vServer group, or of the default group of its load balancer.
 func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	if l.VServerGroup == "" {
 		return b.CLB.Backends, nil
@@ -294,8 +289,7 @@ func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	return b.Groups[i].Backends, nil
 }
 
-// takersOf returns the Services whose traffic nodes handle themselves, by the ID of their load
-// balancer.
+// takersOf returns the Services whose traffic nodes handle themselves, by the ID of their load balancer.
 func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	takers := map[string][]*corev1.Service{}
 	for _, svc := range s.OfType() {
@@ -306,8 +300,7 @@ func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	return takers
 }
 
-// served reports whether one of the Services has the port, so that nodes handle its traffic
-// themselves.
+// served reports whether one of the Services has the port: nodes then handle its traffic themselves.
 func served(takers []*corev1.Service, port int, protocol string) bool {
 	return slices.ContainsFunc(takers, func(svc *corev1.Service) bool {
 		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// errNoVersion says that the controller was found, but not its version.
+// errNoVersion says that the controller was found, but its version was not.
 var errNoVersion = say.Errorf("the version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons")
 
 // versionOf returns the release of the controller, or an error that says why it is unknown.
@@ -28,13 +28,12 @@ func versionOf(s *doctor.Snapshot) (ccm.Version, error) {
 	return s.Controller.Version, nil
 }
 
-// errSome says that a part was read of some load balancers only.
+// errSome says that a part was read for some load balancers only.
 var errSome = say.Errorf("it could not be read for some load balancers")
 
-// name returns the name of a Service as commands take it.
+// name returns the name of a Service for commands.
 func name(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
-// about returns the Service as the subject of a finding.
 func about(svc *corev1.Service) doctor.About { return doctor.OfService(svc) }
 
 // sorted returns the keys of a map in order.
@@ -43,8 +42,8 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 // set returns how a person sets an annotation to a VALUE.
 func set(svc *corev1.Service, short string) say.Text { return setTo(svc, short, "VALUE") }
 
-// setTo returns how a person sets an annotation, by its short name, to a value: by a command, or by an edit of the
-// manifest of a Service that is not in the cluster yet.
+// setTo returns how a person sets an annotation, by its short name, to a value: a command, or an edit of the manifest of a Service
+// that is not in the cluster yet.
 func setTo(svc *corev1.Service, short, value string) say.Text {
 	if svc.UID != "" {
 		return say.Literal(ccm.SetCommand(svc, short, value))
@@ -52,7 +51,7 @@ func setTo(svc *corev1.Service, short, value string) say.Text {
 	return written(svc, short, value)
 }
 
-// written returns how a person sets annotations in a manifest: short names, each before its value.
+// written returns how a person sets annotations in a manifest. pairs alternates short names and values.
 func written(svc *corev1.Service, pairs ...string) say.Text {
 	var lines []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -82,7 +81,7 @@ func remove(svc *corev1.Service, keys ...string) say.Text {
 	return say.Literal(command)
 }
 
-// percent returns how much of the whole a part is, or 0 if there is no whole.
+// percent returns part as a percentage of whole; 0 if whole is 0.
 func percent(part, whole float64) int {
 	if whole <= 0 {
 		return 0

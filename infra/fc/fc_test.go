@@ -1,6 +1,5 @@
-// Package fc tests what is deployed on Function Compute as far as Go alone can: the
-// generated files against our schema. "make check-fc" does the same with the real
-// tool.
+// Package fc tests the deployment to Function Compute as far as Go can: the generated files against our schema. "make check-fc"
+// does the same with the real tool.
 package fc
 
 import (
@@ -21,10 +20,9 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 )
 
-// files are the generated files, one for each runtime.
 var files = []string{"../../s.yaml", "go1.yaml"}
 
-// environment is what a shell has to have, with examples.
+// environment returns the variables that a shell needs, with examples.
 func environment() map[string]string {
 	return map[string]string{
 		"LBREMEDY_FC_ACCOUNT": "1234567890123456", "LBREMEDY_REGION": "cn-hangzhou", "LBREMEDY_CLUSTER": "c0ffee",
@@ -38,8 +36,7 @@ var (
 	varExpression = regexp.MustCompile(`\$\{vars\.([A-Za-z.]+)\}`)
 )
 
-// render fills in the variables of a file, as Serverless Devs does with the two
-// kinds of expression that we use, and returns its data.
+// render substitutes the variables of a file, as Serverless Devs does for the two kinds of expression that we use, and returns its data.
 func render(text string, env map[string]string) (any, error) {
 	var missing []string
 	text = envExpression.ReplaceAllStringFunc(text, func(e string) string {
@@ -51,7 +48,7 @@ func render(text string, env map[string]string) (any, error) {
 		if !ok {
 			value = m[2]
 		}
-		quoted, _ := json.Marshal(value) // a string can always be written
+		quoted, _ := json.Marshal(value) // a string can always be encoded
 		if strings.Contains(text, ": "+e+"\n") || strings.Contains(text, "- "+e+"\n") {
 			return string(quoted)
 		}
@@ -68,8 +65,7 @@ func render(text string, env map[string]string) (any, error) {
 	return fill(data, vars)
 }
 
-// fill replaces the expressions in a value; one that is a whole string may stand for
-// any kind of value.
+// fill replaces the expressions in a value; an expression that is a whole string may become any type of value.
 func fill(value any, vars map[string]any) (any, error) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -160,7 +156,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// A typo is an error, whatever it is in.
+// A typo anywhere is an error.
 func TestTypos(t *testing.T) {
 	s := schema(t)
 	replace := func(old, with string) func(string) string {
@@ -220,8 +216,7 @@ func TestTypos(t *testing.T) {
 	}
 }
 
-// Whatever the schema lets through, the environment has less than 4 KB: all names,
-// each with its longest value.
+// Any environment that the schema accepts has less than 4 KB: all names, each with its longest value.
 func TestEnvironmentFits(t *testing.T) {
 	var doc struct {
 		Definitions struct {
@@ -248,7 +243,7 @@ func TestEnvironmentFits(t *testing.T) {
 	}
 }
 
-// The folder holds what is written by hand and the generated files.
+// The folder holds only handwritten and generated files.
 func TestNothingElse(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -262,8 +257,7 @@ func TestNothingElse(t *testing.T) {
 	}
 }
 
-// tools returns a folder for PATH: with the real programs that a script begins with,
-// and with scripts in place of others.
+// tools returns a folder for PATH: with the real programs that a script begins with, and with scripts for others.
 func tools(t *testing.T, scripts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -284,8 +278,7 @@ func tools(t *testing.T, scripts map[string]string) string {
 	return dir
 }
 
-// The tool is not there, or is not what it should be: one sentence says so, and
-// nothing of it is run or kept.
+// A missing or wrong tool is reported in one sentence, and nothing of it is run or kept.
 func TestTool(t *testing.T) {
 	const npm = `while [ "$1" != --pack-destination ]; do shift; done; echo forged >"$2/s.tgz"`
 	for name, tt := range map[string]struct {
@@ -333,7 +326,7 @@ func TestDeployBadInput(t *testing.T) {
 	}
 }
 
-// Each chosen function is deployed by itself, and no secret is in what a function gets.
+// Each selected function is deployed separately, and its environment contains no secret.
 func TestDeploys(t *testing.T) {
 	work := t.TempDir()
 	folder := func(name string) string {
@@ -355,7 +348,7 @@ func TestDeploys(t *testing.T) {
 	for _, r := range functions.All {
 		all = append(all, r.Class)
 	}
-	// In place of node, which checks the zips and runs the tool.
+	// Replaces node, which checks the zips and runs the tool.
 	const node = `[ "$1" = - ] && exit
 shift; printf '%s\n' "$*" >>"$SEEN"
 echo '{}'`
@@ -409,7 +402,7 @@ echo '{}'`
 	}
 }
 
-// What a page exports, each program sees that is started afterwards.
+// Variables that a page exports are visible to every program started afterwards.
 func TestPageExportsNoSeed(t *testing.T) {
 	pages, err := filepath.Glob("../*/README*.md")
 	if err != nil || len(pages) == 0 {

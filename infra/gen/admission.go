@@ -12,23 +12,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// admission returns the ValidatingAdmissionPolicy that narrows what RBAC can't, with
-// its binding, as YAML: of a Service, the ServiceAccount of a class changes what the
-// class declares and nothing else, and it neither makes nor deletes one. The one of
-// "lbremedy up" changes what any class declares.
+// admission returns the ValidatingAdmissionPolicy, with its binding, for what RBAC can't express, as YAML: the ServiceAccount of a
+// class may change in a Service only what the class declares, and may not create or delete Services. The one of "lbremedy up" may
+// change what any class declares.
 //
-// It looks at requests of ServiceAccounts whose names begin with lbremedy-, in any
-// namespace; nobody else's are judged. One of them that is no class's, such as the
-// exporter's, changes nothing of a Service.
+// The policy applies to ServiceAccounts whose names begin with lbremedy-, in any namespace, and to nobody else. One that is not a
+// class's, such as the exporter's, may change nothing in a Service.
 //
-// Fields are compared by exclusion: what a later version of Kubernetes adds to a
-// Service is refused to the classes without this policy knowing it. What it can't
-// evaluate it refuses (failurePolicy Fail), to those ServiceAccounts alone: the match
-// conditions need nothing but the user's name. It asks for Kubernetes 1.30, the first
-// version with admissionregistration.k8s.io/v1; on an older one it can't be installed.
+// Fields are compared by exclusion: fields that a later version of Kubernetes adds to a Service are refused to the classes without a change
+// here. If the policy can't be evaluated, it refuses (failurePolicy Fail), but only these ServiceAccounts: the match conditions need only
+// the user's name. It needs Kubernetes 1.30, the first version with admissionregistration.k8s.io/v1; older ones can't install it.
 //
-// The names are in the policy and not in RBAC, to be asked for with the authorizer that
-// CEL has: one such question costs 350,000 of the 1,000,000 that an expression may.
+// The names are in the policy rather than in RBAC, queried through CEL's authorizer, because one such query costs 350,000 of the
+// 1,000,000 that an expression may cost.
 func admission(all []*remedy.Remedy) ([]byte, error) {
 	policy := judging("lbremedy", admissionv1.Fail, resources([]string{""}, "services", "services/status"),
 		admissionv1.Create, admissionv1.Update, admissionv1.Delete)
@@ -62,7 +58,7 @@ func admission(all []*remedy.Remedy) ([]byte, error) {
 		refuse(`variables.annotations.size() == 0`, `' may not change the annotation ' + variables.annotations.join(', ')`),
 		refuse(`variables.metadata.size() == 0`, `' may not change metadata.' + variables.metadata[0]`),
 		refuse(`variables.spec.size() == 0`, `' may not change spec.' + variables.spec[0]`),
-		// Another target port is all that may be new of a port.
+		// Only the target port of a port may change.
 		refuse(fmt.Sprintf(`!variables.update || object.spec.ports == oldObject.spec.ports || %s in variables.fields`+
 			` && object.spec.ports.size() == oldObject.spec.ports.size()`+
 			` && object.spec.ports.all(p, oldObject.spec.ports.exists(o, p.port == o.port && p.protocol == o.protocol`+
@@ -76,8 +72,7 @@ func admission(all []*remedy.Remedy) ([]byte, error) {
 	return manifests(policy, denying(policy))
 }
 
-// choose returns the expression for what belongs to the class of the request: a list
-// of words, empty for a class that writes nothing of a Service.
+// choose returns the expression for the words of the request's class: a list, empty for a class that writes nothing in a Service.
 func choose(all []*remedy.Remedy, words func(*remedy.Remedy) []string) string {
 	var rows []string
 	for _, r := range all {
@@ -97,8 +92,7 @@ func choose(all []*remedy.Remedy, words func(*remedy.Remedy) []string) string {
 	return table + "[?variables.class].orValue([''])"
 }
 
-// others returns the expression for the names of the fields that differ between two
-// objects, but for those that others may differ.
+// others returns the expression for the names of the fields that differ between two objects, apart from the exceptions.
 func others(now, was string, except ...string) string {
 	var names []string
 	for _, e := range except {
@@ -118,5 +112,5 @@ func refuse(unless, message string) admissionv1.Validation {
 	}
 }
 
-// quote returns a text of ours as a CEL string. Ours have nothing to escape but what Go has.
+// quote returns one of our texts as a CEL string. They contain only escapes that Go and CEL share.
 func quote(s string) string { return strconv.Quote(s) }

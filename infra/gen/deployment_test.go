@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// The role of the doctor lets it get the Deployment of the ingress controller, and no other: an API server says so.
+// An API server confirms that the doctor's role may get the Deployment of the ingress controller, and no other.
 func TestOneDeployment(t *testing.T) {
 	text, err := roles(holders(functions.All))
 	if err != nil {

@@ -11,27 +11,25 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A runtime of Function Compute that the one program of a class runs under.
+// A runtime is a runtime of Function Compute for a class's program.
 type runtime struct {
 	Name        string
-	File        string // the generated file, relative to the root
-	Root        string // the root of the repository, seen from the file
-	Concurrency int    // invocations in one instance
+	File        string // generated file, relative to the root
+	Root        string // root of the repository, relative to the file
+	Concurrency int    // invocations per instance
 	HTTP        bool   // the program listens; otherwise the platform's SDK feeds it
 }
 
-// A call is little work and much waiting for the cloud: an instance takes several. go1
-// feeds an instance one at a time.
+// A call mostly waits for the cloud: an instance takes several. go1 feeds an instance one at a time.
 var runtimes = []runtime{
 	{Name: "custom.debian12", File: "s.yaml", Root: ".", Concurrency: 10, HTTP: true},
 	{Name: "go1", File: "infra/fc/go1.yaml", Root: "../..", Concurrency: 1},
 }
 
-// onlyPublic are the products that have no endpoint inside a VPC (see
-// shared/cloud): a function that asks one of them needs a way out.
+// onlyPublic are the products without an endpoint inside a VPC (see shared/cloud): a function that calls one of them needs internet access.
 var onlyPublic = []string{"bss", "quotas", "workorder"}
 
-// A function is what s.yaml says of one class beyond what all have.
+// A function holds what is specific to one class in s.yaml.
 type function struct {
 	Class       string
 	Title       string
@@ -55,10 +53,9 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	return out
 }
 
-// identityTemplate is who a function on Function Compute is in the cluster. It comes by its
-// RAM role, as a user whose name ACK makes up, and may do nothing but act as the
-// ServiceAccount of its class: so RBAC and the admission policy hold for it as for a Pod,
-// and no secret is stored.
+// identityTemplate is the identity in the cluster of a function on Function Compute. The function authenticates by its RAM role,
+// as a user whose name ACK generates, and may only impersonate the ServiceAccount of its class: RBAC and the admission policy then
+// apply as for a Pod, and no secret is stored.
 var identityTemplate = template.Must(template.New("identity").Parse(`---
 apiVersion: v1
 kind: ServiceAccount
@@ -82,7 +79,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lbremedy
 subjects: [{kind: ServiceAccount, name: lbremedy-{{.}}, namespace: lbremedy}]
 `))
 
-// identities adds who the functions are in the cluster. Their rights are in rbac.yaml.
+// identities adds the identities of the functions in the cluster. Their rights are in rbac.yaml.
 func identities(all []*remedy.Remedy, out map[string][]byte) error {
 	text := bytes.NewBufferString(generated)
 	for _, r := range all {
@@ -202,5 +199,5 @@ resources:
 {{- end}}
 `))
 
-// yamlText returns a text as a YAML string that nothing in it can end.
+// yamlText returns a text as a YAML string that its content can't end.
 func yamlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -26,7 +26,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// root is the root of the repository, seen from here.
 const root = "../.."
 
 func TestRepositoryIsFresh(t *testing.T) {
@@ -53,13 +52,12 @@ func TestRepositoryIsFresh(t *testing.T) {
 		t.Errorf("%s belongs to no class: run make gen", name)
 	}
 	for name, text := range files {
-		if name != doctorPage && !folders.Generated(name, text) { // of that page a table is generated, between marks that say so
+		if name != doctorPage && !folders.Generated(name, text) { // only a marked table of that page is generated
 			t.Errorf("neither the name nor the first line of %s says that it is generated", name)
 		}
 	}
 }
 
-// asks returns a remedy that only asks.
 func asks(class string, texts ...string) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: class, Doc: "# About " + class, Texts: texts,
@@ -67,7 +65,6 @@ func asks(class string, texts ...string) *remedy.Remedy {
 	}
 }
 
-// writing returns a remedy that writes.
 func writing(class string, texts ...string) *remedy.Remedy {
 	r := asks(class, texts...)
 	r.Doc = "# Too | wide\n\nMore.\n"
@@ -158,7 +155,7 @@ func Table() []event.Row {
 	}
 }
 
-// What a class leaves behind is found, also in a folder below.
+// Files that a removed class leaves behind are found, also in a subfolder.
 func TestLeftovers(t *testing.T) {
 	tree := fstest.MapFS{
 		"infra/ram/generated/class/busy.json": {}, "infra/ram/generated/class/gone.json": {}, "infra/ram/generated/class/below/gone.txt": {}, "infra/ram/ram.go": {},
@@ -221,8 +218,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Of what is generated once and then by no class any more, nothing stays behind: a
-// folder that holds generated files holds those of the generator alone.
+// Files that no class generates any more are removed: a folder of generated files holds only those of the generator.
 func TestNothingStale(t *testing.T) {
 	files, err := files(root, functions.All)
 	if err != nil {
@@ -247,7 +243,7 @@ func TestNothingStale(t *testing.T) {
 	}
 }
 
-// What a class may do is what its manifests bind, in the cluster or in a namespace.
+// The manifests bind exactly the rights of a class, in the cluster or in a namespace.
 func TestManifests(t *testing.T) {
 	got, err := files(root, []*remedy.Remedy{writing("zone-shortage"), asks("busy", "is configuring")})
 	if err != nil {

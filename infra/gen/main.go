@@ -1,10 +1,8 @@
-// Gen writes what follows from the remedies themselves: the classifier's table,
-// the catalogue of the classes, what each class may do in a cluster and on Alibaba
-// Cloud, the manifests of their functions, and the JSON schemas of what is on the
-// wire, of the policy file and of the routes file.
+// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, the rights of each class in a cluster and on
+// Alibaba Cloud, the manifests of their functions, and the JSON schemas of the wire, the policy file and the routes file.
 //
-// It is the second stage of "make gen". The first, stage1, writes the list of
-// remedies that this one imports. Neither writes a file that is as it should be.
+// It is the second stage of "make gen". The first, stage1, writes the list of remedies that this one imports. Neither writes a
+// file that is already up to date.
 package main
 
 import (
@@ -26,7 +24,7 @@ func main() {
 	}
 }
 
-// run brings a tree up to date and prints what it changed there.
+// run updates a tree and prints its changes.
 func run(dir string, out io.Writer) error {
 	names, err := folders.List(os.DirFS(dir))
 	if err != nil {

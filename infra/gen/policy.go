@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// policyLimits is what the reader of a policy file checks of single values, so that editors and
-// Helm refuse them too. What it compares with others, such as two rules, only the reader knows.
+// policyLimits are the checks of single values by the reader of a policy file, for editors and Helm. Checks that compare values,
+// such as two rules, are only in the reader.
 func policyLimits(all []*remedy.Remedy) []schema.Limit {
 	var ids []string
 	for _, r := range readers(all) {
@@ -41,11 +41,11 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 	return limits
 }
 
-// valuesFile is the schema of the chart's values. It is written by hand but for the definitions
-// of the policy and the routes, since Helm reads no other file.
+// valuesFile is the schema of the chart's values. It is handwritten except for the definitions of the policy and the routes, since
+// Helm reads no other file.
 const valuesFile = "infra/cluster/values.schema.json"
 
-// chartValues returns the schema of the chart's values with those of the policy file and the routes file.
+// chartValues returns the schema of the chart's values, including those of the policy file and the routes file.
 func chartValues(dir string, policy, routes []byte) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(dir, valuesFile))
 	if err != nil {
@@ -59,8 +59,7 @@ func chartValues(dir string, policy, routes []byte) ([]byte, error) {
 	return text, nil
 }
 
-// define returns the schema of the chart's values with another definition, which ends with the first brace
-// of the same indentation.
+// define replaces a definition in the schema of the chart's values. A definition ends with the first brace of the same indentation.
 func define(text []byte, name string, of []byte) ([]byte, error) {
 	begin := fmt.Sprintf("\n    %q: { \"$comment\": \"From the schema of the %s file.\",\n", name, name)
 	before, rest, begins := strings.Cut(string(text), begin)
@@ -70,7 +69,7 @@ func define(text []byte, name string, of []byte) ([]byte, error) {
 	}
 	var lines []string
 	for line := range strings.Lines(strings.ReplaceAll(string(of), `"#/$defs/`, `"#/$defs/`+name+`/$defs/`)) {
-		// An ID would begin a document of its own, in which the definitions were looked for.
+		// An ID would begin a separate document, in which references would be resolved.
 		if strings.HasPrefix(line, `  "$id"`) || strings.HasPrefix(line, `  "$schema"`) {
 			continue
 		}

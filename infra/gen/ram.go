@@ -13,9 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// ramPolicies adds the RAM policies to the files: those of the classes, that of what
-// notifies people, which may write to Alibaba Cloud's support, and those of "lbremedy up", which
-// looks its cluster up besides, with and without classes; and that of the doctor.
+// ramPolicies adds the RAM policies to the files: those of the classes; of the notifier, which may write to Alibaba Cloud's
+// support; of "lbremedy up", with and without classes, which also reads its cluster; and of the doctor.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
@@ -32,11 +31,11 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	return err
 }
 
-// generatedFolder holds nothing but generated files: the rest is left of a class that is
-// gone. JSON has no comments, and RAM knows no field for one: the name says it.
+// generatedFolder holds only generated files: any others remain from a class that no longer exists. JSON has no comments, and RAM
+// has no field for one: the name marks the files.
 const generatedFolder = "infra/ram/generated"
 
-// leftovers returns the files of generatedFolder that files doesn't name.
+// leftovers returns the files of generatedFolder that are not in files.
 func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
 	var stale []string
 	err := fs.WalkDir(root, generatedFolder, func(name string, e fs.DirEntry, err error) error {

@@ -7,18 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// eventWriters returns the ValidatingAdmissionPolicy that lets only named identities write
-// Events in the controller's name, as YAML: an Event is what makes lbremedy look, and who
-// may create Events in a namespace may claim any component.
+// eventWriters returns the ValidatingAdmissionPolicy that lets only named identities write Events in the controller's name, as
+// YAML: an Event makes lbremedy look, and anybody who may create Events in a namespace may claim any component.
 //
-// It judges what the exporter takes for the controller's: Events of one of its components
-// in whichever of the four places a component can stand, and Events about a Service that
-// name none. All others pass without being looked at. An update is judged too, since it
-// can give another's Event a new text.
+// The policy applies to what the exporter takes for the controller's: Events of one of its components, in any of the four fields that can
+// name it, and Events about a Service that name no component. It applies to updates too, which can give another writer's Event a new text.
 //
-// Who may is for the chart to put in: users and groups take the place of what the two
-// variables say here. A parameter of the policy would be neater, and an API server that
-// misses one, as it does for a while after a policy was made anew, refuses the
+// The chart sets the allowed users and groups, which replace the values of the two variables here. A parameter of the policy would
+// be neater; but an API server that doesn't find it, as happens for a while after a policy was recreated, would refuse the
 // controller's own Events.
 func eventWriters() ([]byte, error) {
 	const (

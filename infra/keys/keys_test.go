@@ -27,7 +27,7 @@ import (
 
 const root = "../.."
 
-// shown runs commands of pages in a folder for keys, in the order in which they are shown.
+// shown runs commands of pages in a folder for keys, in the order shown.
 func shown(t *testing.T, dir string, commands []pages.Command) {
 	t.Helper()
 	for _, c := range commands {
@@ -40,7 +40,7 @@ func shown(t *testing.T, dir string, commands []pages.Command) {
 	}
 }
 
-// The commands on the pages make keys and certificates, and the Secrets are made of what is there.
+// The commands on the pages make keys and certificates, and make the Secrets from them.
 func TestPages(t *testing.T) {
 	dirs := map[string]string{}
 	for _, c := range pages.Of(t, root, "infra/keys") {
@@ -78,7 +78,7 @@ func read(t *testing.T, dir, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Keys and clusters stay, each user has a key of its own, and only the owner reads any of it.
+// Existing keys and clusters are kept, each user has a key of its own, and only the owner can read the files.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	if err := run(dir, []string{"c1", "C1-b_2", "c1"}); err != nil {
@@ -142,7 +142,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Three nodes with the shipped values, the keys and the certificates let each user in, on each node: the engine sets up, the
+// Three nodes with the shipped values, the keys and the certificates admit each user on each node: the engine sets up, the
 // exporter publishes, and the console reads.
 func TestNodes(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
@@ -163,7 +163,7 @@ func TestNodes(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	}
-	for { // a cluster that has just come up has no leader for a moment
+	for { // a cluster that has just started has no leader for a moment
 		_, err := on(nodes[0], nats.Engine).Setup(ctx, []string{class}, stream.Settings{Replicas: 3, Clusters: []string{cluster}})
 		if err == nil {
 			break
@@ -196,7 +196,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// values are those of infra/nats/values.yaml that end in the server's configuration.
+// values holds the parts of infra/nats/values.yaml that become the server's configuration.
 type values struct {
 	TLSCA  tlsOf `json:"tlsCA"`
 	Config struct {
@@ -214,14 +214,14 @@ type values struct {
 	} `json:"config"`
 }
 
-// A tlsOf is a place in the values that names a Secret with certificates.
+// A tlsOf is the name of a Secret with certificates in the values.
 type tlsOf struct {
 	Enabled    bool   `json:"enabled"`
 	SecretName string `json:"secretName"`
 }
 
-// tls returns the section tls of a server's configuration, as the chart makes it: of the
-// Secrets that the page makes of the files in the folder.
+// tls returns the section tls of a server's configuration, as the chart makes it from the Secrets that the page makes from the
+// files in the folder.
 func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	t.Helper()
 	page := read(t, root+"/infra/nats", "README.md")
@@ -235,9 +235,8 @@ func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	return out
 }
 
-// start starts the nodes that the values ask for. Their configuration is what the
-// NATS chart makes of the values, but for addresses and folders. It returns them with
-// the file of their root certificate.
+// start starts the nodes of the values. Apart from addresses and folders, their configuration is what the NATS chart makes of the
+// values. It returns them with the file of their root certificate.
 func start(t *testing.T, keys string) ([]*server.Server, string) {
 	t.Helper()
 	var v values
@@ -255,7 +254,7 @@ func start(t *testing.T, keys string) ([]*server.Server, string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, l) // until all are chosen, so that none is chosen twice
+		held = append(held, l) // held until all are chosen: each is chosen once
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 		routes = append(routes, fmt.Sprintf("tls://127.0.0.1:%d", ports[i]))
 	}

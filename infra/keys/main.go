@@ -1,5 +1,5 @@
-// Keys makes the keys of the users of NATS, and what a server reads of them. Keys that are in the folder stay, with the clusters whose
-// exporters they are for. "lbremedy keys" makes the key pair with which an engine signs calls of functions.
+// Keys makes the keys of the NATS users, and the server's configuration from them. It keeps existing keys in the folder, and the
+// clusters of existing exporters' keys. For the key pair with which an engine signs calls of functions, see "lbremedy keys".
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run makes the keys that the folder lacks, and the configuration of the server.
+// run makes the missing keys in the folder, and the configuration of the server.
 func run(dir string, clusters []string) error {
 	old, err := filepath.Glob(filepath.Join(dir, nats.Exporter("*")+".seed"))
 	for _, file := range old {
@@ -56,11 +56,11 @@ func run(dir string, clusters []string) error {
 	)
 }
 
-// keyOf returns the public key of the user whose seed is in a file, which is made if it is not there.
+// keyOf returns the public key of the user whose seed is in a file. It makes a missing seed.
 func keyOf(file string) (string, error) {
 	seed, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		pair, _ := nkeys.CreateUser() // a program without random numbers crashes
+		pair, _ := nkeys.CreateUser() // crashes without random numbers
 		seed, _ = pair.Seed()
 		err = os.WriteFile(file, seed, 0o600)
 	}
@@ -69,7 +69,7 @@ func keyOf(file string) (string, error) {
 	}
 	pair, err := nkeys.ParseDecoratedUserNKey(seed)
 	if err != nil {
-		return "", fmt.Errorf("%s holds no seed of a user: remove it, and it is made anew", file) // nkeys may quote what it holds
+		return "", fmt.Errorf("%s holds no seed of a user: remove it, and it is made anew", file) // nkeys may quote the content
 	}
 	return pair.PublicKey()
 }

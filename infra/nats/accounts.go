@@ -1,10 +1,9 @@
-// Package nats writes the part of a NATS server's configuration that says who may do what. Users are known by a key, of which
-// the server has the public half only.
+// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key; the server has only
+// its public half. Begin with Accounts.
 //
-// The engine and people who operate it share the account LBREMEDY and may do everything there. The exporter of each
-// cluster and the console, which need less, have an account of their own without JetStream, and import the few subjects
-// that they need from LBREMEDY. Permissions of users of one account would not do: NATS checks where a request goes, and not
-// where its answer goes.
+// The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter
+// need less: they have accounts of their own without JetStream, and import the few subjects that they need from LBREMEDY.
+// Permissions within one account would not suffice: NATS checks the subject of a request, but not the subject of its answer.
 package nats
 
 import (
@@ -21,19 +20,19 @@ const (
 	Engine   = "engine"
 	Operator = "operator"
 	Console  = "console"
-	System   = "system" // administers the server, and sees no message of lbremedy's
+	System   = "system" // administers the server, and sees no messages of lbremedy
 )
 
 // Exporter returns the name of the user of a cluster's exporter.
 func Exporter(cluster string) string { return "exporter-" + cluster }
 
-// ThisCluster stands for the ID of a cluster in the file in the tree.
+// ThisCluster stands for a cluster's ID in the file in the tree.
 const ThisCluster = "THIS-CLUSTER"
 
-// Key returns the name under which the configuration knows the public key of a user.
+// Key returns the variable of a user's public key in the configuration.
 func Key(user string) string { return "NKEY_" + user }
 
-// Users returns the names of all users of a NATS that these clusters share.
+// Users returns the names of all users of a NATS for these clusters.
 func Users(clusters ...string) []string {
 	users := []string{Engine, Operator, Console, System}
 	for _, cluster := range clusters {
@@ -42,17 +41,16 @@ func Users(clusters ...string) []string {
 	return users
 }
 
-// An account is one of those that import.
 type account struct {
 	name, user string
 	imports    []stream.Service
 }
 
-// Accounts returns the configuration for clusters that share a NATS. The public keys are each installation's own, in keys.conf,
-// which infra/keys writes.
+// Accounts returns the configuration for clusters that share a NATS. The public keys of an installation are in keys.conf, which
+// infra/keys writes.
 func Accounts(clusters ...string) []byte { return With("", nil, clusters...) }
 
-// With returns what Accounts does, but for the services of one user.
+// With is Accounts with other services for one user.
 func With(user string, services []stream.Service, clusters ...string) []byte {
 	all := apart(clusters)
 	for i := range all {
@@ -63,7 +61,7 @@ func With(user string, services []stream.Service, clusters ...string) []byte {
 	return accountsOf(all)
 }
 
-// apart returns the accounts of those who need less than the engine.
+// apart returns the accounts of users who need less than the engine.
 func apart(clusters []string) []account {
 	all := []account{{"CONSOLE", Console, stream.ForConsole()}}
 	for _, cluster := range clusters {
@@ -95,7 +93,7 @@ func accountsOf(importing []account) []byte {
 	}
 	out.WriteString("    ]\n  }\n")
 	for _, a := range importing {
-		// The server refuses at once what a user may not publish, and tells it so. What nobody imports it would only leave without an answer.
+		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain unanswered.
 		var may []string
 		for _, s := range a.imports {
 			may = append(may, fmt.Sprintf("%q", s.Subject))

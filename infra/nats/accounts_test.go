@@ -38,13 +38,13 @@ const (
 
 var streams = []string{stream.Failed, stream.Cases, stream.Dead, "KV_lbremedy"}
 
-// A site is a NATS that two clusters share, with something in each stream that a request can ask for.
+// A site is a NATS that two clusters share, with a message in each stream that a request can ask for.
 type site struct {
 	*testing.T
 	*nats.Installation
 	engine  *stream.Stream
-	js      jetstream.JetStream // as the engine
-	pending jetstream.Msg       // was delivered to the engine, which has not acknowledged it
+	js      jetstream.JetStream // the engine's
+	pending jetstream.Msg       // delivered to the engine, but not acknowledged
 }
 
 // set returns a site on a server with these accounts.
@@ -60,7 +60,7 @@ func set(t *testing.T, conf string) *site {
 		t.Fatal(err)
 	}
 	for _, subject := range subjects() {
-		for _, data := range []string{"+ACK", "+TERM", "{}"} { // of those that keep one only the last stays
+		for _, data := range []string{"+ACK", "+TERM", "{}"} { // streams that keep one message keep the last
 			if _, err := s.js.Publish(t.Context(), subject, []byte(data)); err != nil {
 				t.Fatalf("%s: %v", subject, err)
 			}
@@ -76,7 +76,6 @@ func set(t *testing.T, conf string) *site {
 	return s
 }
 
-// subjects are some of each stream, for both clusters.
 func subjects() []string {
 	var all []string
 	for _, cluster := range []string{mine, other} {
@@ -90,8 +89,8 @@ func subjects() []string {
 	return append(all, "$KV.lbremedy.policy", "$KV.lbremedy.control", "$KV.lbremedy.claim.target.slb/lb-1")
 }
 
-// state returns what the account holds that users may not change, in a form that can be compared: of each message where it
-// stands, of each consumer how far it is, and all settings. Messages under the subjects that own allows are left out.
+// state returns the state of the account that users may not change, in a comparable form: each message with its position, each
+// consumer's progress, and all settings. It omits messages under the subjects in own.
 func (s *site) state(own []string) map[string]string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -128,7 +127,6 @@ func (s *site) must(err error) {
 	}
 }
 
-// matches reports whether a subject is one of a filter's.
 func matches(filter, subject string) bool {
 	want, got := strings.Split(filter, "."), strings.Split(subject, ".")
 	for i, token := range want {
@@ -142,7 +140,7 @@ func matches(filter, subject string) bool {
 	return len(want) == len(got)
 }
 
-// targets are subjects to which an answer would do harm.
+// targets returns subjects to which an answer would do harm.
 func (s *site) targets() []string {
 	all := append(subjects(), s.pending.Reply(), "$JS.API.STREAM.PURGE.CASES", "$JS.API.STREAM.DELETE.FAILED", "$JS.API.STREAM.CREATE.X",
 		"$JS.API.CONSUMER.DELETE.FAILED."+stream.ConsumerOf(other, class), "$JS.API.CONSUMER.MSG.NEXT.FAILED."+stream.ConsumerOf(other, class),
@@ -150,13 +148,12 @@ func (s *site) targets() []string {
 	return append(all, "_R_."+uid, "_GR_.x.y."+event.FailedSubject(other, class, uid))
 }
 
-// A request is what a user may send.
 type request struct {
 	subject string
 	data    []byte
 }
 
-// requests are those that these services allow: each with the bodies that make the server answer with stored messages.
+// requests returns the requests that these services allow, each with the bodies that make the server answer with stored messages.
 func requests(services []stream.Service) []request {
 	var all []request
 	for _, of := range services {
@@ -173,7 +170,7 @@ func requests(services []stream.Service) []request {
 			for i, literal := len(parts)-1, []string{uid, class}; i >= 0 && parts[i] == "*"; i-- {
 				parts[i], literal = literal[0], literal[1:]
 			}
-			to = []string{strings.Join(parts, "."), of.Subject} // a filter may be asked for, too
+			to = []string{strings.Join(parts, "."), of.Subject} // a filter may be requested too
 			if strings.HasPrefix(of.Subject, "$JS.API.DIRECT.") && strings.Contains(of.Subject, "ledger") {
 				to[0] = strings.TrimSuffix(of.Subject, "*") + "e1"
 			}
@@ -194,11 +191,11 @@ func requests(services []stream.Service) []request {
 	return all
 }
 
-// settle returns when the server has done what the connection has asked it to.
+// settle waits until the server has processed the connection's requests.
 func (s *site) settle(conn *natsgo.Conn) {
 	s.Helper()
 	s.must(conn.FlushTimeout(time.Minute))
-	for range 2 { // an answer that is stored is a message of its own, behind which the second question waits
+	for range 2 { // a stored answer is a message of its own, behind which the second request waits
 		for _, name := range streams {
 			_, err := s.js.Stream(s.Context(), name)
 			s.must(err)
@@ -220,7 +217,7 @@ func unsettled(state map[string]string) map[string]string {
 	return state
 }
 
-// differences are in words.
+// differences returns the differences in words.
 func differences(before, after map[string]string) []string {
 	var all []string
 	for k, v := range after {
@@ -258,8 +255,8 @@ func parts() []part {
 	return []part{{accounts.Exporter(mine), exporter, own(exporter)}, {accounts.Console, console, own(console)}}
 }
 
-// attack sends each request of a part with each target as the subject of the answer, as a client and over a bare connection, and returns what
-// differs afterwards that the part may not change.
+// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and
+// returns the forbidden changes.
 func (s *site) attack(p part) []string {
 	s.Helper()
 	before := s.state(p.own)
@@ -270,7 +267,7 @@ func (s *site) attack(p part) []string {
 		}
 	}
 	s.settle(conn)
-	// What no service is.
+	// Subjects outside the services.
 	for _, subject := range s.targets() {
 		if slices.ContainsFunc(p.own, func(filter string) bool { return matches(filter, subject) }) {
 			continue
@@ -289,7 +286,7 @@ func (s *site) attack(p part) []string {
 	return differences(before, unsettled(s.state(p.own)))
 }
 
-// headers are blocks of headers with which a client might have the server send something elsewhere, or store it in another way.
+// headers returns header blocks with which a client might make the server send something elsewhere, or store it differently.
 func headers() []string {
 	var all []string
 	target := event.FailedSubject(other, class, uid)
@@ -306,7 +303,7 @@ func headers() []string {
 	return append(all, "NATS/1.0 503\r\n\r\n")
 }
 
-// A wire is a connection without a client.
+// A wire is a connection without a client library.
 type wire struct {
 	*site
 	conn  net.Conn
@@ -346,7 +343,7 @@ func (w *wire) send(subject, reply, header string, data []byte) {
 	w.must(err)
 }
 
-// flush waits until the server has read all.
+// flush waits until the server has read everything.
 func (w *wire) flush() {
 	w.Helper()
 	_, err := io.WriteString(w.conn, "PING\r\n")
@@ -361,8 +358,8 @@ func (w *wire) flush() {
 	}
 }
 
-// Whatever an exporter or a console sends, with whatever subject for the answer, nothing is stored, acknowledged or changed
-// but what an exporter may publish for its own cluster.
+// For any message of an exporter or a console, with any reply subject, nothing is stored, acknowledged or changed except what an
+// exporter may publish for its own cluster.
 func TestNoAnswerIsStored(t *testing.T) {
 	for _, p := range parts() {
 		t.Run(p.user, func(t *testing.T) {
@@ -377,7 +374,7 @@ func TestNoAnswerIsStored(t *testing.T) {
 	}
 }
 
-// The same permissions do not hold a user of the engine's account: TestNoAnswerIsStored would see it.
+// Permissions alone do not restrict a user of the engine's account: TestNoAnswerIsStored would detect it.
 func TestPermissionsAlone(t *testing.T) {
 	for _, p := range parts() {
 		t.Run(p.user, func(t *testing.T) {
@@ -404,7 +401,7 @@ func TestPermissionsAlone(t *testing.T) {
 	}
 }
 
-// An exporter and a console hear what they are answered, and nothing else.
+// An exporter and a console receive their answers, and nothing else.
 func TestNothingIsOverheard(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	var heard []*natsgo.Subscription
@@ -438,7 +435,7 @@ func publish(s *stream.Stream, cluster string) func(context.Context) error {
 	}
 }
 
-// tails reads the first record of the journal as those that follow it do.
+// tails reads the first record of the audit as followers do.
 func tails(s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		read := errors.New("it was read")
@@ -449,7 +446,7 @@ func tails(s *stream.Stream) func(context.Context) error {
 	}
 }
 
-// works are what each part does, by what it is.
+// works returns the tasks of each part, by name.
 func works(user string, s *stream.Stream) map[string]func(context.Context) error {
 	if user == accounts.Console {
 		return map[string]func(context.Context) error{
@@ -495,7 +492,7 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 		},
 		"keeps its progress": func(ctx context.Context) error { return s.Put(ctx, event.ProgressKey(mine), []byte("17")) },
 		"reads its progress": func(ctx context.Context) error {
-			if _, err := s.Get(ctx, event.ProgressKey(mine)); !errors.Is(err, stream.ErrNotFound) { // it may have forgotten it
+			if _, err := s.Get(ctx, event.ProgressKey(mine)); !errors.Is(err, stream.ErrNotFound) { // it may have expired
 				return err
 			}
 			return nil
@@ -510,7 +507,7 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 	}
 }
 
-// setup checks that all is set up, and that nothing is to be changed.
+// setup checks that everything is set up and needs no change.
 func setup(s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		changed, err := s.Setup(ctx, []string{class}, stream.Settings{Clusters: []string{mine}})
@@ -521,7 +518,7 @@ func setup(s *stream.Stream) func(context.Context) error {
 	}
 }
 
-// Each part does its work with its services, and with no fewer: without any one of them something fails.
+// Each part works with its services, and needs each of them: without any one, a task fails.
 func TestServicesNeeded(t *testing.T) {
 	for _, p := range parts() {
 		for i := range len(p.services) + 1 {
@@ -539,7 +536,7 @@ func TestServicesNeeded(t *testing.T) {
 					in := ctx
 					if i < len(p.services) {
 						var end context.CancelFunc
-						in, end = context.WithTimeout(ctx, 700*time.Millisecond) // a request that the server refuses has no answer
+						in, end = context.WithTimeout(ctx, 700*time.Millisecond) // a refused request has no answer
 						defer end()
 					}
 					err := do(in)
@@ -558,7 +555,7 @@ func TestServicesNeeded(t *testing.T) {
 	}
 }
 
-// What is not theirs the server refuses an exporter and a console.
+// The server refuses an exporter and a console everything else.
 func TestRefused(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	all := map[string]func(context.Context) error{}

@@ -1,15 +1,12 @@
-// Package ram turns grants into RAM policies: what a role is allowed, and on which
-// resources.
+// Package ram converts grants to RAM policies: the actions of a role, and their resources. Begin with Policy and Files.
 //
-// RAM narrows some actions to resources and ignores or refuses others that are
-// narrowed, and its pages don't agree with each other everywhere. An action is
-// narrowed here where the product's page says so and where that is worth
-// something: writes first. What reads lists across kinds of resource is left at "*";
-// a read that is refused by mistake would stop a class, and RAM answers some lists
-// with an empty one instead of a refusal, which looks like "there is none".
+// RAM can restrict some actions to resources, and ignores or refuses the restriction of others; its pages disagree in places. An
+// action is restricted here if the product's page says that it can be and if that is useful: writes first. Lists over several
+// kinds of resources stay at "*": a wrongly refused read would stop a class, and RAM answers some lists with an empty one instead
+// of a refusal, which looks like an absence.
 //
-// Region and account are "*" in the documents, which a role of one account can't
-// exceed anyway: roles.sh narrows them, and the cluster, to those at hand.
+// Region and account are "*" in the documents, since a role can't exceed its account anyway; roles.sh restricts them, and the
+// cluster, to the actual ones.
 package ram
 
 import (
@@ -22,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// MaxDocument is how many bytes a policy document of an account may have
-// (https://www.alibabacloud.com/help/en/ram/product-overview/limits).
+// MaxDocument is the largest policy document of an account in bytes (https://www.alibabacloud.com/help/en/ram/product-overview/limits).
 const MaxDocument = 6144
 
 // A Document is a RAM policy.
@@ -39,14 +35,14 @@ type Statement struct {
 	Resource []string
 }
 
-// A scope says on which resources an action is allowed.
+// A scope is the resources on which an action is allowed.
 type scope struct {
-	action    string // or several, with * at its end
+	action    string // or several, with * at the end
 	resources []string
-	source    string // the page that says so
+	source    string // the page with the source
 }
 
-// The pages that say which resources an action can be narrowed to.
+// Pages that say to which resources an action can be restricted.
 const (
 	slbPage     = "https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-ram"
 	nlbPage     = "https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-ram"
@@ -62,20 +58,20 @@ const (
 
 var all = []string{"*"}
 
-// scopes holds every action that a grant names; the first row that fits counts.
+// scopes has every action named in a grant; the first matching row counts.
 var scopes = []scope{
-	// What sells and what belongs to no load balancer.
+	// Sales, and resources outside any load balancer.
 	{"slb:DescribeAvailableResource", all, slbPage},
 	{"slb:DescribeServerCertificates", all, slbPage},
 	{"slb:DescribeAccessControlLists", all, slbPage},
-	// vServer groups and listeners are parts of a load balancer.
+	// vServer groups and listeners belong to a load balancer.
 	{"slb:*", []string{"acs:slb:*:*:loadbalancer/*"}, slbPage},
 
 	{"nlb:GetLoadBalancerAttribute", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
 	{"nlb:TagResources", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
 	{"nlb:UntagResources", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
 	{"nlb:UpdateLoadBalancerProtection", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
-	// Lists over several kinds; policies in use write servergroup in two ways.
+	// Lists over several kinds; existing policies write servergroup in two ways.
 	{"nlb:List*", all, nlbPage},
 
 	{"vpc:DescribeVSwitches", []string{"acs:vpc:*:*:vswitch/*"}, vpcPage},
@@ -92,28 +88,25 @@ var scopes = []scope{
 	{"cs:*", []string{"acs:cs:*:*:cluster/*"}, csPage},
 
 	{"ram:ListPoliciesForRole", []string{"acs:ram:*:*:role/*"}, ramPage},
-	// The role of the masters may have any policies, and these are read before one
-	// is changed. The owner of a system policy is named system.
+	// The role of the masters may have any policies, which are read before one is changed. The owner of a system policy is named system.
 	{"ram:GetPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
 	{"ram:ListPolicyVersions", []string{"acs:ram:*:*:policy/*"}, ramPage},
 	{"ram:ListEntitiesForPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
-	// Whoever may write a policy may give itself any right: only those of the
-	// masters of dedicated clusters.
+	// The right to write a policy is the right to gain any right: only for the policies of masters of dedicated clusters.
 	{"ram:CreatePolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
 	{"ram:DeletePolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
 	{"ram:SetDefaultPolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
 
-	// Of the account as a whole.
+	// The account as a whole.
 	{"quotas:*", all, quotasPage},
 	{"sts:GetCallerIdentity", all, stsPage},
 	{"bss:DescribeAcccount", all, bssPage},
 	{"workorder:*", all, supportPage},
 }
 
-// Policy returns the document that allows the RAM actions among the grants, one
-// statement for each set of resources; no statements if there are no such actions,
-// which RAM does not take for a policy. An action that no row of the table names,
-// and a document that is too long, are errors.
+// Policy returns the document that allows the RAM actions among the grants, with one statement for each set of resources. Without
+// such actions it has no statements, which RAM does not accept as a policy. An action missing from the table, and a document that
+// is too long, are errors.
 func Policy(grants []grant.Grant) (Document, error) {
 	d := Document{Version: "1"}
 	for _, action := range grant.Actions(grants) {
@@ -137,15 +130,13 @@ func Policy(grants []grant.Grant) (Document, error) {
 	return d, nil
 }
 
-// JSON returns the document as RAM takes it, with a line feed at its end.
+// JSON returns the document in RAM's format, with a line feed at its end.
 func (d Document) JSON() []byte { return written(d) }
 
-// Files returns the policies and trust policies of lbremedy by name, below a folder
-// of their own: class/<class>.json of each class that has RAM actions; trust/fc.json
-// and trust/rrsa.json of who may take the roles, kubeconfig.json for functions that
-// fetch their kubeconfig from the container service, invoke.json for an engine that calls
-// functions of Function Compute, and runtime.json for accounts where Function Compute has
-// no service-linked role; and all of these as a module of Terraform and as a template of ROS. grants gives the classes' grants.
+// Files returns the policies and trust policies of lbremedy by name, below a folder of their own: class/<class>.json for each class with
+// RAM actions; trust/fc.json and trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their kubeconfig from the
+// container service; invoke.json for an engine that calls functions of Function Compute; runtime.json for accounts where Function Compute
+// has no service-linked role; and all of these as a module of Terraform and as a template of ROS. grants holds the classes' grants.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"trust/fc.json":   []byte(trustFC),
@@ -178,7 +169,7 @@ func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	return out, nil
 }
 
-// trustFC lets Function Compute take a role for its functions
+// trustFC lets Function Compute assume a role for its functions
 // (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/grant-function-compute-permissions-to-access-other-alibaba-cloud-services).
 const trustFC = `{
   "Version": "1",
@@ -196,8 +187,7 @@ const trustFC = `{
 }
 `
 
-// trustRRSA lets the Pods of one ServiceAccount take a role. The words in capital
-// letters stand for what differs; roles.sh puts it in
+// trustRRSA lets the Pods of one ServiceAccount assume a role. Words in capital letters are placeholders for roles.sh
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-rrsa-to-authorize-pods-to-access-different-cloud-services).
 const trustRRSA = `{
   "Version": "1",
@@ -222,17 +212,15 @@ const trustRRSA = `{
 }
 `
 
-// invoke is what the engine does where classes are functions of Function Compute: it calls
-// those whose names begin as ours do
+// invoke allows an engine to call classes that are functions of Function Compute: those with our prefix
 // (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/user-guide/policies-for-ram-users).
 var invoke = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Action: []string{"fc:InvokeFunction"}, Resource: []string{"acs:fc:*:*:functions/lbremedy-*"}},
 }}
 
-// runtime is what Function Compute does in a role's name where its own
-// service-linked role, AliyunServiceRoleForFC, is missing: network interfaces in
-// the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, and log lines.
-// The function's code has these rights too while the policy is attached, so that the service-linked role is better
+// runtime allows what Function Compute does with a role if its own service-linked role, AliyunServiceRoleForFC, is missing:
+// network interfaces in the VPC, as in AliyunECSNetworkInterfaceManagementAccess, and log lines. The function's code has these
+// rights too while the policy is attached, so the service-linked role is better
 // (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
 var runtime = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Resource: all, Action: []string{

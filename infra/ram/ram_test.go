@@ -59,7 +59,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A role that may change the policies of the masters can't change another.
+// A role that may change the policies of the masters can't change others.
 func TestEnforced(t *testing.T) {
 	const masters, own = "k8sMasterRolePolicy-Ccm-c1", "lbremedy-ram-permission"
 	document := sim.PolicyVersion{Document: `{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`}
@@ -97,7 +97,7 @@ func TestEnforced(t *testing.T) {
 	}
 }
 
-// Only what is generated, and what makes roles of it, is in the folder.
+// The folder holds only generated files and the script that makes roles from them.
 func TestNothingElse(t *testing.T) {
 	tops, err := fs.ReadDir(os.DirFS("."), ".")
 	if err != nil {
@@ -121,7 +121,7 @@ func TestNarrow(t *testing.T) {
 	got := sim.Narrow(string(d.JSON()), "1234567890123456", "cn-hangzhou", "c0ffee")
 	for _, want := range []string{
 		`"acs:cs:cn-hangzhou:1234567890123456:cluster/c0ffee"`, `"acs:slb:cn-hangzhou:1234567890123456:loadbalancer/*"`,
-		`"acs:ram:*:*:policy/k8sMasterRolePolicy-*"`, // RAM has no regions, and system policies another owner
+		`"acs:ram:*:*:policy/k8sMasterRolePolicy-*"`, // RAM has no regions, and system policies have another owner
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)

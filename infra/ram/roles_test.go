@@ -16,9 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// aliyun stands in for the command line of that name: it keeps what it is told in
-// files, and says of the rest that it does not exist. The other command lines that
-// it could be mistaken for are not simulated.
+// aliyun simulates the command line of that name: it stores what it gets in files, and answers that everything else does not
+// exist. Other command lines with the same name are not simulated.
 const aliyun = `#!/usr/bin/env bash
 set -euo pipefail
 echo "$*" >>"$STATE/log"
@@ -46,7 +45,7 @@ DeleteRole) [ ! -s "$STATE/attached-$RoleName" ] || { echo 'ErrorCode: DeleteCon
 esac
 `
 
-// shell runs roles.sh with the stand-in in front of the path.
+// shell runs roles.sh with the simulation first in the path.
 func shell(t *testing.T, state string, args ...string) (string, error) {
 	t.Helper()
 	bin := t.TempDir()
@@ -97,12 +96,12 @@ Nothing was done: --apply runs these commands.
 	same(t, state, "policy-lbremedy-busy", sim.Narrow(string(file), "1234567890123456", "cn-hangzhou", "c0ffee"))
 	same(t, state, "role-lbremedy-busy", trustFC)
 
-	// The second time there is nothing to do.
+	// The second run has nothing to do.
 	if out, err := shell(t, state, append(args, "--apply")...); err != nil || out != "" {
 		t.Errorf("the second time: %v, %q", err, out)
 	}
 
-	// A policy that says something else gets a new version.
+	// A policy with other content gets a new version.
 	if err := os.WriteFile(filepath.Join(state, "policy-lbremedy-busy"), []byte(`"{}"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +110,14 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("a changed policy: %v, %q", err, out)
 	}
 
-	// What Pods take by RRSA.
+	// Roles for Pods, by RRSA.
 	if out, err := shell(t, state, append(args, "--apply", "--trust", "rrsa", "--namespace", "healing")...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	same(t, state, "role-lbremedy-busy", strings.NewReplacer("ACCOUNT", "1234567890123456", "CLUSTER", "c0ffee", "NAMESPACE", "healing", "ROLE", "lbremedy-busy",
 		"ISSUER", "https://oidc-ack-cn-hangzhou.oss-cn-hangzhou.aliyuncs.com/c0ffee").Replace(trustRRSA))
 
-	// Whoever runs the doctor in one program gets the doctor's rights beside its own, and nobody else does.
+	// A program that also runs the doctor gets the doctor's rights beside its own, and no other does.
 	const attached = "--PolicyName lbremedy-doctor --RoleName "
 	out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", "doctor", "--doctor")...)
 	if err != nil || strings.Count(out, attached+"lbremedy-up") != 1 || strings.Count(out, attached) != 2 {
@@ -128,7 +127,7 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("without the doctor: %v: %s", err, out)
 	}
 
-	// The engine calls our functions, by the name that they have, and no others, and no class does.
+	// Only the engine may call functions, and only ours, by their prefix.
 	made := t.TempDir()
 	out, err = shell(t, made, append(base, "--trust", "rrsa", "--class", "engine", "--class", "busy", "--name", "heal", "--invoke", "--apply")...)
 	if err != nil || strings.Count(out, "--PolicyName heal-invoke --RoleName ") != 1 || !strings.Contains(out, "--PolicyName heal-invoke --RoleName heal-engine") {
@@ -149,8 +148,7 @@ Nothing was done: --apply runs these commands.
 	}
 }
 
-// What was made is removed, with the older versions of policies, and nothing else; a dry run
-// removes nothing.
+// A removal removes what was made, with the older versions of policies, and nothing else; a dry run removes nothing.
 func TestRemove(t *testing.T) {
 	state := t.TempDir()
 	base := []string{"--account", "1234567890123456", "--region", "cn-hangzhou", "--cluster", "c0ffee"}
@@ -192,8 +190,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// What the pages show makes roles, or removes them, here with the stand-in. Where it would make all of
-// them, which takes a while, this makes one.
+// The commands on the pages make or remove roles, here with the simulation. A command for all roles, which takes a while, is
+// limited to one.
 func TestPages(t *testing.T) {
 	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "$ACCOUNT", "1234567890123456",
 		"$LBREMEDY_REGION", "cn-hangzhou", "$REGION", "cn-hangzhou", "$LBREMEDY_CLUSTER", "c0ffee", "$CLUSTER", "c0ffee")
@@ -204,7 +202,7 @@ func TestPages(t *testing.T) {
 		}
 		state, args := t.TempDir(), strings.Fields(text)[1:]
 		want := " CreateRole "
-		if slices.Contains(args, "--remove") { // what was made before
+		if slices.Contains(args, "--remove") { // made before
 			want = " DeleteRole "
 			made := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--remove" })
 			if out, err := shell(t, state, append(made, "--apply")...); err != nil {
@@ -217,7 +215,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// same checks that a document that was sent is what a file says.
 func same(t *testing.T, state, name, want string) {
 	t.Helper()
 	quoted, err := os.ReadFile(filepath.Join(state, name))

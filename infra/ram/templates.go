@@ -10,10 +10,10 @@ import (
 
 type object = map[string]any
 
-// A place says how a template language writes the values that the caller chooses.
+// A place is how a template language refers to values that the caller chooses.
 type place struct{ region, account, cluster, namespace, issuer, name string }
 
-// narrow limits a policy to a region, an account, a cluster and functions of a name, as roles.sh does.
+// narrow restricts a policy to a region, an account, a cluster and functions with a prefix, as roles.sh does.
 func (p place) narrow(text string) string {
 	for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs", "fc"} {
 		text = strings.ReplaceAll(text, "acs:"+product+":*:*:", "acs:"+product+":"+p.region+":"+p.account+":")
@@ -22,33 +22,30 @@ func (p place) narrow(text string) string {
 	return strings.ReplaceAll(text, ":functions/lbremedy-*", ":functions/"+p.name+"-*")
 }
 
-// trust writes a trust policy for a role.
 func (p place) trust(text, role string) string {
 	return strings.NewReplacer("ACCOUNT", p.account, "CLUSTER", p.cluster, "ISSUER", p.issuer, "NAMESPACE", p.namespace, "ROLE", role).Replace(text)
 }
 
-// parsed returns a document as data.
 func parsed(text string) (out object) {
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		panic(err) // a document is generated
+		panic(err) // documents are generated
 	}
 	return out
 }
 
-// written returns data as JSON.
 func written(v any) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
-		panic(err) // it is made of strings
+		panic(err) // it consists of strings
 	}
 	return out.Bytes()
 }
 
-// terraform returns a module, in Terraform's JSON syntax, that makes roles of the variable roles with these policies. Arguments are
-// those of https://registry.terraform.io/providers/aliyun/alicloud/latest/docs/resources/ram_role, ram_policy and
+// terraform returns a module, in Terraform's JSON syntax, that makes the roles in the variable roles with these policies.
+// Arguments are those of https://registry.terraform.io/providers/aliyun/alicloud/latest/docs/resources/ram_role, ram_policy and
 // ram_role_policy_attachment; assume_role_policy_document came with 1.252.0.
 func terraform(policies map[string]string) []byte {
 	p := place{"${var.region}", "${var.account}", "${var.cluster}", "${var.namespace}", "${local.issuer}", "${var.name}"}
@@ -101,7 +98,7 @@ func terraform(policies map[string]string) []byte {
 	})
 }
 
-// ros returns a template of the Resource Orchestration Service that makes the roles of a platform with these policies. Properties are
+// ros returns a template of the Resource Orchestration Service that makes a platform's roles with these policies. Properties are
 // those of https://www.alibabacloud.com/help/en/ros/developer-reference/aliyun-ram-role.
 func ros(roles []string, policies map[string]string) []byte {
 	p := place{"${ALIYUN::Region}", "${ALIYUN::TenantId}", "${Cluster}", "${Namespace}",
@@ -127,7 +124,7 @@ func ros(roles []string, policies map[string]string) []byte {
 			with = append(with, named(role))
 		}
 		switch role {
-		case "doctor", "notifier": // parts that run apart: roles.sh makes these
+		case "doctor", "notifier": // parts that run separately: roles.sh makes their roles
 			continue
 		case "up":
 			condition = "Pod"
@@ -172,7 +169,7 @@ func ros(roles []string, policies map[string]string) []byte {
 	})
 }
 
-// filled returns data whose strings with a variable are filled in by ROS.
+// filled returns data in which ROS substitutes the variables in strings.
 func filled(v any) any {
 	switch v := v.(type) {
 	case string:

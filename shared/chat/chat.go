@@ -1,18 +1,15 @@
-// Package chat sends cards with buttons to groups of a chat, and hears who clicks them. It knows
-// nothing of what the cards are about.
+// Package chat sends cards with buttons to chat groups and receives the clicks. It knows nothing about the subject of the cards.
 //
-// An [App] is an app of the organization at a platform. It opens a connection to the platform, on
-// which clicks come back: no public address is needed. What comes in is what a client of the platform
-// sent. The platform proves who clicked, and nothing else: the rest may be forged.
+// An [App] is an organization's app on a platform. It connects to the platform and receives clicks on that connection, so it needs
+// no public address. Input comes from the platform's clients: the platform guarantees only who clicked, and everything else may be
+// forged. Begin with [App] and [Config].
 //
 // # Why not the platforms' own SDK
 //
-// The SDK of DingTalk (dingtalk-stream-sdk-go v0.9.1) logs the secret of the app with its debug level and
-// the ticket of each connection at all levels, to one logger for the whole process, and hides from its caller
-// when it is connected. That of Feishu (oapi-sdk-go v3.12.0) brings the calls of all its products, and
-// github.com/gogo/protobuf, which nobody keeps any more. What is used of both is small: a call for the
-// address, frames of JSON or of protocol buffers, and three calls for cards. The websocket is that of
-// github.com/gorilla/websocket, which client-go brings anyway.
+// DingTalk's SDK (dingtalk-stream-sdk-go v0.9.1) logs the app's secret at debug level and the ticket of each connection at all levels, to
+// one logger for the whole process, and doesn't report when it is connected. Feishu's (oapi-sdk-go v3.12.0) contains the calls of all
+// products, and github.com/gogo/protobuf, which is unmaintained. Both APIs need little: a call for the address, frames of JSON or protocol
+// buffers, and three calls for cards. The websocket is github.com/gorilla/websocket, on which client-go depends anyway.
 package chat
 
 import (
@@ -33,90 +30,88 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// A Card is what one message of a chat shows. It can be changed afterwards.
+// A Card is the content of one chat message. It can be changed later.
 type Card struct {
 	Title   string
 	Text    string   // Markdown
-	Said    []string // what became of the clicks, one line each
-	Value   string   // what a click on this card brings back with it
+	Said    []string // results of clicks, one line each
+	Value   string   // returned with each click on this card
 	Buttons []Button
-	Labels  map[Button]string // what the buttons say
-	Over    bool              // what it is about has ended
+	Labels  map[Button]string // labels of the buttons
+	Over    bool              // its subject has ended
 }
 
-// A Button is one that a card has.
+// A Button is a button of a card.
 type Button string
 
-// The buttons.
+// Buttons.
 const (
 	Approve Button = "approve"
 	Reject  Button = "reject"
 	Mute    Button = "mute"
 )
 
-// A Click is what somebody has clicked, as the platform says. The platform may say it twice.
+// A Click is a click as reported by the platform, which may report it twice.
 type Click struct {
-	ID     string // that the platform gave it
-	User   string // who clicked, as the platform knows them
+	ID     string // assigned by the platform
+	User   string // the platform's ID of the person
 	Card   string // ID of the card
 	Button Button
-	Value  string // of the card, as the one who clicked had it before them
+	Value  string // of the card when it was clicked
 }
 
-// A Reply is what one who has clicked gets to see.
+// A Reply is the response to a click.
 type Reply struct {
-	Card *Card  // in place of what it was; nil: it stays as it is
-	Text string // one line for the one who clicked, where the platform shows such
+	Card *Card  // replaces the card; nil: it stays as it is
+	Text string // one line for the person, if the platform shows one
 }
 
-// An App is an app of a chat, with the group that its cards go to.
+// An App is a chat app and the group that it sends cards to.
 type App interface {
-	// Send sends a card to the group and returns the ID under which it is known. The key stays the same
-	// for a try that is made again.
+	// Send sends a card to the group and returns its ID. Retries use the same key.
 	Send(ctx context.Context, key string, c Card) (id string, err error)
-	// Change shows something else in the place of a card.
+	// Change replaces the content of a card.
 	Change(ctx context.Context, id string, c Card) error
-	// Hear calls take with each click until ctx ends, many at once. Where it is not connected, it connects
-	// again.
+	// Hear calls take for each click until ctx ends, concurrently. It reconnects when necessary.
 	Hear(ctx context.Context, take func(context.Context, Click) Reply)
 }
 
-// A Config is what an app needs.
+// A Config configures an app.
 type Config struct {
 	URL    string                 // of the platform; empty: the public one
 	App    string                 // ID of the app
-	Secret func() (string, error) // of the app; it is read for each connection and token
-	Group  string                 // that the cards go to
+	Secret func() (string, error) // of the app; read for each connection and token
+	Group  string                 // that receives the cards
 	Card   string                 // template of the cards, for DingTalk
 	Now    func() time.Time
 	Log    *slog.Logger
-	Wire   http.RoundTripper // what leads there; nil: the net
+	Wire   http.RoundTripper // transport to the platform; nil: the network
 }
 
-// An Error is why a platform did not do what it was asked for. It holds no secret.
+// An Error is a platform's refusal or failure. It contains no secret.
 type Error struct {
 	Doing   string
-	Code    string        // the platform's word; empty: it gave none
-	Refused bool          // to ask again won't help
-	After   time.Duration // when to ask again, if it says so
-	Said    []byte        // the answer of a status that is not good
+	Code    string        // the platform's error code; may be empty
+	Refused bool          // a retry won't help
+	After   time.Duration // when to retry, if the platform says so
+	Said    []byte        // body of an answer with an error status
 	Err     error
 }
 
-// Error says what was being done and why it failed.
+// Error returns what was attempted and why it failed.
 func (e *Error) Error() string { return e.Doing + ": " + e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	answerIn    = 10 * time.Second // of one call
+	answerIn    = 10 * time.Second // timeout of one call
 	answerSize  = 256 << 10
-	longestWait = time.Hour // that a platform may ask for
+	longestWait = time.Hour // longest delay that a platform may ask for
 )
 
-// Post sends a body and returns the answer of a good status. Its error is an [Error] that holds neither the address nor a
-// secret. It posts to the given address alone: a redirect would carry what is signed for one place to another.
+// Post sends a body and returns the answer if its status is good. Its error is an [Error] without the address or a secret. It
+// follows no redirects: they would carry what is signed for one place to another.
 func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header,
 	body []byte) ([]byte, error) {
 	fail := &Error{Doing: doing}
@@ -150,8 +145,7 @@ func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, met
 	return nil, fail
 }
 
-// call sends a value as JSON and reads the answer of a good status into another one; failed reads what an
-// answer of another status says.
+// call sends a value as JSON and decodes a good answer into another one; failed decodes an answer with an error status.
 func (c Config) call(ctx context.Context, doing, method, address string, header http.Header, body, into any, failed func([]byte, *Error)) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -173,7 +167,7 @@ func (c Config) call(ctx context.Context, doing, method, address string, header 
 	return nil
 }
 
-// bare returns the error without the URL that Go's client puts before it, which may hold a ticket.
+// bare returns the error without the URL that Go's client puts before it, which may contain a ticket.
 func bare(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -181,10 +175,10 @@ func bare(err error) error {
 	return err
 }
 
-// quote returns what a platform says for an error.
+// quote quotes a platform's text for an error.
 func quote(text string) string { return fmt.Sprintf("%q", event.Line(text, 200)) }
 
-// A token is the one that calls are made with, until it expires.
+// A token authenticates calls until it expires.
 type token struct {
 	mu    sync.Mutex
 	value string
@@ -193,10 +187,8 @@ type token struct {
 
 type login func() (value string, lasts time.Duration, err error)
 
-// early is how long before it expires a token is not used any more.
 const early = 5 * time.Minute
 
-// get returns the token, by fetch a new one if none exists.
 func (t *token) get(now time.Time, fetch login) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +203,7 @@ func (t *token) get(now time.Time, fetch login) (string, error) {
 	return value, nil
 }
 
-// use makes a call with the token. One that the platform doesn't take, as the code of the error says, is replaced once.
+// use makes a call with the token. If the error's code says that the token is invalid, it is replaced once.
 func (t *token) use(now time.Time, fetch login, call func(value string) error, stale func(code string) bool) error {
 	for try := 0; ; try++ {
 		value, err := t.get(now, fetch)
@@ -226,7 +218,7 @@ func (t *token) use(now time.Time, fetch login, call func(value string) error, s
 	}
 }
 
-// drop forgets a token that the platform doesn't take.
+// drop forgets a token that the platform refuses.
 func (t *token) drop(value string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	firstWait = time.Second // after the first connection that failed
+	firstWait = time.Second // after the first failed connection
 	lastWait  = time.Minute
 	frameSize = 1 << 20
-	atOnce    = 16               // clicks that are taken at once
+	atOnce    = 16               // clicks handled concurrently
 	writeIn   = 5 * time.Second  // one frame
-	silence   = 3 * time.Minute  // without a word of the platform: the connection is dead
-	pinged    = 50 * time.Second // between two pings of ours
+	silence   = 3 * time.Minute  // the connection is dead after hearing nothing from the platform for this long
+	pinged    = 50 * time.Second // interval of our pings
 )
 
 // A link is one connection to a platform.
 type link struct {
 	*websocket.Conn
-	mu sync.Mutex // of writes
+	mu sync.Mutex // guards writes
 }
 
-// errMove says that the platform wants another connection in place of this one.
+// errMove says that the platform wants this connection replaced.
 var errMove = errors.New("the platform ends the connection")
 
-// dial connects to an address that the platform gave. Its query holds a secret.
+// dial connects to an address from the platform. Its query contains a secret.
 func dial(ctx context.Context, address *url.URL) (*link, error) {
 	if address.Scheme != "wss" && !(address.Scheme == "ws" && net.ParseIP(address.Hostname()).IsLoopback()) {
 		return nil, fmt.Errorf("the platform names an address that does not begin with wss://")
@@ -52,7 +52,6 @@ func dial(ctx context.Context, address *url.URL) (*link, error) {
 	return &link{Conn: conn}, nil
 }
 
-// send writes one frame.
 func (l *link) send(kind int, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +61,8 @@ func (l *link) send(kind int, data []byte) error {
 	return l.WriteMessage(kind, data)
 }
 
-// serve reads frames until ctx ends or the connection does, and returns what ended it. Each frame goes to
-// take, many at once; ping is called again and again.
+// serve reads frames until ctx or the connection ends, and returns why it ended. It calls take for each frame, concurrently, and
+// ping at intervals.
 func (l *link) serve(ctx context.Context, every time.Duration, ping func() error, take func(kind int, data []byte) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var wait sync.WaitGroup
@@ -114,7 +113,7 @@ func (l *link) serve(ctx context.Context, every time.Duration, ping func() error
 	}
 }
 
-// keep connects and serves until ctx ends, again and again.
+// keep connects and serves until ctx ends, reconnecting each time.
 func (c Config) keep(ctx context.Context, connect func(context.Context) error) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// dingtalk is an app of an organization at DingTalk, with a robot. It connects by Stream mode
+// dingtalk is an organization's app at DingTalk, with a robot. It connects by Stream mode
 // (https://open.dingtalk.com/document/orgapp/stream) and sends interactive cards
-// (https://open.dingtalk.com/document/orgapp/create-and-deliver-cards), whose template somebody has made in
-// DingTalk's card platform. The template shows these variables, all of them texts:
+// (https://open.dingtalk.com/document/orgapp/create-and-deliver-cards). Their template is made by hand in DingTalk's card
+// platform. It shows these variables, all of them texts:
 //
-//   - title, text and said, of which text and said are Markdown;
-//   - approve, reject and mute: "true" where the button is to be seen;
-//   - approveLabel, rejectLabel and muteLabel: what the button says, if the template says nothing of its own;
-//   - over: "true" where all has ended;
+//   - title, text and said; text and said are Markdown;
+//   - approve, reject and mute: "true" if the button is visible;
+//   - approveLabel, rejectLabel and muteLabel: labels of the buttons, unless the template has its own;
+//   - over: "true" when everything has ended;
 //   - value, which each button sends back: its request has the parameters button (approve, reject or mute)
 //     and value (the variable).
 type dingtalk struct {
@@ -31,7 +31,7 @@ type dingtalk struct {
 	token token
 }
 
-// DingTalk returns an app of DingTalk. It connects to nothing yet.
+// DingTalk returns an app of DingTalk. It doesn't connect yet.
 func DingTalk(c Config) App {
 	if c.URL == "" {
 		c.URL = "https://api.dingtalk.com"
@@ -40,19 +40,18 @@ func DingTalk(c Config) App {
 	return &dingtalk{Config: c}
 }
 
-// dingClicks is the topic of clicks on cards
-// (https://github.com/open-dingtalk/dingtalk-stream-sdk-go/blob/v0.9.1/payload/utils.go).
+// dingClicks is the topic of clicks on cards (https://github.com/open-dingtalk/dingtalk-stream-sdk-go/blob/v0.9.1/payload/utils.go).
 const dingClicks = "/v1.0/card/instances/callback"
 
-// call calls DingTalk's API with the token of the app. One that DingTalk doesn't take is replaced once.
+// call calls DingTalk's API with the app's token. A token that DingTalk refuses is replaced once.
 func (d *dingtalk) call(ctx context.Context, doing, method, path string, body, into any) error {
 	return d.token.use(d.Now(), func() (string, time.Duration, error) { return d.login(ctx) }, func(value string) error {
 		return d.Config.call(ctx, doing, method, d.URL+path, http.Header{"X-Acs-Dingtalk-Access-Token": {value}}, body, into, dingFailed)
 	}, func(code string) bool { return code == "InvalidAuthentication" })
 }
 
-// dingFailed reads the answer to a call that failed: {"code": "…", "message": "…"}
-// (https://open.dingtalk.com/document/orgapp/error-code). An app that calls too often is told so under 403.
+// dingFailed decodes the answer to a failed call: {"code": "…", "message": "…"}
+// (https://open.dingtalk.com/document/orgapp/error-code). Status 403 also reports too many calls.
 func dingFailed(said []byte, fail *Error) {
 	var answer struct{ Code, Message string }
 	if json.Unmarshal(said, &answer) != nil {
@@ -83,7 +82,7 @@ func (d *dingtalk) login(ctx context.Context) (string, time.Duration, error) {
 	return answer.AccessToken, time.Duration(answer.ExpireIn) * time.Second, err
 }
 
-// dingCard are the variables of a card.
+// A dingCard holds the variables of a card.
 type dingCard struct {
 	Params map[string]string `json:"cardParamMap"`
 }
@@ -97,8 +96,8 @@ func dingCardOf(c Card) dingCard {
 	}}
 }
 
-// Send creates a card and delivers it to the group. Each try has an ID of its own: whether DingTalk takes one
-// twice is not documented, and a card that the group sees twice is better than none.
+// Send creates a card and delivers it to the group. Each try uses a new ID: whether DingTalk accepts one twice is not documented,
+// and a duplicate card is better than none.
 func (d *dingtalk) Send(ctx context.Context, key string, c Card) (string, error) {
 	const doing = "send a card to DingTalk"
 	id := key + "-" + strconv.FormatInt(d.Now().UnixMilli(), 36)
@@ -146,7 +145,7 @@ func (d *dingtalk) Change(ctx context.Context, id string, c Card) error {
 	return err
 }
 
-// A dingFrame is what DingTalk sends on a connection; Data is JSON in a text
+// A dingFrame is a frame from DingTalk; Data is JSON in a string
 // (https://github.com/open-dingtalk/dingtalk-stream-sdk-go/blob/v0.9.1/payload/data_frame.go).
 type dingFrame struct {
 	Type    string            `json:"type"` // SYSTEM, EVENT or CALLBACK
@@ -154,7 +153,7 @@ type dingFrame struct {
 	Data    string            `json:"data"`
 }
 
-// A dingAnswer is what it is answered.
+// A dingAnswer is the answer to a frame.
 type dingAnswer struct {
 	Code    int               `json:"code"`
 	Headers map[string]string `json:"headers"`
@@ -174,7 +173,7 @@ func (d *dingtalk) Hear(ctx context.Context, take func(context.Context, Click) R
 		return l.serve(ctx, pinged, ping, func(kind int, data []byte) error {
 			var f dingFrame
 			if kind != websocket.TextMessage || json.Unmarshal(data, &f) != nil {
-				return nil // nothing that could be answered
+				return nil // needs no answer
 			}
 			a := dingAnswer{Code: http.StatusOK, Message: "OK", Headers: map[string]string{"contentType": "application/json", "messageId": f.Headers["messageId"]}}
 			topic, moves := f.Headers["topic"], false
@@ -204,7 +203,7 @@ func (d *dingtalk) Hear(ctx context.Context, take func(context.Context, Click) R
 	})
 }
 
-// connect asks where to connect to, and does.
+// connect asks for the address and connects to it.
 func (d *dingtalk) connect(ctx context.Context) (*link, error) {
 	secret, err := d.Secret()
 	if err != nil {
@@ -228,7 +227,7 @@ func (d *dingtalk) connect(ctx context.Context) (*link, error) {
 	return dial(ctx, u)
 }
 
-// clicked takes a click and returns what it is answered: the card as it is now.
+// clicked handles a click and returns the answer: the present card.
 func (d *dingtalk) clicked(ctx context.Context, f dingFrame, take func(context.Context, Click) Reply) (string, error) {
 	var said struct {
 		OutTrackID, UserID, Content string
@@ -247,7 +246,7 @@ func (d *dingtalk) clicked(ctx context.Context, f dingFrame, take func(context.C
 		return s
 	}
 	c := Click{ID: f.Headers["messageId"], User: said.UserID, Card: said.OutTrackID, Button: Button(text("button")), Value: text("value")}
-	if said.UserIDType > 1 { // no user ID of the organization
+	if said.UserIDType > 1 { // not a user ID of the organization
 		c.User = ""
 	}
 	reply := take(ctx, c)

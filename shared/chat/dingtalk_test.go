@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// hears runs an app until the test ends, and returns the clicks that it hears.
+// hears runs an app until the test ends, and returns the clicks that it receives.
 func hears(t *testing.T, app chat.App) <-chan chat.Click {
 	clicks := make(chan chat.Click, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -42,10 +42,9 @@ func dingTalk(t *testing.T, change func(*chat.Config)) (*simulated.DingTalk, cha
 	return d, chat.DingTalk(c), log
 }
 
-// labels are what the buttons say.
 var labels = map[chat.Button]string{chat.Approve: "Approve", chat.Mute: "Mute for a day"}
 
-// Cards are sent, changed and clicked, whatever becomes of tokens and connections meanwhile.
+// Cards are sent, changed and clicked, even if tokens expire and connections break meanwhile.
 func TestDingTalk(t *testing.T) {
 	d, app, log := dingTalk(t, nil)
 	clicks := hears(t, app)
@@ -60,7 +59,7 @@ func TestDingTalk(t *testing.T) {
 	if diff := cmp.Diff(want, d.Cards()[0].Params); diff != "" {
 		t.Error(diff)
 	}
-	d.Expire() // another token is had
+	d.Expire() // forces a new token
 	card.Buttons, card.Over = nil, true
 	if err := app.Change(t.Context(), id, card); err != nil {
 		t.Error(err)
@@ -108,7 +107,7 @@ func TestDingTalk(t *testing.T) {
 	}
 }
 
-// Errors say whether another try can help, and no secret.
+// Errors say whether a retry can help, and contain no secret.
 func TestDingTalkErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*chat.Config)
@@ -142,7 +141,7 @@ func TestDingTalkErrors(t *testing.T) {
 	}
 }
 
-// An app that is not known hears nothing, and says so without a word of its secret. Nobody waits for it.
+// An unknown app receives nothing, reports that without its secret, and blocks nobody.
 func TestDingTalkUnknown(t *testing.T) {
 	d, app, log := dingTalk(t, func(c *chat.Config) { c.App = "other" })
 	hears(t, app)

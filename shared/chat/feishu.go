@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// feishu is an app of an organization at Feishu or Lark, with a bot. It opens a long connection
+// feishu is an organization's app at Feishu or Lark, with a bot. It opens a long connection
 // (https://open.feishu.cn/document/server-docs/event-subscription-guide/event-subscription-configure-/request-url-configuration-case),
 // sends cards (https://open.feishu.cn/document/server-docs/im-v1/message/create) and changes them
 // (https://open.feishu.cn/document/server-docs/im-v1/message-card/patch), which Feishu allows for 14 days.
@@ -26,7 +26,7 @@ type feishu struct {
 	token token
 }
 
-// Feishu returns an app of Feishu. It connects to nothing yet.
+// Feishu returns an app of Feishu. It doesn't connect yet.
 func Feishu(c Config) App {
 	if c.URL == "" {
 		c.URL = "https://open.feishu.cn"
@@ -35,15 +35,14 @@ func Feishu(c Config) App {
 	return &feishu{Config: c}
 }
 
-// Codes with which Feishu answers a call that has nothing wrong but its time: too often for the app
-// (https://open.feishu.cn/document/ukTMukTMukTM/uUzN04SN3QjL1cDN), for the organization and for the group.
+// feishuBusy are the codes for too many calls: of the app (https://open.feishu.cn/document/ukTMukTMukTM/uUzN04SN3QjL1cDN), of the
+// organization and to the group.
 var feishuBusy = map[int]bool{1: true, 99991400: true, 11232: true, 230020: true, 1000040343: true}
 
-// feishuTokens are the codes of a token that is not taken
-// (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/core/constants.go).
+// feishuTokens are the codes for an invalid token (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/core/constants.go).
 var feishuTokens = []string{"99991663", "99991664", "99991671"}
 
-// A feishuAnswer is what stands in each answer.
+// A feishuAnswer holds the fields common to all answers.
 type feishuAnswer struct {
 	Code int
 	Msg  string
@@ -53,7 +52,7 @@ type feishuAnswer struct {
 	Expire            int64
 }
 
-// failed returns what an answer of Feishu says went wrong; nil: nothing.
+// failed returns the error in an answer of Feishu, or nil.
 func (a feishuAnswer) failed(doing string) error {
 	if a.Code == 0 {
 		return nil
@@ -61,7 +60,7 @@ func (a feishuAnswer) failed(doing string) error {
 	return &Error{Doing: doing, Code: strconv.Itoa(a.Code), Refused: !feishuBusy[a.Code], Err: fmt.Errorf("code %d: %s", a.Code, quote(a.Msg))}
 }
 
-// post calls Feishu, and takes a code other than 0 for an error, under whichever status.
+// post calls Feishu. It treats every code but 0 as an error, whatever the status.
 func (f *feishu) post(ctx context.Context, doing, method, path string, header http.Header, body any) (feishuAnswer, error) {
 	var answer feishuAnswer
 	err := f.Config.call(ctx, doing, method, f.URL+path, header, body, &answer, func(said []byte, fail *Error) {
@@ -77,7 +76,7 @@ func (f *feishu) post(ctx context.Context, doing, method, path string, header ht
 	return answer, err
 }
 
-// call calls Feishu's API with the token of the app. One that Feishu doesn't take is replaced once.
+// call calls Feishu's API with the app's token. A token that Feishu refuses is replaced once.
 func (f *feishu) call(ctx context.Context, doing, method, path string, body, into any) error {
 	return f.token.use(f.Now(), func() (string, time.Duration, error) { return f.login(ctx) }, func(value string) error {
 		answer, err := f.post(ctx, doing, method, path, http.Header{"Authorization": {"Bearer " + value}}, body)
@@ -104,8 +103,8 @@ func (f *feishu) login(ctx context.Context) (string, time.Duration, error) {
 }
 
 // feishuCard returns a card in Feishu's JSON
-// (https://open.feishu.cn/document/common-capabilities/message-card/message-cards-content/card-structure).
-// update_multi says that a change is for all who see it.
+// (https://open.feishu.cn/document/common-capabilities/message-card/message-cards-content/card-structure). update_multi makes a
+// change visible to everyone.
 func feishuCard(c Card) map[string]any {
 	type object = map[string]any
 	markdown := func(text string) object { return object{"tag": "markdown", "content": text} }
@@ -138,7 +137,7 @@ func feishuCard(c Card) map[string]any {
 	}
 }
 
-// Send sends a card to the group. Feishu makes one of two with the same key within an hour.
+// Send sends a card to the group. Feishu drops a second one with the same key within an hour.
 func (f *feishu) Send(ctx context.Context, key string, c Card) (string, error) {
 	const doing = "send a card to Feishu"
 	content, err := json.Marshal(feishuCard(c))
@@ -166,14 +165,14 @@ func (f *feishu) Change(ctx context.Context, id string, c Card) error {
 		map[string]string{"content": string(content)}, nil)
 }
 
-// A feishuFrame is what is sent on a connection, as a message of protocol buffers
+// A feishuFrame is a frame of the connection, a message of protocol buffers
 // (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/ws/pbbp2.pb.go).
 type feishuFrame struct {
-	seq, log uint64 // 1 and 2
-	service  int32  // 3
-	method   int32  // 4
+	seq, log uint64 // fields 1 and 2
+	service  int32  // field 3
+	method   int32  // field 4
 	headers  [][2]string
-	payload  []byte // 8
+	payload  []byte // field 8
 }
 
 // Methods of frames.
@@ -182,7 +181,6 @@ const (
 	feishuData    = 1
 )
 
-// header returns the first header of that name.
 func (f feishuFrame) header(name string) string {
 	for _, h := range f.headers {
 		if h[0] == name {
@@ -207,7 +205,7 @@ func (f feishuFrame) encode() []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, 8, protowire.BytesType), f.payload)
 }
 
-// fields calls see with each field of a message: with its number, or its text.
+// fields calls see for each field of a message, with its number or its text.
 func fields(b []byte, see func(n protowire.Number, number uint64, text []byte)) error {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)
@@ -278,7 +276,7 @@ func (f *feishu) Hear(ctx context.Context, take func(context.Context, Click) Rep
 		return l.serve(ctx, every, ping, func(kind int, data []byte) error {
 			frame, err := decodeFeishu(data)
 			if kind != websocket.BinaryMessage || err != nil || frame.method != feishuData {
-				return nil // a pong, or nothing that could be answered
+				return nil // a pong, or a frame that needs no answer
 			}
 			payload, ok := whole.add(frame)
 			if !ok {
@@ -302,7 +300,7 @@ func (f *feishu) Hear(ctx context.Context, take func(context.Context, Click) Rep
 	})
 }
 
-// connect asks where to connect to, and does. It also returns what a ping says, and how often it is to be sent.
+// connect asks for the address and connects to it. It also returns the service ID for pings and their interval.
 func (f *feishu) connect(ctx context.Context) (l *link, service int32, every time.Duration, err error) {
 	secret, err := f.Secret()
 	if err != nil {
@@ -334,16 +332,16 @@ func (f *feishu) connect(ctx context.Context) (l *link, service int32, every tim
 	return l, int32(id), every, err
 }
 
-// parts are events that come in several frames.
+// parts collects events split over several frames.
 type parts struct {
 	mu sync.Mutex
 	of map[string][][]byte
 }
 
-// mostParts is of one event, and how many events may be incomplete.
+// mostParts is the most parts of one event, and the most incomplete events.
 const mostParts = 64
 
-// add returns the payload of an event once all of it is there.
+// add returns the payload of an event once all parts have arrived.
 func (p *parts) add(f feishuFrame) ([]byte, bool) {
 	sum, _ := strconv.Atoi(f.header("sum"))
 	seq, _ := strconv.Atoi(f.header("seq"))
@@ -376,8 +374,8 @@ func (p *parts) add(f feishuFrame) ([]byte, bool) {
 	return whole, true
 }
 
-// clicked takes a click (https://open.feishu.cn/document/feishu-cards/card-callback-communication) and returns
-// what it is answered: the card as it is now, and a line for the one who clicked. Feishu waits three seconds.
+// clicked handles a click (https://open.feishu.cn/document/feishu-cards/card-callback-communication) and returns the answer: the
+// present card and a line for the person. Feishu waits three seconds.
 func (f *feishu) clicked(ctx context.Context, frame feishuFrame, payload []byte, take func(context.Context, Click) Reply) ([]byte, error) {
 	var said struct {
 		Header struct {
@@ -407,7 +405,7 @@ func (f *feishu) clicked(ctx context.Context, frame feishuFrame, payload []byte,
 	e := said.Event
 	c := Click{ID: said.Header.EventID, User: e.Operator.OpenID, Card: e.Context.MessageID, Button: Button(text("button")), Value: text("value")}
 	if e.Context.ChatID != f.Group {
-		c.Card = "" // no card of ours stands elsewhere
+		c.Card = "" // our cards are in our group only
 	}
 	reply := take(ctx, c)
 	answer := map[string]any{}

@@ -23,7 +23,7 @@ func feishu(t *testing.T, change func(*chat.Config)) (*simulated.Feishu, chat.Ap
 	return f, chat.Feishu(c), log
 }
 
-// Cards are sent, changed and clicked, whatever becomes of tokens and connections meanwhile.
+// Cards are sent, changed and clicked, even if tokens expire and connections break meanwhile.
 func TestFeishu(t *testing.T) {
 	f, app, log := feishu(t, nil)
 	clicks := hears(t, app)
@@ -41,7 +41,7 @@ func TestFeishu(t *testing.T) {
 			t.Errorf("got %s", f.Transcript())
 		}
 	}
-	f.Expire() // another token is had
+	f.Expire() // forces a new token
 	card.Over = true
 	if err := app.Change(t.Context(), id, card); err != nil || f.Messages()[0].Card.Header.Template != "grey" {
 		t.Errorf("got %+v, %v", f.Messages()[0], err)
@@ -67,7 +67,7 @@ func TestFeishu(t *testing.T) {
 			t.Errorf("%s is answered with %d", event, code)
 		}
 	}
-	// A card of ours stands in our group alone.
+	// Our cards are in our group only.
 	if code, _ := f.Event(`{"header":{"event_type":"card.action.trigger","app_id":"cli_app1"},"event":{"context":{"open_message_id":"om_1",` +
 		`"open_chat_id":"oc_other"}}}`); code != 200 {
 		t.Errorf("it is answered with %d", code)
@@ -89,7 +89,7 @@ func TestFeishu(t *testing.T) {
 	}
 }
 
-// Errors say whether another try can help, and no secret.
+// Errors say whether a retry can help, and contain no secret.
 func TestFeishuErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*chat.Config)

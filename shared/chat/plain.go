@@ -7,12 +7,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Plain returns a text without line breaks and without what a chat reads as markup for
-// links, mentions and code, or as an address. Names such as example.com stay as they are.
+// Plain returns a text without line breaks and without anything that a chat shows as a link, mention, code or address. Names such
+// as example.com stay unchanged.
 //
-// A person pastes the commands in it. So nothing becomes a quote, neither here nor in the
-// chat, which may show a character reference of HTML as the character, and what stands
-// for something in a shell becomes nothing that stands for something else there.
+// People paste commands from it. Therefore no character becomes a quote, here or in the chat, which may render an HTML character
+// reference, and no shell metacharacter turns into another one.
 func Plain(s string) string {
 	var out strings.Builder
 	for i, r := range s {
@@ -40,5 +39,5 @@ func Plain(s string) string {
 	return out.String()
 }
 
-// reference is how a character reference of HTML begins.
+// reference matches the beginning of an HTML character reference.
 var reference = regex.New(`^&(?:#|[A-Za-z][A-Za-z0-9]*;)`)

@@ -18,18 +18,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A Robot posts messages to a group of a chat. They can't be changed, and a group takes some 20 in a minute.
+// A Robot posts messages to a chat group. They can't be changed, and a group accepts some 20 a minute.
 type Robot struct {
-	Title int // most bytes of a title
-	Text  int // most bytes of a text
+	Title int // limit of a title in bytes
+	Text  int // limit of a text in bytes
 
 	body  func(title, text string) any
-	codes bool          // it answers with an errcode under a status of 200; -1: its system is busy
-	often []int         // codes of a robot that sends too often
-	pause time.Duration // of such a robot
+	codes bool          // answers with an errcode under status 200; -1: its system is busy
+	often []int         // codes for too many messages
+	pause time.Duration // to make after such a code
 }
 
-// Robots are those of the chats that have one, by name.
+// Robots are the robots by name of the chat.
 var Robots = map[string]Robot{
 	// https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
 	"slack": {Title: 150, Text: 12000, body: func(title, text string) any {
@@ -46,15 +46,13 @@ var Robots = map[string]Robot{
 	}},
 }
 
-// DingPause is how long a robot of DingTalk that has sent too much stays silent.
+// DingPause is how long DingTalk blocks a robot that has sent too much.
 const DingPause = 10 * time.Minute
 
-// SlackText escapes the characters that Slack reads as markup
-// (https://docs.slack.dev/messaging/formatting-message-text).
+// SlackText escapes the characters that Slack reads as markup (https://docs.slack.dev/messaging/formatting-message-text).
 var SlackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// DingSign returns DingTalk's signature for a time in milliseconds: the secret is the key and
-// a part of what is signed
+// DingSign returns DingTalk's signature for a time in milliseconds: the secret is both the key and part of the signed text
 // (https://open.dingtalk.com/document/orgapp/customize-robot-security-settings).
 func DingSign(secret, timestamp string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -62,7 +60,8 @@ func DingSign(secret, timestamp string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Send posts a message to an address, signed with a secret, of a robot of DingTalk alone; empty: not signed. Its error is an [Error].
+// Send posts a message to an address, signed with a secret if that is not empty, which only a robot of DingTalk supports. Its
+// error is an [Error].
 func (r Robot) Send(ctx context.Context, wire http.RoundTripper, now time.Time, to *url.URL, secret, title, text string) error {
 	u, q := *to, to.Query()
 	if secret != "" {
@@ -81,7 +80,7 @@ func (r Robot) Send(ctx context.Context, wire http.RoundTripper, now time.Time, 
 	if err != nil || !r.codes {
 		return err
 	}
-	for _, name := range []string{"key", "access_token"} { // should the answer repeat what makes the address a secret
+	for _, name := range []string{"key", "access_token"} { // the answer might repeat the secret part of the address
 		if secret := q.Get(name); secret != "" {
 			said = bytes.ReplaceAll(said, []byte(secret), []byte("…"))
 		}

@@ -1,9 +1,7 @@
-// Package command is what the exporter and the programs with commands have in common: how arguments
-// are checked, what a mistake is and how it is said, the exit codes, and the forms of
-// data.
+// Package command holds what the exporter and the programs with commands share: checks of arguments, mistakes and how they are
+// printed, exit codes, and output formats.
 //
-// Function programs have no commands. None of them imports this package, so that
-// they stay small.
+// Function programs have no commands. They must not import this package, to stay small. Begin with Main and Run.
 package command
 
 import (
@@ -26,49 +24,47 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Exit ends a program with this code and without a word: as an error, it says
-// that the output has told of everything already.
+// An Exit is an error that ends a program with this code and without a message: the output has already said everything.
 type Exit int
 
-// The exit codes of all programs.
+// Exit codes of all programs.
 const (
 	CodeFailed = 1 // something failed
 	CodeWrong  = 2 // usage, configuration or input is wrong
 )
 
-// Error says the code.
+// Error returns the code as text.
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// A Mistake is an error of whoever called the program: in the usage, the
-// configuration or the input.
+// A Mistake is an error of the caller of the program: in the usage, the configuration or the input.
 type Mistake struct{ Err error }
 
-// Error says what is wrong.
+// Error returns the error's text.
 func (m Mistake) Error() string { return m.Err.Error() }
 
-// Unwrap returns the error that it is.
+// Unwrap returns the error.
 func (m Mistake) Unwrap() error { return m.Err }
 
-// Wrong returns a Mistake, with a text as of say.Errorf.
+// Wrong returns a Mistake with a text as in say.Errorf.
 func Wrong(format string, args ...any) error { return Mistake{say.Errorf(format, args...)} }
 
-// Main runs a program until it ends or is told to, with the arguments of the process,
-// and ends the process with its exit code. A second signal ends it at once.
+// Main runs a program with the process's arguments until it ends or gets a signal, and exits with its exit code. A second signal
+// exits at once.
 func Main(run func(ctx context.Context, args []string) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
-// Run runs the command that the arguments name and returns the exit code. What went
-// wrong stands on the root's error output, behind the mark: joined errors on a line
-// each, redacted and clean, in the language of the context and with times in the zone of the machine. Indented lines belong to the one before them.
+// Run runs the command that the arguments name and returns the exit code. It prints errors to the root's error output after the
+// mark: joined errors on a line each, redacted and cleaned, in the language of the context and with times in the local time zone.
+// Indented lines belong to the line before them.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			Parent(c) // cobra's own shows its help for a shell that it does not know
+			Parent(c) // cobra's own shows its help for an unknown shell
 		}
 	}
 	err := root.ExecuteContext(ctx)
@@ -83,7 +79,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 		return CodeFailed
 	}
 	for line := range strings.Lines(Local(event.Redact(told(err, spoken(ctx))))) {
-		if line = Clean(line); !strings.HasPrefix(line, "  ") { // else it lists what the line before it announces
+		if line = Clean(line); !strings.HasPrefix(line, "  ") { // otherwise it is an item of the list begun before
 			line = mark + " " + strings.TrimLeft(line, " ")
 		}
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), strings.TrimRight(line, " \n"))
@@ -94,13 +90,13 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 	return CodeFailed
 }
 
-// A Group is commands that stand together in the help.
+// A Group is a group of commands in the help.
 type Group struct {
 	ID, Title string
 	Commands  []*cobra.Command
 }
 
-// Alone completes the one command of a program that has no others.
+// Alone completes the only command of a program without subcommands.
 func Alone(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(flagError)
@@ -109,7 +105,7 @@ func Alone(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Variables gives each flag that was not set the value of its variable: LBREMEDY_STATE_DIR of --state-dir.
+// Variables sets each flag that was not given from its variable, such as --state-dir from LBREMEDY_STATE_DIR.
 func Variables(flags *pflag.FlagSet, env func(string) string) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -126,13 +122,11 @@ func Variables(flags *pflag.FlagSet, env func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// Root completes the root of a program with its commands and with what all programs
-// do alike: alone it shows the help, and a mistake in the usage is a Mistake that
-// names the way out. The commands for help, completion and the global flags are of the
-// last group.
+// Root completes the root of a program with its commands and the behavior that all programs share: without arguments it shows the help, and
+// a mistake in the usage is a Mistake that names the way out. The commands for help, completion and the global flags are in the last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	Alone(root)
-	root.Args = cobra.ArbitraryArgs // so that RunE names what is unknown, in our words
+	root.Args = cobra.ArbitraryArgs // RunE then reports unknown commands in our words
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -156,7 +150,7 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	return root
 }
 
-// Parent makes a command hold others: by itself it shows its help.
+// Parent adds subcommands to a command, which shows its help when called without one.
 func Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -169,8 +163,7 @@ func Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly returns a check that a command has its arguments; most < 0: any number.
-// what they are stands in the Mistake.
+// Exactly returns a check of the number of arguments; most < 0: no limit. The Mistake names them by what.
 func Exactly(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		what := say.Text{{Format: what}}
@@ -186,7 +179,7 @@ func Exactly(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// Complete says how a flag's value is completed. It panics if there is no such flag.
+// Complete sets the completion of a flag's value. It panics if the flag doesn't exist.
 func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(fmt.Sprintf("complete --%s: %v", flag, err))
@@ -198,7 +191,7 @@ var strconvNoise = regex.New(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
 // noStrconv returns the error without the names of Go's own functions.
 func noStrconv(err error) error { return errors.New(strconvNoise().ReplaceAllString(err.Error(), "")) }
 
-// ReadAtMost reads all that there is. It is an error if that is more than so many bytes.
+// ReadAtMost reads everything. It fails if that is more than n bytes.
 func ReadAtMost(n int64, r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, n+1))
 	if err == nil && int64(len(data)) > n {
@@ -207,8 +200,7 @@ func ReadAtMost(n int64, r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// Clean returns a text from outside without what moves a terminal's cursor or
-// changes its colours; line breaks stay.
+// Clean returns a text from outside without control sequences that move a terminal's cursor or change its colours; line breaks stay.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {

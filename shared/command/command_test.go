@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// What a program says and how it ends.
+// Messages and exit codes of a program.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
@@ -82,7 +82,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestErrorsNameLocalTimes runs a command whose error names a time. People read it in their zone.
+// TestErrorsNameLocalTimes proves that errors show times in the reader's time zone.
 func TestErrorsNameLocalTimes(t *testing.T) {
 	zone := time.Local
 	time.Local = time.FixedZone("CST", 8*60*60)
@@ -97,7 +97,7 @@ func TestErrorsNameLocalTimes(t *testing.T) {
 	}
 }
 
-// The help of a command shows its own flags. The global ones are a line, and have a page.
+// The help of a command shows its own flags. The global ones take one line, and have a page.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	run := func(args ...string) string {
@@ -151,7 +151,7 @@ Use "tool options" for the global flags.
 	}
 }
 
-// The forms of data, and what can't be written.
+// Forms of output, and values that they can't write.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -183,7 +183,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// A file without an end is refused before it fills the memory.
+// An endless file is refused before it fills the memory.
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	if _, err := command.ReadAtMost(1<<20, endless{}); err == nil || err.Error() != "it has more than 1 MB: give it in parts" {
@@ -194,7 +194,6 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// endless is an input without an end.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }

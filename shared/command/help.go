@@ -12,11 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// columns is how wide a help is.
 const columns = 80
 
-// usage says how a command is called, as cobra does, but for the global flags: they stand
-// on a page of their own, so that the few that a command has are seen.
+// usage prints how to call a command, as cobra does, but without the global flags: they have a page of their own, which leaves the
+// command's few flags visible.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	l := spoken(cmd.Root().Context())
@@ -56,7 +55,7 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// listed returns a line for each command below another that is of a group.
+// listed returns a line for each command of a group below another command.
 func listed(in *cobra.Command, group string, l *say.Language) string {
 	var b strings.Builder
 	for _, c := range in.Commands() {
@@ -67,7 +66,7 @@ func listed(in *cobra.Command, group string, l *say.Language) string {
 	return b.String()
 }
 
-// unsettled is the hook of commands that work whatever the global flags hold.
+// unsettled is the hook of commands that work whatever the global flags are.
 func unsettled(*cobra.Command, []string) error { return nil }
 
 // optionsCommand returns the command that lists the global flags.
@@ -85,8 +84,7 @@ func optionsCommand() *cobra.Command {
 	}
 }
 
-// helpCommand returns the command that shows the help of another. Cobra's own shows that
-// of the root for a command that there is not, and says that all went well.
+// helpCommand returns the command that shows the help of another. For an unknown command, cobra's own shows the root's help and succeeds.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [COMMAND]",
@@ -119,7 +117,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// noCommand returns the mistake of who names a command that another does not hold.
+// noCommand returns the mistake of an unknown subcommand.
 func noCommand(in *cobra.Command, name string) error {
 	var names []string
 	for _, c := range in.Commands() {
@@ -150,8 +148,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Wrong("%w: see %s --help", ofFlag(err), cmd.CommandPath())
 }
 
-// ofFlag returns what is wrong with a flag as a mistake in the words of pflag, without the names
-// of Go's own functions.
+// ofFlag returns pflag's error about a flag as a mistake, without the names of Go's own functions.
 func ofFlag(err error) error {
 	var (
 		unknown *pflag.NotExistError
@@ -192,7 +189,7 @@ func ofFlag(err error) error {
 	return same
 }
 
-// reason returns why a flag does not take a value, as pflag says it (v1.1, one file for each kind of value).
+// reason returns pflag's reason for refusing a flag's value (v1.1, one file for each type of value).
 func reason(why string) say.Text {
 	for _, known := range []say.Text{say.F("must be an integer"), say.F("must be a non-negative integer"), say.F("must be a number"),
 		say.F("must be true or false"), say.F("must be a duration like \"30s\" or \"5m\"")} {

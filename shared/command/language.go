@@ -11,16 +11,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// speaks is the key of a context that knows the language of its reader.
+// speaks is the context key of the reader's language.
 type speaks struct{}
 
-// Speak returns the context of a call whose help and errors of use are put into a language. It is
-// asked for when there is something to say, since flags and files name it.
+// Speak returns a context whose help and usage errors appear in a language. language is called only when there is something to
+// print, since flags and files select it.
 func Speak(ctx context.Context, language func() *say.Language) context.Context {
 	return context.WithValue(ctx, speaks{}, language)
 }
 
-// spoken returns the language of a call; nil, which is English, if nothing was said about it.
+// spoken returns the language of the context; nil, which is English, if none was set.
 func spoken(ctx context.Context) *say.Language {
 	if ctx == nil { // of a command that does not run
 		return nil
@@ -32,7 +32,7 @@ func spoken(ctx context.Context) *say.Language {
 	return language()
 }
 
-// told returns what an error says in a language.
+// told returns an error's text in a language.
 func told(err error, l *say.Language) string {
 	if l == nil {
 		return err.Error()
@@ -40,7 +40,7 @@ func told(err error, l *say.Language) string {
 	return say.Of(err).In(l)
 }
 
-// help prints what a command does and how it is called, as cobra does.
+// help prints the purpose and usage of a command, as cobra does.
 func help(cmd *cobra.Command, _ []string) {
 	text := cmd.Long
 	if text == "" {
@@ -52,8 +52,8 @@ func help(cmd *cobra.Command, _ []string) {
 	_, _ = fmt.Fprint(cmd.OutOrStdout(), text+cmd.UsageString())
 }
 
-// paragraphs returns a text of the help in a language, paragraph by paragraph: the twin is of the
-// paragraph on one line. What has no twin, such as commands, stays as it is.
+// paragraphs translates a text of the help paragraph by paragraph: the key of a translation is the paragraph on one line.
+// Paragraphs without one, such as commands, stay unchanged.
 func paragraphs(text string, l *say.Language) string {
 	if l == nil {
 		return text
@@ -67,7 +67,7 @@ func paragraphs(text string, l *say.Language) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// flagUsages says what flags there are, in a language.
+// flagUsages lists the flags in a language.
 func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
 	if l == nil {
 		return flags.FlagUsagesWrapped(columns)
@@ -104,8 +104,8 @@ func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
 	return b.String()
 }
 
-// fold breaks a text into lines of so many columns: at spaces and between wide letters, but not
-// before punctuation that closes nor behind what opens.
+// fold breaks a text into lines of at most that many columns: at spaces and between wide letters, but not before closing or after
+// opening punctuation.
 func fold(text string, most int) []string {
 	const closes, opens = "，。；：！？、）”", "（“"
 	var lines []string
@@ -131,10 +131,8 @@ func fold(text string, most int) []string {
 	return append(lines, strings.TrimRight(line.String(), " "))
 }
 
-// wide reports whether a letter takes two columns of a terminal.
 func wide(r rune) bool { return r >= 0x2e80 }
 
-// width returns how many columns of a terminal a text takes.
 func width(text string) int {
 	n := 0
 	for _, r := range text {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// JSON writes a value as JSON with this indent, and a line break after it.
+// JSON writes a value as JSON with this indent, followed by a line break.
 func JSON(to io.Writer, value any, indent string) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -29,7 +29,7 @@ func JSON(to io.Writer, value any, indent string) error {
 	return err
 }
 
-// YAML writes a value as YAML, with the names that it has in JSON.
+// YAML writes a value as YAML, with the names of its JSON fields.
 func YAML(to io.Writer, value any) error {
 	b, err := yaml.Marshal(value)
 	if err != nil {
@@ -39,8 +39,8 @@ func YAML(to io.Writer, value any) error {
 	return err
 }
 
-// JSONPath returns what writes what an expression finds in a value, as kubectl does: fields
-// have their names in JSON, and the braces around the whole may be left out.
+// JSONPath returns a function that writes what an expression finds in a value, as kubectl does: fields have their names in JSON,
+// and the outer braces are optional.
 func JSONPath(expr string) (func(to io.Writer, value any) error, error) {
 	text := expr
 	if !strings.Contains(text, "{") {
@@ -65,8 +65,7 @@ func JSONPath(expr string) (func(to io.Writer, value any) error, error) {
 	}, nil
 }
 
-// Template returns what fills a template of Go with a value, as kubectl does: fields have
-// their names in JSON.
+// Template returns a function that executes a Go template on a value, as kubectl does: fields have their names in JSON.
 func Template(source string) (func(to io.Writer, value any) error, error) {
 	t, err := template.New("output").Parse(source)
 	if err != nil {
@@ -84,8 +83,7 @@ func Template(source string) (func(to io.Writer, value any) error, error) {
 	}, nil
 }
 
-// generic returns a value as JSON has it: maps, lists, texts, and numbers that are whole
-// where they can be.
+// generic returns a value as decoded JSON: maps, lists, strings, and numbers, as integers if possible.
 func generic(value any) (any, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -100,7 +98,7 @@ func generic(value any) (any, error) {
 	return numbers(data), nil
 }
 
-// numbers puts Go's numbers in place of those that JSON wrote.
+// numbers replaces JSON numbers by Go's.
 func numbers(data any) any {
 	switch v := data.(type) {
 	case map[string]any:
@@ -122,7 +120,7 @@ func numbers(data any) any {
 	return data
 }
 
-// Table returns a table with these columns, in the style of all programs.
+// Table returns a table with these columns, in the common style.
 func Table(columns ...any) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -135,19 +133,19 @@ func Table(columns ...any) table.Writer {
 	return t
 }
 
-// A Build is what a program was built from.
+// A Build describes how a program was built.
 type Build struct {
 	Version  string            `json:"version"`
 	Revision string            `json:"revision,omitempty"`
 	Go       string            `json:"go"`
 	Platform string            `json:"platform"`
-	Modules  map[string]string `json:"modules,omitempty"` // versions by path
+	Modules  map[string]string `json:"modules,omitempty"` // versions by module path
 }
 
-// String says it on a line, behind the program's name.
+// String returns it as one line, to print after the program's name.
 func (b Build) String() string { return fmt.Sprintf("%s (%s, %s)", b.Version, b.Go, b.Platform) }
 
-// Built returns what this program, of this version, was built from.
+// Built returns how this program, of this version, was built.
 func Built(version string) Build {
 	b := Build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: map[string]string{}}
 	info, ok := debug.ReadBuildInfo()

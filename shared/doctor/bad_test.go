@@ -23,11 +23,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// flawed is a small cluster in which several checks find something.
 var flawed = size{services: 24, balancers: 6, pods: 2}
 
-// flaws returns its account: without one of the load balancers, some listeners and some
-// backends, and with little room.
+// flaws returns an account for that cluster that lacks a load balancer, some listeners and some backends, and is close to its limits.
 func flaws() *sim.World {
 	w := flawed.world()
 	w.Cluster.VSwitches = []string{"vsw-a"}
@@ -39,13 +37,13 @@ func flaws() *sim.World {
 	return w
 }
 
-// look examines what an API server and an account hold, as one of its callers.
+// look runs all checks on an API server and an account, with the credentials of key.
 func look(t *testing.T, api http.Handler, account *sim.Cloud, key sim.Credentials) (*doctor.Snapshot, doctor.Result) {
 	t.Helper()
 	return lookAt(t, api, account, account.Addr(), key)
 }
 
-// lookAt does so through another address of the account.
+// lookAt does the same with another endpoint of the account.
 func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string, key sim.Credentials) (*doctor.Snapshot, doctor.Result) {
 	t.Helper()
 	server := httptest.NewServer(api)
@@ -72,7 +70,7 @@ func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string,
 	return s, r
 }
 
-// unknown returns the checks that could not tell all.
+// unknown returns the checks with something unknown.
 func unknown(r doctor.Result) []string {
 	var list []string
 	for _, u := range r.Unknown {
@@ -90,8 +88,7 @@ func ids(list []doctor.Finding) []string {
 	return out
 }
 
-// honest holds for a run of which part could not be read: it finds nothing that is
-// not so, and says of what it does not find that it can't tell.
+// honest fails the test if a run that could not read everything finds something false, or doesn't report as unknown what it misses.
 func honest(t *testing.T, whole, r doctor.Result) {
 	t.Helper()
 	all, found, silent := ids(whole.Findings), ids(r.Findings), unknown(r)
@@ -107,7 +104,7 @@ func honest(t *testing.T, whole, r doctor.Result) {
 	}
 }
 
-// Without permission for a product the checks that read it are unknown, and no others.
+// Without permission for a product, exactly the checks that read it are unknown.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	account := sim.New(t, flaws())
@@ -142,7 +139,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// Where half the calls fail, whichever they are, nothing is found that is not so.
+// If half of the calls fail, whichever they are, nothing false is found.
 func TestHalf(t *testing.T) {
 	t.Parallel()
 	for _, actions := range []string{"*", "List*", "DescribeVServerGroup*", "DescribeLoadBalancerListeners"} {
@@ -166,7 +163,7 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// A list of the API server that breaks off is no list.
+// A list that the API server breaks off is not used.
 func TestPageFails(t *testing.T) {
 	t.Parallel()
 	z := size{services: 1200, balancers: 6, pods: 1}
@@ -218,14 +215,14 @@ func TestBareServices(t *testing.T) {
 		t.Errorf("%d Services, unknown %+v", len(s.Services), r.Unknown)
 	}
 	for _, f := range r.Findings {
-		if f.Severity == doctor.Critical && f.Key != "zone-maps" { // which NLBs can't do without
+		if f.Severity == doctor.Critical && f.Key != "zone-maps" { // NLBs can't do without zone-maps
 			t.Errorf("found %s: %s", f.ID(), f.Text)
 		}
 	}
 }
 
-// A load balancer that goes while the doctor reads is gone, whichever call says so, and
-// nothing else is found or unknown for it.
+// A load balancer that is deleted while the doctor reads counts as gone, whichever call reports it, and nothing else is found or
+// unknown because of it.
 func TestGoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"ListTagResources", "DescribeLoadBalancerListeners", "DescribeVServerGroups", "DescribeVServerGroupAttribute"} {

@@ -30,8 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A size is how big a cluster is. Each load balancer serves as many Services as it
-// takes, and each Service has as many Pods.
+// A size is the size of a cluster. Each load balancer serves as many Services as it can, and each Service has that many Pods.
 type size struct{ services, balancers, pods int }
 
 func (z size) id(i int) string { return fmt.Sprintf("lb-%04d", i%z.balancers) }
@@ -43,7 +42,7 @@ func (z size) pod(i, k int) string {
 	return fmt.Sprintf("10.%d.%d.%d", 64+n>>16&63, n>>8&255, n&255)
 }
 
-// world is the account: load balancers of the user's, which the Services share.
+// world returns the account: load balancers of the user, shared by the Services.
 func (z size) world() *sim.World {
 	w := &sim.World{
 		Cluster: sim.Cluster{ID: "c1", Network: "terway-eniip", Addons: map[string]string{"cloud-controller-manager": "v2.12.1"}},
@@ -111,10 +110,10 @@ func node(i int) any {
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 }
 
-// api answers lists as an API server does, in pages.
+// api serves lists as an API server does, in pages.
 func (z size) api() http.Handler { return z.serve(z.service) }
 
-// serve does so with these Services.
+// serve does the same with these Services.
 func (z size) serve(service func(int) any) http.Handler {
 	mux := http.NewServeMux()
 	list := func(path string, n int, item func(int) any) {
@@ -142,10 +141,9 @@ func (z size) serve(service func(int) any) http.Handler {
 	return mux
 }
 
-// bigEnv is how a run in a process of its own is told where to look.
+// bigEnv tells a run in a process of its own where to connect.
 const bigEnv = "LBREMEDY_TEST_DOCTOR"
 
-// A bill is what a run cost.
 type bill struct {
 	Took     time.Duration
 	Peak     int // KiB resident, at most
@@ -154,7 +152,7 @@ type bill struct {
 	Read     []doctor.Reading
 }
 
-// TestMain runs the doctor where a test asks for it in a process of its own.
+// TestMain runs the doctor if a test started this process for it.
 func TestMain(m *testing.M) {
 	if where := os.Getenv(bigEnv); where != "" {
 		if err := child(strings.Fields(where)); err != nil {
@@ -235,7 +233,7 @@ func (z size) runOn(t testing.TB, account *sim.Cloud, limit string) bill {
 	return b
 }
 
-// A run makes no more calls than it has to, knows all, and stays small.
+// A run makes only the necessary calls, knows everything, and stays small.
 func TestDoctor(t *testing.T) {
 	z := size{services: 300, balancers: 30, pods: 10}
 	b, account := z.run(t, 0)
@@ -263,8 +261,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// A run whose time is up says of what it has not read that it does not know how it stands, and finds nothing wrong with
-// it. Each run begins elsewhere, so that each load balancer is come to by and by.
+// A run out of time reports what it has not read as unknown, and finds nothing wrong with it. Each run begins at another load
+// balancer, which covers all of them over time.
 func TestTimeIsUp(t *testing.T) {
 	z := size{services: 60, balancers: 60, pods: 2}
 	asked, limit := map[string]bool{}, 2*time.Second
@@ -285,13 +283,13 @@ func TestTimeIsUp(t *testing.T) {
 			return
 		}
 		if len(asked) == before {
-			limit *= 2 // this machine is slow
+			limit *= 2 // slow machine
 		}
 	}
 	t.Errorf("in 20 runs %d of %d groups were asked for", len(asked), z.services)
 }
 
-// published is an account with the call limits that Alibaba Cloud publishes for what the doctor asks most, by the minute
+// published returns an account with the published call limits per minute for the doctor's most frequent calls
 // (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota).
 func (z size) published() *sim.World {
 	w := z.world()
@@ -303,8 +301,8 @@ func (z size) published() *sim.World {
 	return w
 }
 
-// BenchmarkScale is a run on 10,000 Services, 50 ms a call, with the published limits on calls. LBREMEDY_BENCH_DOCTOR says
-// another number of Services.
+// BenchmarkScale runs the doctor on 10,000 Services, at 50 ms a call and with the published call limits. LBREMEDY_BENCH_DOCTOR
+// sets another number of Services.
 func BenchmarkScale(b *testing.B) {
 	n := 10_000
 	if text := os.Getenv("LBREMEDY_BENCH_DOCTOR"); text != "" {
@@ -338,7 +336,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is a run of the size that lbremedy is built for, 50 ms a call.
+// BenchmarkRun runs the doctor on a cluster of the size that lbremedy is built for, at 50 ms a call.
 func BenchmarkRun(b *testing.B) {
 	for b.Loop() {
 		got, _ := size{services: 5000, balancers: 500, pods: 10}.run(b, 50*time.Millisecond)

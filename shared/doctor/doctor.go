@@ -1,21 +1,15 @@
-// Package doctor examines a whole cluster for what will fail, or has failed without
-// a word, before anybody's event says so.
+// Package doctor examines a whole cluster for what will fail, or has failed silently, before anybody reports it.
 //
-// A [Check] is a value: an ID, a page, the parts of a [Snapshot] that it looks at and a
-// pure function over it. [Gather] reads one snapshot for all checks that are chosen,
-// [Examine] runs them over it. The package knows no check; functions/doctor holds them.
+// A [Check] is a value: an ID, a page, the parts of a [Snapshot] that it reads and a pure function over it. [Gather] reads one snapshot for
+// all selected checks, and [Examine] runs them on it. The checks themselves are in functions/doctor. Begin with [Run].
 //
-// Unknown is not healthy: a part of the snapshot that could not be read makes the checks
-// that need it unknown, and where it is known of which load balancer a read failed, of
-// that one alone. What a check could not tell stands in the result beside what it found.
+// Unknown is not healthy: if a part of the snapshot could not be read, the checks that need it are unknown, for one load balancer
+// alone if only its read failed. A result lists what is unknown beside what was found.
 //
-// The snapshot holds objects of Kubernetes and of the cloud without what no check reads,
-// not types of its own: so the checks ask the same functions as the remedies, and 5,000
-// Services with 50,000 endpoints still take less than a third of the memory that is
-// allowed.
+// The snapshot holds Kubernetes and cloud objects, without the fields that no check reads. Checks can therefore use the same
+// functions as remedies, and 5,000 Services with 50,000 endpoints take less than a third of the allowed memory.
 //
-// What a check needs to read follows from its parts, so that a check declares no
-// permission: each part names its own.
+// Checks declare no permissions: each part declares its own.
 package doctor
 
 import (
@@ -32,32 +26,32 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Check looks for one thing.
+// A Check looks for one kind of problem.
 type Check struct {
 	ID  string // lower-case words with hyphens
 	Doc string // Markdown; its first line is the title
 
-	// Needs are the parts without which the check can tell nothing, Uses those that it
-	// asks for and can do without: of those it says itself what it can't tell.
+	// Needs are the parts without which the check knows nothing. Uses are those it can do without; the check itself reports what
+	// is then unknown.
 	Needs, Uses []Part
 
-	// Manifest says that the check makes sense of a Service that is not in the cluster
-	// yet, and so has no UID, no status and nothing of the controller's.
+	// Manifest says that the check works for a Service that is not in the cluster yet, without UID, status or anything set by the
+	// controller.
 	Manifest bool
 
-	// Find looks at the snapshot and reports. It reads nothing else, and no clock.
+	// Find examines the snapshot and reports. It reads nothing else, not even a clock.
 	Find func(*Snapshot, *Report)
 
-	// Fix is what ends a finding; nil: a person does.
+	// Fix ends findings; nil: a person does.
 	Fix *Fix
 }
 
-// A Fix says how the findings of a check about a Service are ended.
+// A Fix defines how the findings of a check about a Service are ended.
 type Fix struct {
-	Steps       []remedy.Step // zero values: the kinds of write a plan may hold
-	Annotations []string      // that the steps may set or remove, as of a Remedy
-	// Plan says what to do about all findings of the check about the Service. A plan
-	// without steps asks. What a full sync would change besides is added to it.
+	Steps       []remedy.Step // zero values: the kinds of write that a plan may hold
+	Annotations []string      // that the steps may set or remove, as in a Remedy
+	// Plan returns a plan for all of the check's findings about the Service. A plan without steps asks. Other changes that a full
+	// sync would make are added to it.
 	Plan func(*Snapshot, *corev1.Service, []Finding) remedy.Plan
 }
 
@@ -67,24 +61,24 @@ func (c *Check) Title() string {
 	return strings.TrimSpace(strings.TrimLeft(line, "# "))
 }
 
-// Parts returns what the check looks at, each once.
+// Parts returns the parts that the check reads, each once.
 func (c *Check) Parts() []Part {
 	all := slices.Concat(c.Needs, c.Uses)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Reads returns what gathering the check's parts reads.
+// Reads returns the permissions for gathering the check's parts.
 func (c *Check) Reads() []grant.Grant { return reads(c.Parts()) }
 
-// Severity says how much a finding matters.
+// Severity is how much a finding matters.
 type Severity int
 
-// The severities.
+// Severities.
 const (
 	Info     Severity = iota // good to know; nothing is wrong
-	Warning                  // will fail, or is wrong where nobody notices yet
-	Critical                 // fails now, or takes traffic away
+	Warning                  // will fail, or is wrong in a way that nobody notices yet
+	Critical                 // fails now, or loses traffic
 )
 
 var severities = [...]string{"info", "warning", "critical"}
@@ -97,7 +91,7 @@ func (s Severity) String() string {
 	return severities[s]
 }
 
-// MarshalText writes the severity as a word; an error if it is none.
+// MarshalText returns the severity as a word; an error if it is invalid.
 func (s Severity) MarshalText() ([]byte, error) {
 	if s < Info || s > Critical {
 		return nil, fmt.Errorf("%s is no severity", s)
@@ -116,10 +110,10 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no severity: want info, warning or critical", text)
 }
 
-// A Kind says what a finding is about.
+// A Kind is the kind of object of a finding.
 type Kind string
 
-// The kinds.
+// Kinds.
 const (
 	Service  Kind = "service"
 	Balancer Kind = "load balancer"
@@ -129,24 +123,23 @@ const (
 	Account  Kind = "account"
 )
 
-// An About is what a finding is about. What a check can't tell may also be about all
-// things of a kind, see [All], or about the check as a whole: the zero value.
+// An About is the object of a finding. For an unknown it may also be all objects of a kind, see [All], or the whole check: the zero value.
 type About struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"` // of a Service
-	Name      string `json:"name"`                // of a Service or node; else the ID
+	Name      string `json:"name"`                // of a Service or node; otherwise the ID
 	UID       string `json:"uid,omitempty"`       // of a Service
 }
 
-// All returns what is about each thing of a kind.
+// All returns the About of all objects of a kind.
 func All(kind Kind) About { return About{Kind: kind} }
 
-// Covers reports whether what is said about a is said about the other, too.
+// Covers reports whether a statement about a also applies to other.
 func (a About) Covers(other About) bool {
 	return a == About{} || a.Kind == other.Kind && (a.Name == "" || a.String() == other.String())
 }
 
-// String returns what tells it from others: "shop/web", "lb-1"; "each network".
+// String returns a name that is unique within the kind: "shop/web", "lb-1"; "each network".
 func (a About) String() string {
 	if a.Name == "" && a.Kind != "" {
 		return "each " + string(a.Kind)
@@ -157,58 +150,58 @@ func (a About) String() string {
 	return a.Name
 }
 
-// InJournal returns what it is called in the journal of a cluster.
+// InJournal returns the object as it is named in the audit of a cluster.
 func (a About) InJournal(cluster string) event.Service { return serviceOf(cluster, a) }
 
-// A Finding is one thing that a check found.
+// A Finding is one problem that a check found.
 type Finding struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity" jsonschema:"type=string,enum=info,enum=warning,enum=critical"`
 	About    About    `json:"about"`
-	// Key tells findings of one check about one thing apart, such as the name of an
-	// annotation; empty: there is only one. It stays the same while the finding stands.
+	// Key distinguishes findings of one check about one object, such as the name of an annotation; empty: there is only one. It is
+	// stable while the finding lasts.
 	Key      string             `json:"key,omitempty"`
 	Text     say.Text           `json:"text"`               // what is wrong, and the evidence
 	Do       say.Text           `json:"do"`                 // what to do about it
-	Evidence map[string]string  `json:"evidence,omitempty"` // figures and values behind the text
-	Services []string           `json:"services,omitempty"` // that it concerns, "namespace/name", if it is not about one
+	Evidence map[string]string  `json:"evidence,omitempty"` // values behind the text
+	Services []string           `json:"services,omitempty"` // affected Services, "namespace/name", if it is not about one
 	Fixable  bool               `json:"fixable,omitempty"`  // lbremedy doctor --fix has a plan for it
-	File     string             `json:"file,omitempty"`     // with the manifest that it is about; "-" is standard input
-	Line     int                `json:"line,omitempty"`     // in this file
+	File     string             `json:"file,omitempty"`     // with the manifest; "-" is standard input
+	Line     int                `json:"line,omitempty"`     // in File
 	Steps    []event.StepRecord `json:"-"`                  // of the plan of --fix
 }
 
-// ID returns what a finding is known by from one run to the next.
+// ID identifies a finding from one run to the next.
 func (f Finding) ID() string {
 	return strings.Join([]string{f.Check, string(f.About.Kind), f.About.String(), f.Key}, "|")
 }
 
-// order sorts findings: the worst first, then by check, what they are about and key.
+// order compares findings: by severity, the worst first, then by check, object and key.
 func order(a, b Finding) int {
 	return cmp.Or(-cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.ID(), b.ID()))
 }
 
-// An Unknown is what a check could not tell.
+// An Unknown is something that a check could not determine.
 type Unknown struct {
 	Check string   `json:"check"`
 	About About    `json:"about,omitzero"` // zero: the whole check
 	Why   say.Text `json:"why"`
 }
 
-// A Report takes what a check finds.
+// A Report collects the findings of a check.
 type Report struct {
 	check    *Check
 	findings []Finding
 	unknown  []Unknown
 }
 
-// Add adds a finding. Its Check is filled in.
+// Add adds a finding and sets its Check.
 func (r *Report) Add(f Finding) {
 	f.Check = r.check.ID
 	r.findings = append(r.findings, f)
 }
 
-// Unknown says that the check can't tell how this stands, because of the error.
+// Unknown records that the check can't judge the object because of the error.
 func (r *Report) Unknown(about About, err error) {
 	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err)})
 }

@@ -17,8 +17,7 @@ func finding(key string, s Severity) Finding {
 	return Finding{Severity: s, About: About{Kind: Service, Namespace: "shop", Name: "web"}, Key: key, Text: say.F("It is so."), Do: say.F("Something.")}
 }
 
-// What checks find comes sorted, the worst first; one that breaks down is unknown, and
-// the others are not for it.
+// Findings are sorted, the worst first; a check that panics is unknown and doesn't affect the others.
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	s := &Snapshot{Cluster: "c1", Given: []Part{Services, Quotas}, Failed: map[Part]error{}}
@@ -83,8 +82,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// What a check could not tell of all things of a kind, or at all, it could not tell of
-// one; what it could not tell of another thing has no say.
+// An unknown about all objects of a kind, or about the whole check, covers one object; an unknown about another object doesn't.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "u1"}

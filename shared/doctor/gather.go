@@ -26,50 +26,46 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Source is what a snapshot is read from, and how.
+// A Source says where and how a snapshot is read.
 type Source struct {
 	Cluster string // ID of the ACK cluster
 	Kube    *kube.Cluster
 	Cloud   *cloud.Reader
 	Now     time.Time
-	// Only names the one Service to read, "namespace/name", with what belongs to it;
-	// empty: all.
+	// Only is the one Service to read, "namespace/name", with what belongs to it; empty: all.
 	Only string
-	// Manifests are Services that somebody is about to apply. They take the place of the cluster's, and of load balancers only
-	// those that they name are read. Nil: none.
+	// Manifests are Services about to be applied. They replace the cluster's; only load balancers that they name are read. Nil: none.
 	Manifests []corev1.Service
-	// Stream returns the stream in which failures are kept. Where it is nil, or returns
-	// nil, none is named, and the parts Failures and Delays are left out; its error is that of both.
+	// Stream returns the stream with the failures. If it is nil or returns nil, no stream is configured, and the parts Failures
+	// and Delays are left out; its error is theirs.
 	Stream func(context.Context) (*stream.Stream, error)
-	// Counts says that of backends only their number is wanted: those of CLBs, which the
-	// list of their groups tells, are not read one by one.
+	// Counts says that only the number of backends is needed: the backends of CLBs, whose number the list of groups contains, are not read.
 	Counts bool
-	// Policy returns what the operator wants; nil: nothing in particular.
+	// Policy returns the operator's policy; nil: no policy.
 	Policy func(context.Context) (remedy.Policy, error)
-	// Limit is how long is read at most; zero: as long as it takes. What was not read by then stands in the snapshot as
-	// failed, each load balancer by itself, and the rest is as good as ever.
+	// Limit bounds the reading time; zero: no limit. Parts not read by then are failed in the snapshot, for each load balancer
+	// separately; the rest is complete.
 	Limit time.Duration
-	// Progress is told how many of a part have been read; total is 0 where nobody
-	// knows it yet. Nil: nobody is told.
+	// Progress is called with how many of a part have been read; total is 0 while unknown. Nil: not called.
 	Progress func(p Part, done, total int)
 }
 
 const (
-	// rate is how many calls a second each product of the cloud gets at most. The cloud counts them by account, so that the
-	// controller's come on top: where it refuses one, the doctor makes fewer (cloud.Reader.Limited).
+	// rate is the most calls a second to each product of the cloud. The cloud's limit is per account and includes the controller's
+	// calls: when it refuses a call, the doctor slows down (cloud.Reader.Limited).
 	rate   = 150
-	atOnce = 24  // calls under way; at 50 ms each they fill the rate three times over
-	said   = 300 // bytes of an Event's message
+	atOnce = 24  // concurrent calls; at 50 ms each they fill the rate three times over
+	said   = 300 // bytes kept of an Event's message
 )
 
-// mostKept is how many bytes of Services, and of their endpoints, are kept, as protocol buffers count them: what whoever may
-// create Services writes into them must not fill the memory (doctor.resources of the chart).
+// mostKept limits the bytes of Services, and of their endpoints, as counted by protocol buffers: a tenant who may create Services
+// must not fill the memory (doctor.resources of the chart).
 const mostKept = 64 << 20
 
-// A room counts what is kept of one part.
+// A room counts the bytes kept of one part.
 type room int
 
-// take counts an object, and fails once there is no room for it.
+// take counts an object, and fails if it doesn't fit.
 func (r *room) take(size int) error {
 	if *r += room(size); *r > mostKept {
 		return say.Errorf("they are more than %d MiB, which is more than is read", mostKept>>20)
@@ -77,17 +73,17 @@ func (r *room) take(size int) error {
 	return nil
 }
 
-// A Reading says how a part was read.
+// A Reading describes how a part was read.
 type Reading struct {
 	Part   Part    `json:"part"`
-	Count  int     `json:"count"`  // how many there are
+	Count  int     `json:"count"`  // number of objects
 	TookMs float64 `json:"tookMs"` // milliseconds
 	Error  string  `json:"error,omitempty"`
 	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
-// Gather reads the parts, with all that these need. What can't be read stands in the
-// snapshot as failed; the error is of a context that has ended.
+// Gather reads the parts, and the parts that these need. Parts that can't be read are failed in the snapshot; Gather returns an
+// error only if the context has ended.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
 	g := &gathering{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
@@ -111,11 +107,11 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 	return g.s, g.readings, ctx.Err()
 }
 
-// A gathering is a snapshot being read.
+// A gathering is a snapshot while it is read.
 type gathering struct {
 	Source
 	cloud *cloud.Reader
-	free  chan struct{}          // holds one for each call under way
+	free  chan struct{}          // one element for each call under way
 	done  map[Part]chan struct{} // closed when the part has been read
 
 	mu       sync.Mutex // guards what several parts write
@@ -130,7 +126,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	for _, need := range parts[p].needs {
 		<-g.done[need]
 		g.mu.Lock()
-		// Of two kinds of load balancers one may be missing.
+		// One of the two kinds of load balancers may be missing.
 		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
 			err = say.Errorf("the %s could not be read: %w", need.words(), failed)
 		}
@@ -155,7 +151,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	g.readings = append(g.readings, r)
 }
 
-// late returns the error of a read, or that there was no time for it any more.
+// late returns the error of a read, or that the time was up before it.
 func late(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return say.Errorf("the time for reading was up")
@@ -163,7 +159,6 @@ func late(ctx context.Context, err error) error {
 	return err
 }
 
-// tell reports progress.
 func (g *gathering) tell(p Part, done, total int) {
 	if g.Progress != nil {
 		g.Progress(p, done, total)
@@ -210,17 +205,16 @@ func readServices(ctx context.Context, g *gathering) (int, error) {
 	return len(g.s.Services), err
 }
 
-// watched reports whether checks look at the Service: it has a load balancer or node
-// ports, or the controller has not let go of it.
+// watched reports whether checks examine the Service: it has a load balancer or node ports, or the controller still holds it.
 func watched(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort ||
 		slices.Contains(svc.Finalizers, ccm.CLBFinalizer) || slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
 }
 
-// readIngress reads how ACK's ingress controller stands.
+// readIngress reads the state of ACK's ingress controller.
 func readIngress(ctx context.Context, g *gathering) (int, error) {
 	if g.Only != "" {
-		return 0, nil // it is a matter of the cluster
+		return 0, nil // only a cluster has one
 	}
 	d, err := g.Kube.Deployment(ctx, ccm.IngressNamespace, ccm.IngressController)
 	if err == nil {
@@ -249,7 +243,7 @@ func readEndpoints(ctx context.Context, g *gathering) (int, error) {
 		wanted[g.s.Services[i].Namespace+"/"+g.s.Services[i].Name] = true
 	}
 	g.s.Slices, g.s.Moved = map[string][]discoveryv1.EndpointSlice{}, map[string]time.Time{}
-	nodes := map[string]*string{} // each name once, however many endpoints are there
+	nodes := map[string]*string{} // one string per name, however many endpoints there are
 	n := 0
 	var kept room
 	add := func(slice *discoveryv1.EndpointSlice) error {
@@ -339,8 +333,7 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 	return n, err
 }
 
-// readWriters reads who may write Events in the controller's name; nobody is kept from it where
-// there is no such policy.
+// readWriters reads who may write Events in the controller's name; without a policy, anybody may.
 func readWriters(ctx context.Context, g *gathering) (int, error) {
 	return g.bound(ctx, WritersPolicy, &g.s.Writers)
 }
@@ -350,7 +343,7 @@ func readGuard(ctx context.Context, g *gathering) (int, error) {
 	return g.bound(ctx, guard.Policy, &g.s.Guard)
 }
 
-// bound reads how far an admission policy is in force: not at all where it is missing.
+// bound reads how far an admission policy is in force; a missing one is not.
 func (g *gathering) bound(ctx context.Context, name string, to *kube.Binding) (n int, err error) {
 	*to, err = g.Kube.BoundPolicy(ctx, name)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -359,8 +352,7 @@ func (g *gathering) bound(ctx context.Context, name string, to *kube.Binding) (n
 	return 1, err
 }
 
-// readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services in
-// them.
+// readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services in them.
 func readProtection(ctx context.Context, g *gathering) (int, error) {
 	names := map[string][]string{} // of Services, by namespace
 	for _, svc := range g.s.OfType() {
@@ -387,18 +379,17 @@ func readProtection(ctx context.Context, g *gathering) (int, error) {
 	return len(g.s.Protected), err
 }
 
-// WritersPolicy is what the policy is called that says who may write Events in the
-// controller's name, and its binding (infra/cluster/event-writers.yaml).
+// WritersPolicy is the name of the admission policy, and of its binding, that says who may write Events in the controller's name
+// (infra/cluster/event-writers.yaml).
 const WritersPolicy = "lbremedy-event-writers"
 
-// mostClaims is how many Events in the controller's name are kept: more than three of
-// each of 5,000 Services. Whoever floods a cluster with Events must not fill the memory.
+// mostClaims is how many Events in the controller's name are kept: more than three for each of 5,000 Services. A flood of Events
+// must not fill the memory.
 const mostClaims = 16_000
 
-// mostEvents is how many Events of one Service are kept, the newest: the controller writes 25 at once and 12 in an hour.
+// mostEvents is how many Events of one Service are kept, the newest: the controller writes up to 25 at once and 12 in an hour.
 const mostEvents = 300
 
-// keep keeps an Event, or counts it.
 func (g *gathering) keep(uid types.UID, e Event) {
 	list := g.s.Events[uid]
 	if len(list) < mostEvents {
@@ -417,7 +408,7 @@ func (g *gathering) keep(uid types.UID, e Event) {
 	}
 }
 
-// brief returns the beginning of a text, which holds nothing of the rest.
+// brief returns a copy of the beginning of a text, which doesn't keep the rest in memory.
 func brief(s string) string { return strings.Clone(strings.ToValidUTF8(s[:min(len(s), said)], "")) }
 
 // briefly returns the beginnings of a few texts.
@@ -429,10 +420,10 @@ func briefly(list []string) []string {
 	return out
 }
 
-// mostWriters is how many writers of one Event are kept. There are one or two.
+// mostWriters is how many writers of one Event are kept. Usually there are one or two.
 const mostWriters = 8
 
-// claim keeps what an Event in the controller's name says of itself.
+// claim keeps what an Event in the controller's name says about its origin.
 func (g *gathering) claim(e kube.Event) {
 	if len(g.s.Claims) == mostClaims {
 		g.s.Unclaimed++
@@ -445,8 +436,7 @@ func (g *gathering) claim(e kube.Event) {
 	})
 }
 
-// readFailures reads what the stream keeps of failed syncs: the newest of each Service and
-// class, and nothing of the journal.
+// readFailures reads the failed syncs in the stream: the newest of each Service and class. It doesn't read the audit.
 func readFailures(ctx context.Context, g *gathering) (int, error) {
 	from, err := g.stream(ctx)
 	if from == nil || err != nil {
@@ -462,7 +452,7 @@ func readFailures(ctx context.Context, g *gathering) (int, error) {
 	}
 	found := map[types.UID]time.Time{}
 	err = from.EachLast(ctx, stream.Failed, event.FailedSubject(g.Cluster, "*", uid), func(m stream.Message) error {
-		// One that can't be read is one all the same: whoever is given it says so.
+		// An unreadable one counts too: its reader reports it.
 		at := m.Time
 		if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
 			if f, err := event.ReadFailed(e); err == nil {
@@ -481,7 +471,7 @@ func readFailures(ctx context.Context, g *gathering) (int, error) {
 	return len(found), nil
 }
 
-// stream returns the stream of lbremedy; nil if none is named.
+// stream returns lbremedy's stream; nil if none is configured.
 func (g *gathering) stream(ctx context.Context) (*stream.Stream, error) {
 	if g.Source.Stream == nil {
 		return nil, nil
@@ -489,7 +479,7 @@ func (g *gathering) stream(ctx context.Context) (*stream.Stream, error) {
 	return g.Source.Stream(ctx)
 }
 
-// mostDelays is how many measured delays are kept: those of long ago do not tell how the controller keeps up now.
+// mostDelays is how many measured delays are kept; older ones don't show how the controller keeps up now.
 const mostDelays = 100
 
 // readDelays reads from the newest record of each case how long the controller took to sync the change.
@@ -504,7 +494,7 @@ func readDelays(ctx context.Context, g *gathering) (int, error) {
 	}
 	var all []measured
 	err = from.EachLast(ctx, stream.Cases, event.CaseSubject(g.Cluster, "*", "*"), func(m stream.Message) error {
-		// A record that can't be read is passed over: lbremedy ls says so.
+		// Unreadable records are skipped here; lbremedy ls reports them.
 		if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil && r.Result.Worked() && r.Timings.Sync > 0 {
 			all = append(all, measured{m.Time, r.Timings.Sync})
 		}
@@ -555,7 +545,7 @@ func readCLBs(ctx context.Context, g *gathering) (int, error) {
 	for _, lb := range list {
 		ids = append(ids, lb.ID)
 	}
-	// What the list shows of the tags may not be all of them.
+	// The list may not contain all tags.
 	tags, err := g.cloud.SLB.TagsOf(ctx, ids)
 	if err != nil {
 		return 0, err
@@ -584,11 +574,11 @@ func (g *gathering) put(b *LoadBalancer) {
 		g.s.Balancers = map[string]*LoadBalancer{}
 	}
 	g.s.Balancers[b.ID] = b
-	g.s.byTag = nil // a part that was read before may have asked for a Service's load balancer: the index lacks this one
+	g.s.byTag = nil // a part read earlier may have built the index, which lacks this one
 }
 
-// readNamed asks for the load balancers that Services name and no list has: an entry that a
-// list lacks proves nothing, because permissions that are limited by resource hide some.
+// readNamed asks for the load balancers that Services name and no list contains: their absence from a list proves nothing, because
+// permissions limited by resource hide some.
 func readNamed(ctx context.Context, g *gathering) (int, error) {
 	g.mu.Lock()
 	network := map[string]bool{} // by ID: whether it is an NLB's
@@ -599,7 +589,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 			continue
 		}
 		if b, err := g.s.Balancer(svc); err != nil || b != nil {
-			continue // it is there, or nobody knows
+			continue // it exists, or that is unknown
 		}
 		if b := g.s.Balancers[id]; b == nil || b.Gone {
 			network[id] = ccm.NLB(svc)
@@ -612,7 +602,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 		id := ids[i]
 		switch {
 		case !ccm.Identifier(id):
-			answers[i] = cloud.ErrNotFound // nothing can be called so
+			answers[i] = cloud.ErrNotFound // no load balancer can have this ID
 		case network[id]:
 			_, answers[i] = g.cloud.NLB.LoadBalancer(ctx, id)
 		default:
@@ -658,19 +648,19 @@ func (g *gathering) used() []*LoadBalancer {
 	if len(list) == 0 || g.Limit == 0 {
 		return list
 	}
-	// A run whose time is up leaves the last ones out: the next one begins elsewhere, or it would never come to them.
+	// A run out of time leaves the last ones out. Each run begins elsewhere, or the last ones would never be read.
 	first := rand.N(len(list))
 	return append(list[first:], list[:first]...)
 }
 
-// each calls read for each of n things, several at a time, also where the context has ended: read keeps its own errors, and
-// so it is known of which things nothing is known. It returns the sum of what read counts.
+// each calls read for each of n objects, several at a time, even if the context has ended: read records its own errors, which
+// shows what is unknown. It returns the sum of read's counts.
 func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	done := 0
 	for i := range n {
-		g.free <- struct{}{} // what is under way ends with the context
+		g.free <- struct{}{} // calls under way end with the context
 		wait.Go(func() {
 			defer func() { <-g.free }()
 			k := read(i)
@@ -685,8 +675,7 @@ func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
 	return sum
 }
 
-// failed notes that a part of a load balancer could not be read. One that the API
-// knows no more is gone, and that is no failure.
+// failed records that a part of a load balancer could not be read. If the API no longer knows the load balancer, that is not a failure.
 func (g *gathering) failed(ctx context.Context, b *LoadBalancer, p Part, err error) {
 	if err = late(ctx, err); err == nil {
 		return
@@ -703,9 +692,8 @@ func (g *gathering) failed(ctx context.Context, b *LoadBalancer, p Part, err err
 	b.Failed[p] = err
 }
 
-// readPrivate reads what stands on the private CLBs of the cluster's VPC that no Service
-// uses: a group names its listeners, so that these take no call. Load balancers of other
-// clusters are left out, and so is the API server's.
+// readPrivate reads the listeners and groups of private CLBs in the cluster's VPC that no Service uses. A group names its
+// listeners, which saves calls. Other clusters' load balancers and the API server's are left out.
 func readPrivate(ctx context.Context, g *gathering) (int, error) {
 	g.used()
 	g.mu.Lock()
@@ -732,7 +720,7 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 	}), nil
 }
 
-// near reads the groups of a load balancer that stand behind its listeners.
+// near reads the groups behind the listeners of a load balancer.
 func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
 	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 	if err != nil {
@@ -790,7 +778,7 @@ func readGroups(ctx context.Context, g *gathering) (int, error) {
 		return len(groups)
 	})
 	if g.Manifests != nil || !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
-		return n, nil // nobody has server groups, or nobody has them yet
+		return n, nil // no server groups exist yet
 	}
 	network, err := g.cloud.NLB.ServerGroups(ctx, ccm.ClusterTag, g.Cluster)
 	for _, v := range network {
@@ -825,7 +813,7 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 			var whole cloud.VServerGroup
 			whole, to.Failed = g.cloud.SLB.VServerGroup(ctx, to.ID)
 			to.Backends, to.Failed = whole.Backends, late(ctx, to.Failed)
-			if errors.Is(to.Failed, cloud.ErrNotFound) { // it went meanwhile, maybe with its load balancer
+			if errors.Is(to.Failed, cloud.ErrNotFound) { // it was deleted meanwhile, maybe with its load balancer
 				if _, err := g.cloud.SLB.VServerGroups(ctx, list[i].of.ID); errors.Is(err, cloud.ErrNotFound) {
 					g.failed(ctx, list[i].of, Backends, err)
 				}
@@ -834,7 +822,7 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 		if to.Backends == nil && to.Failed == nil {
 			to.Backends = []cloud.Backend{}
 		}
-		for k := range to.Backends { // their descriptions are the group's name, each in its own memory
+		for k := range to.Backends { // their descriptions repeat the group's name, each in its own memory
 			if to.Backends[k].Description == to.Name {
 				to.Backends[k].Description = to.Name
 			}
@@ -843,8 +831,8 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 	}), nil
 }
 
-// readGuards reads the security groups of the NLBs whose Services have source ranges: those that an NLB
-// is in, and those that the controller would find for its Service.
+// readGuards reads the security groups of the NLBs whose Services have source ranges: those of the NLB, and those that the
+// controller would find for its Service.
 func readGuards(ctx context.Context, g *gathering) (int, error) {
 	type guarded struct {
 		svc *corev1.Service
@@ -934,5 +922,4 @@ func readRoutes(ctx context.Context, g *gathering) (int, error) {
 	return n, nil
 }
 
-// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -68,8 +68,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// Of each Service the newest failure of all classes is known, of whatever the stream
-// holds; where none is named nothing is, and where it can't be read that is an error.
+// For each Service the newest failure of all classes is read. Without a stream the part is empty; a stream that can't be read is an error.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s := nats.Streams(t)
@@ -139,8 +138,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestIndexGrows asks for the load balancer of a Service between two parts that read load balancers, as Guards does
-// when the NLBs come before the CLBs.
+// TestIndexGrows asks for a Service's load balancer between two parts that read load balancers, as Guards does when the NLBs come
+// before the CLBs.
 func TestIndexGrows(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid1}}
 	g := &gathering{s: &Snapshot{Given: []Part{CLBs, NLBs}}}

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of the Events of one Service the newest are kept, and the others are counted.
+// Of the Events of one Service the newest are kept; the others are counted.
 func TestEventsKept(t *testing.T) {
 	g := &gathering{s: &Snapshot{Events: map[types.UID][]Event{}, Unkept: map[types.UID]int{}}}
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const more = 70
 	for i := range mostEvents + more {
-		n := (i * 7) % (mostEvents + more) // each once, in no order
+		n := (i * 7) % (mostEvents + more) // each once, unordered
 		g.keep("u", Event{Last: began.Add(time.Duration(n) * time.Second)})
 	}
 	if got := len(g.s.Events["u"]); got != mostEvents || g.s.Unkept["u"] != more {
@@ -27,7 +27,7 @@ func TestEventsKept(t *testing.T) {
 	}
 }
 
-// What is kept of a text holds nothing of the rest, and of a part no more than there is room for.
+// A kept text doesn't hold the rest in memory, and a part keeps only what fits.
 func TestRoom(t *testing.T) {
 	if got := brief(strings.Repeat("世", 1000)); len(got) > said || got != strings.Repeat("世", said/3) {
 		t.Errorf("%d bytes are kept: %q", len(got), got)

@@ -10,15 +10,15 @@ import (
 // ErrNoCluster says that the parts of a cluster are unknown because no cluster was named.
 var ErrNoCluster = errors.New("no cluster was named")
 
-// afterwards are the parts about a Service that only its place in the cluster makes.
+// afterwards are the parts that a Service only has once it is in the cluster.
 var afterwards = []Part{Endpoints, Events, Failures, Guards, Nodes, Rights, Routes}
 
-// ManifestParts returns what the checks look at for Services that are not in the cluster yet.
+// ManifestParts returns the parts that the checks read for Services not yet in the cluster.
 func ManifestParts(checks []*Check) []Part {
 	return slices.DeleteFunc(PartsOf(checks), func(p Part) bool { return slices.Contains(afterwards, p) })
 }
 
-// Alone returns the snapshot of Services that are compared with no cluster.
+// Alone returns a snapshot of Services without a cluster.
 func Alone(services []corev1.Service, list []Part) *Snapshot {
 	s := &Snapshot{Services: services, Given: closure(list), Failed: map[Part]error{}}
 	for _, p := range s.Given {
@@ -29,8 +29,7 @@ func Alone(services []corev1.Service, list []Part) *Snapshot {
 	return s
 }
 
-// apply puts the manifests in the place of the cluster's Services of the same names. They are looked at
-// also if the others could not be read.
+// apply replaces the cluster's Services by manifests of the same names. Manifests are examined even if the others could not be read.
 func (g *gathering) apply(err error) {
 	g.s.Others = err
 	g.s.Replaced = map[string]corev1.Service{}
@@ -49,8 +48,7 @@ func (g *gathering) apply(err error) {
 	g.s.Services = kept
 }
 
-// Planned returns the Services of type LoadBalancer that are not in the cluster yet, or that are about to
-// be replaced there.
+// Planned returns the Services of type LoadBalancer that are not in the cluster yet, or are about to be replaced there.
 func (s *Snapshot) Planned() []*corev1.Service {
 	return slices.DeleteFunc(s.OfType(), func(svc *corev1.Service) bool { return svc.UID != "" })
 }

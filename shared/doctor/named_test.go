@@ -24,13 +24,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// gathered reads parts of a cluster with these Services and of an account.
 func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...doctor.Part) *doctor.Snapshot {
 	t.Helper()
 	return wanted(t, w, services, remedy.Policy{}, parts...)
 }
 
-// wanted is gathered with what the operator wants.
+// wanted is gathered with a policy.
 func wanted(t *testing.T, w *sim.World, services []corev1.Service, policy remedy.Policy, parts ...doctor.Part) *doctor.Snapshot {
 	t.Helper()
 	account := sim.New(t, w)
@@ -58,8 +57,7 @@ func wanted(t *testing.T, w *sim.World, services []corev1.Service, policy remedy
 	return s
 }
 
-// balanced returns a Service with an address, a label of the controller's and an
-// annotation id; empty ones are left out.
+// balanced returns a Service with an address, the controller's label and an annotation id; empty ones are omitted.
 func balanced(name, address, label, id string) corev1.Service {
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
@@ -75,8 +73,8 @@ func balanced(name, address, label, id string) corev1.Service {
 	return svc
 }
 
-// What a Service names and no list has is asked for by its ID, and nothing else is; what
-// the controller has lost sight of is read like what is in use.
+// Only load balancers that a Service names and no list contains are asked for by ID; one that the controller no longer finds is
+// read like one in use.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	w := &sim.World{Cluster: sim.Cluster{ID: "c1"}, LoadBalancers: []sim.LoadBalancer{
@@ -108,8 +106,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// Of private CLBs of the VPC that nobody names, the backends behind their listeners are
-// read; others' and the API server's are left alone.
+// For private CLBs of the VPC that nobody names, the backends behind their listeners are read; others' and the API server's are skipped.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	private := func(id, address string, tags map[string]string) sim.LoadBalancer {
@@ -138,8 +135,8 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// Of an NLB whose Service has source ranges, the security groups that it is in are read, and those that
-// the controller would find for the Service; of others none.
+// For an NLB whose Service has source ranges, its security groups are read, and those that the controller would find for the
+// Service; for others none.
 func TestGuards(t *testing.T) {
 	t.Parallel()
 	ranged := func(name, id string) corev1.Service {
@@ -186,8 +183,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// ACK's own deletion protection is read of the namespaces that the policy protects, and of the Services in them; without such a list
-// nothing is asked. A guard that is not there is not in force.
+// ACK's own deletion protection is read for the namespaces that the policy protects, and for the Services in them; without such a
+// list nothing is read. A missing guard is not in force.
 func TestProtection(t *testing.T) {
 	t.Parallel()
 	w := &sim.World{Cluster: sim.Cluster{ID: "c1", Protected: []string{"shop", "shop/web"}}}

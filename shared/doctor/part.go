@@ -9,46 +9,45 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Part is one part of a snapshot: it is read as a whole, and fails as a whole unless
-// it says otherwise.
+// A Part is one part of a snapshot. It is read, and fails, as a whole unless stated otherwise.
 type Part string
 
-// The parts, by the words that sentences have for them. Of Listeners, Groups and Backends each load balancer may fail by itself.
+// Parts, by their names in sentences. Listeners, Groups and Backends may fail for a single load balancer.
 var (
-	Services   = part(say.F("services"))                // of type LoadBalancer and NodePort, and those that the controller has not let go of
+	Services   = part(say.F("services"))                // of type LoadBalancer and NodePort, and those the controller still holds
 	Endpoints  = part(say.F("endpoints"))               // of the Services
 	Nodes      = part(say.F("nodes"))                   //
-	Events     = part(say.F("events"))                  // of Services, and by whom those in the controller's name were written
-	Writers    = part(say.F("admission policy"))        // of who may write Events in the controller's name
+	Events     = part(say.F("events"))                  // of Services, and the writers of those in the controller's name
+	Writers    = part(say.F("admission policy"))        // for writers of Events in the controller's name
 	Guard      = part(say.F("guard"))                   // the admission policy that stops irreversible edits
-	Protection = part(say.F("ACK deletion protection")) // of ACK's own, in the namespaces that the policy protects
+	Protection = part(say.F("ACK deletion protection")) // ACK's own, in the namespaces that the policy protects
 	Detail     = part(say.F("cluster"))                 // of the ACK cluster
 	Controller = part(say.F("controller"))              // its version, and how it signs
 	CLBs       = part(say.F("CLBs"))                    // of the region, with all their tags
 	NLBs       = part(say.F("NLBs"))                    // of the region
-	Named      = part(say.F("named load balancers"))    // that Services name and no list has, each asked for by its ID
-	Private    = part(say.F("private CLBs"))            // of the cluster's VPC that no Service uses, with what stands on them, and the default groups of all
+	Named      = part(say.F("named load balancers"))    // named by Services and missing from the lists, each read by its ID
+	Private    = part(say.F("private CLBs"))            // of the cluster's VPC and unused by Services, with what they hold, and the default groups of all
 	Listeners  = part(say.F("listeners"))               // of the load balancers in use
-	Groups     = part(say.F("backend groups"))          // of the load balancers in use, with how many backends they have
+	Groups     = part(say.F("backend groups"))          // of the load balancers in use, with their number of backends
 	Backends   = part(say.F("backends"))                // of these groups
 	Guards     = part(say.F("security groups"))         // of the NLBs of Services with source ranges, with their rules
 	VSwitches  = part(say.F("vSwitches"))               // of the cluster's VPC
 	Routes     = part(say.F("routes"))                  // of the cluster's VPC
 	Quotas     = part(say.F("quotas"))                  // of CLB, NLB and VPC
 	Rights     = part(say.F("RAM permissions"))         // of the controller's role
-	Policy     = part(say.F("policy"))                  // of the operator
-	Failures   = part(say.F("failures"))                // of Services, that the stream keeps; left out where none is named
-	Ingress    = part(say.F("ingress controller"))      // ACK's, which runs as a Deployment or a DaemonSet
-	Delays     = part(say.F("measured delays"))         // of syncs after lbremedy's changes, that the stream keeps; left out as Failures
+	Policy     = part(say.F("policy"))                  // the operator's
+	Failures   = part(say.F("failures"))                // of Services, from the stream; left out if none is configured
+	Ingress    = part(say.F("ingress controller"))      // ACK's; runs as a Deployment or a DaemonSet
+	Delays     = part(say.F("measured delays"))         // of syncs after lbremedy's changes, from the stream; left out like Failures
 )
 
 func part(words say.Text) Part { return Part(words.String()) }
 
-// words returns what sentences call the part.
+// words returns the name of the part in sentences.
 func (p Part) words() say.Text { return say.Text{{Format: string(p)}} }
 
-// parts says how each part is read, and what that takes beside what the parts that it
-// needs take. A reader returns how many there are.
+// parts says how to read each part, and which permissions that takes besides those of the parts it needs. A reader returns the
+// number of objects.
 var parts = map[Part]struct {
 	read  func(context.Context, *gathering) (int, error)
 	reads []grant.Grant
@@ -87,13 +86,13 @@ var parts = map[Part]struct {
 	Routes:    {read: readRoutes, reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
 	Quotas:    {read: readQuotas, reads: []grant.Grant{grant.ListProductQuotas}},
 	Rights:    {read: readRights, reads: ccm.RoleReads, needs: []Part{Detail}},
-	Policy:    {read: readPolicy},                            // it lies where the engine reads it
-	Failures:  {read: readFailures, needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
+	Policy:    {read: readPolicy},                            // stored where the engine reads it
+	Failures:  {read: readFailures, needs: []Part{Services}}, // for permissions of NATS see ScheduledRun
 	Ingress:   {read: readIngress, reads: []grant.Grant{grant.GetDeployments, grant.ListDaemonSets}, needs: []Part{Services}},
 	Delays:    {read: readDelays},
 }
 
-// closure returns the parts with all that these need, each once, in a fixed order.
+// closure returns the parts and all that they need, each once, in a fixed order.
 func closure(list []Part) []Part {
 	var all []Part
 	var add func(Part)
@@ -113,7 +112,6 @@ func closure(list []Part) []Part {
 	return all
 }
 
-// reads returns what reading the parts takes.
 func reads(list []Part) []grant.Grant {
 	var all []grant.Grant
 	for _, p := range closure(list) {

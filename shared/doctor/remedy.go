@@ -15,13 +15,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// ClassPrefix begins the class IDs of checks, under which their findings stand in the
-// journal.
+// ClassPrefix begins the class IDs of checks, under which the audit records their findings.
 const ClassPrefix = event.DoctorPrefix
 
-// Remedy returns the remedy that ends the findings of a check about a Service, for the
-// engine. It gathers the Service again, and asks the check itself whether the finding
-// still stands. That of a check without a Fix asks a person.
+// Remedy returns the engine's remedy for a check's findings about a Service. It gathers the Service again and runs the check to
+// see whether the finding persists. For a check without a Fix, the remedy asks a person.
 func Remedy(c *Check) *remedy.Remedy {
 	r := &remedy.Remedy{
 		Class: ClassPrefix + c.ID,
@@ -49,8 +47,7 @@ func Remedy(c *Check) *remedy.Remedy {
 			if len(found) == 0 {
 				return remedy.No, nil
 			}
-			// After the write only what it was about is asked: what a person is to
-			// set right stays.
+			// After a write, only what it was meant to fix is checked: what a person has to fix stays.
 			return remedy.Is(!k.Written() || len(c.plan(s, svc, found).Steps) > 0), nil
 		},
 	}
@@ -61,7 +58,6 @@ func Remedy(c *Check) *remedy.Remedy {
 	return r
 }
 
-// plan says what to do about the findings about one Service.
 func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.Plan {
 	if c.Fix != nil {
 		return c.Fix.Plan(s, svc, found)
@@ -73,10 +69,10 @@ func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.P
 	return p
 }
 
-// errOver says that a finding went between two looks at it.
+// errOver says that a finding disappeared between two reads.
 var errOver = errors.New("the finding is gone since it was looked at")
 
-// again gathers the case's Service anew and returns what the check finds about it.
+// again gathers the case's Service again and returns the check's findings about it.
 func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Service, []Finding, error) {
 	s, _, err := Gather(ctx, Source{
 		Cluster: k.Event.Cluster, Kube: k.Kube, Cloud: k.Cloud, Now: k.Now, Only: k.Service.Namespace + "/" + k.Service.Name,

@@ -15,23 +15,23 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
+// SchemaFile is the path of a Result's JSON Schema in the module.
 const SchemaFile = "shared/event/schema/doctor.v1.json"
 
-// A Result is what a run found, and what it could not tell.
+// A Result is what a run found, and what is unknown.
 type Result struct {
 	Cluster  string        `json:"cluster"`
-	At       time.Time     `json:"at"` // when it was read
+	At       time.Time     `json:"at"` // when the snapshot was read
 	Took     time.Duration `json:"-"`
-	TookMs   float64       `json:"tookMs"` // milliseconds, to read it
+	TookMs   float64       `json:"tookMs"` // reading time in milliseconds
 	Checks   []string      `json:"checks"`
-	Services int           `json:"services"` // that were looked at
+	Services int           `json:"services"` // number of Services examined
 	Findings []Finding     `json:"findings"` // the worst first
 	Unknown  []Unknown     `json:"unknown"`
 	Read     []Reading     `json:"read"`
 }
 
-// Run gathers what the checks look at and examines it.
+// Run gathers the parts of the checks and examines them.
 func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
 	began := time.Now()
 	s, readings, err := Gather(ctx, src, PartsOf(checks))
@@ -46,7 +46,7 @@ func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, e
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// PartsOf returns what the checks look at, each part once.
+// PartsOf returns the parts that the checks read, each once.
 func PartsOf(checks []*Check) []Part {
 	var all []Part
 	for _, c := range checks {
@@ -55,11 +55,10 @@ func PartsOf(checks []*Check) []Part {
 	return closure(all)
 }
 
-// Grants returns what a run with these checks reads.
+// Grants returns the permissions of a run with these checks.
 func Grants(checks []*Check) []grant.Grant { return reads(PartsOf(checks)) }
 
-// Examine runs the checks over a snapshot. A check whose needs could not be read is
-// unknown, and so is one that breaks down.
+// Examine runs the checks on a snapshot. A check is unknown if a part that it needs could not be read, or if it panics.
 func Examine(s *Snapshot, checks []*Check) Result {
 	r := Result{Cluster: s.Cluster, At: s.Time, Services: len(s.Services), Checks: []string{}, Findings: []Finding{}, Unknown: []Unknown{}, Read: []Reading{}}
 	for _, c := range checks {
@@ -87,7 +86,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	return r
 }
 
-// run runs one check. Its panic must not take the others down.
+// run runs one check. A panic must not affect the others.
 func run(s *Snapshot, c *Check) (r *Report) {
 	r = &Report{check: c}
 	defer func() {
@@ -100,7 +99,7 @@ func run(s *Snapshot, c *Check) (r *Report) {
 	return r
 }
 
-// fixable marks the findings about Services that the check has a plan with steps for.
+// fixable marks the findings about Services for which the check's plan has steps.
 func (c *Check) fixable(s *Snapshot, found []Finding) {
 	if c.Fix == nil {
 		return
@@ -118,12 +117,11 @@ func (c *Check) fixable(s *Snapshot, found []Finding) {
 		}
 		steps := c.Fix.Plan(s, svc, found[i:i+1]).Steps
 		found[i].Fixable = len(steps) > 0
-		found[i].Steps, _ = remedy.Records(steps) // one that can't be written down is shown by --fix
+		found[i].Steps, _ = remedy.Records(steps) // --fix still shows one that can't be recorded
 	}
 }
 
-// Within returns the result for one namespace: what is about its Services or concerns
-// one of them.
+// Within returns the result for one namespace: findings about its Services, or affecting one of them.
 func (r Result) Within(namespace string) Result {
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool {
 		concerns := slices.ContainsFunc(f.Services, func(name string) bool { return strings.HasPrefix(name, namespace+"/") })
@@ -135,13 +133,13 @@ func (r Result) Within(namespace string) Result {
 	return r
 }
 
-// AtLeast returns the result without the findings that matter less.
+// AtLeast returns the result without findings of lower severity.
 func (r Result) AtLeast(least Severity) Result {
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity < least })
 	return r
 }
 
-// Worst returns the highest severity among the findings; false if there are none.
+// Worst returns the highest severity among the findings; false without findings.
 func (r Result) Worst() (Severity, bool) {
 	if len(r.Findings) == 0 {
 		return Info, false
@@ -149,7 +147,7 @@ func (r Result) Worst() (Severity, bool) {
 	return slices.MaxFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) }).Severity, true
 }
 
-// In returns the result with its sentences in a language, in which they stay.
+// In returns the result with its sentences fixed in a language.
 func (r Result) In(l *say.Language) Result {
 	r.Findings, r.Unknown = slices.Clone(r.Findings), slices.Clone(r.Unknown)
 	for i := range r.Findings {
@@ -162,7 +160,7 @@ func (r Result) In(l *say.Language) Result {
 	return r
 }
 
-// untold returns why a check could not tell how a thing stands; nothing if it could.
+// untold returns why a check could not judge an object; nothing if it could.
 func (r Result) untold(check string, about About) []string {
 	var why []string
 	for _, u := range r.Unknown {

@@ -25,33 +25,30 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A ScheduledRun examines a cluster on a timer and tells what changed since the time before.
+// A ScheduledRun examines a cluster on a timer and records what changed since the last run.
 //
-// The findings of one check about one thing are a case of the class that Remedy gives
-// the check. It stands as one that asks a person, and as gone when the
-// finding is: so tickets are opened and closed for it as for any case, and what a fix
-// of "lbremedy doctor" did counts. Findings of the severity info are no cases.
+// The findings of one check about one object are a case, of the class that Remedy gives the check. The case asks a person, and
+// ends when the findings do. Tickets are opened and closed for it as for any case, and a fix by "lbremedy doctor" counts. Findings
+// of severity info make no cases.
 //
-// The documents, and their records in CASES, are all that a scheduled run remembers: each record holds what was found, and the
-// next run is compared with it. So a run that ends anywhere, at whatever moment, has
-// told what it told and no more, and the next one tells the rest; of two that look at
-// once one wins each case. What a check could not tell stands as it stood. A case that
-// stands is written again, unchanged, before CASES forgets it.
+// A scheduled run remembers nothing but the documents and their records in CASES: each record holds the findings, and the next run
+// compares itself with it. A run may therefore stop at any moment: what it has recorded is recorded, and the next one records the
+// rest. If two run at once, one of them wins each case. Objects that a check could not judge stay unchanged. The record of an open case
+// is written again, unchanged, before CASES forgets it.
 //
 // # Permissions
 //
-// Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
-// the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
-// know which cases stand), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its
-// checks, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
+// A scheduled run needs these permissions of NATS: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of the three streams,
+// $JS.API.STREAM.INFO of CASES and FAILED, without which it can't know the open cases), to write lbremedy.case.*.*.<ClassPrefix><check> for
+// each of its checks, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
-	Cloud  *cloud.Reader // what it reads of the account
+	Cloud  *cloud.Reader // for reading the account
 	Checks []*Check
 }
 
-// ScheduledRunGrants returns what a scheduled run with these checks reads, and it writes nothing: the
-// parts, of all Services at once and never of one, and the labels of the namespaces.
+// ScheduledRunGrants returns the permissions of a scheduled run with these checks, which only reads: the parts, for all Services
+// at once and never for one, and the labels of the namespaces.
 func ScheduledRunGrants(checks []*Check) []grant.Grant {
 	one := func(g grant.Grant) bool { return g == grant.GetServices }
 	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
@@ -60,28 +57,26 @@ func ScheduledRunGrants(checks []*Check) []grant.Grant {
 // A RunResult is what a scheduled run found to have changed.
 type RunResult struct {
 	Result Result
-	Opened int // cases that are new, or of which something else is said
+	Opened int // cases that are new or changed
 	Closed int
-	Stands int // cases that stand now
+	Stands int // open cases
 }
 
-// ErrElsewhere says that another process runs the doctor on the cluster now.
+// ErrElsewhere says that another process is running the doctor on the cluster.
 var ErrElsewhere = errors.New("another process runs the doctor on the cluster now")
 
 const (
-	// longest is how long a scheduled run may take before another process begins one. A run
-	// takes less, so that one which has said nothing for as long has ended.
+	// longest is how long a scheduled run may take before another process starts one. A run takes less: one silent for as long has ended.
 	longest = 10 * time.Minute
-	// reading is how long it reads. What it has not read by then it does not know, as it says, and leaves as it stood.
+	// reading is its reading time. Anything unread by then is reported as unknown and stays unchanged.
 	reading = longest - 2*time.Minute
-	// renewed is the age at which a record of a case that stands is written again.
+	// renewed is the age at which the record of an open case is written again.
 	renewed = stream.CasesAge / 2
-	// told is how many findings of one check about one thing are told in full, and noted
-	// how many are known by their keys.
+	// told is how many findings of one check about one object are recorded in full, and noted how many by their keys.
 	told, noted = 10, 500
 )
 
-// Run checks the cluster once and tells what changed. ErrElsewhere: another does.
+// Run checks the cluster once and records what changed. ErrElsewhere: another process is running.
 func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	unlock, held, err := control.Lock(ctx, p.Env.Stream, event.DoctorLock+p.Env.Cluster, p.Env.Who, longest)
 	if err != nil {
@@ -110,8 +105,8 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	return out, err
 }
 
-// Ended returns when a scheduled run of the cluster last ended well, in whichever process: a process that
-// dies in its runs can't tell by itself. Before the first such run it is when that was first asked.
+// Ended returns when any process last completed a scheduled run of the cluster: a process that dies in its runs can't report that.
+// Before the first such run it returns when it was first called.
 func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
 	key, now := event.DoctorKey(p.Env.Cluster), p.now()
 	at, err := p.Env.Stream.Entry(ctx, key)
@@ -142,21 +137,21 @@ func (p *ScheduledRun) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// A matter is what findings of one check are about, and what stands of it.
+// A matter is the object of one check's findings, and the state of their case.
 type matter struct {
 	check    string
 	about    About
 	findings []Finding
-	was      *standing // nil: no case of it stands
-	blind    bool      // whether what stood still does can't be told
-	over     string    // why there is nothing to find; empty: there may be
+	was      *standing // nil: no open case
+	blind    bool      // whether what was found still exists is unknown
+	over     string    // why nothing can be found; empty: something may be
 }
 
-// stands reports whether there is something to tell people of.
+// stands reports whether the case is open.
 func (m *matter) stands() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
 
-// news reports whether people are to be told something else than what stands. What a
-// run has told of a case, in words of its own, says it already.
+// news reports whether the case changed in a way that people should hear about. A change that a fix has reported in its own words
+// counts as reported.
 func (m *matter) news() bool {
 	switch {
 	case len(m.findings) == 0:
@@ -167,22 +162,20 @@ func (m *matter) news() bool {
 	return m.was.Found != nil && !same(m.was.Found, m.findings)
 }
 
-// aged reports whether the record of a case is to be written again: the journal forgets
-// it soon, or it does not say what was found.
+// aged reports whether a case's record is to be written again: the audit forgets it soon, or it doesn't say what was found.
 func (m *matter) aged(now time.Time) bool {
 	return m.was.settled() && (m.was.Found == nil && len(m.findings) > 0 || now.Sub(m.was.stored) > renewed)
 }
 
-// A standing is a case of the doctor that stands, by its last record.
+// A standing is an open case of the doctor, by its last record.
 type standing struct {
 	event.Record
 	stored time.Time // by the clock of NATS
 }
 
-// settled reports whether no run was to go on with the case.
+// settled reports whether no fix is to continue the case.
 func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
-// tell stores what changed since the last records.
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
 	if p.Env.Engine == nil {
 		env := *p.Env
@@ -196,7 +189,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		return RunResult{}, err
 	}
 	if server.Before(now) {
-		server = now // its own newest record tells that a clock here has gone back
+		server = now // its own newest record proves that this clock went back
 	}
 	all := p.matters(s, r.AtLeast(Warning), open)
 	out := RunResult{Result: r}
@@ -213,9 +206,9 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		case err != nil && !errors.Is(err, stream.ErrConflict):
 			errs = append(errs, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err))
 			if errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil {
-				return out, errors.Join(errs...) // the others would not get through either
+				return out, errors.Join(errs...) // the others would fail too
 			}
-		case err != nil || !done: // a run is at work on it: the next scheduled run sees what came of it
+		case err != nil || !done: // a fix is working on it: the next scheduled run sees the result
 			if m.was != nil {
 				out.Stands++
 			}
@@ -231,9 +224,8 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	return out, errors.Join(errs...)
 }
 
-// open returns the cases of these checks that stand, by subject, and the time at which
-// the newest record of all was stored. A record that can't be read is passed over: a
-// finding that stands is told anew in its place.
+// open returns the open cases of these checks, by subject, and the time at which the newest of all records was stored. Unreadable
+// records are skipped: a finding that persists is recorded anew.
 func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*standing, time.Time, error) {
 	var newest time.Time
 	open := map[string]*standing{}
@@ -259,8 +251,7 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*s
 	return open, newest, nil
 }
 
-// stands reports whether the case of a record is not over. A run that was to come back
-// to it does not: nothing delivers it again.
+// stands reports whether a record's case is open. A fix that was to continue it won't: nothing delivers it again.
 func stands(r event.Record) bool {
 	switch r.Result {
 	case event.Asked, event.Planned, event.Failed, event.Waiting, event.Unsettled:
@@ -269,8 +260,7 @@ func stands(r event.Record) bool {
 	return r.Phase != event.Settled
 }
 
-// matters returns what there is to tell of, by subject: what is found now, with what of
-// a case that stands can't be told this time.
+// matters returns what to record, by subject: present findings, and open cases that can't be judged this time.
 func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
 	all := map[string]*matter{}
 	for _, f := range r.Findings {
@@ -301,7 +291,7 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing)
 	return all
 }
 
-// keep adds what stood of the matter and was not found this time.
+// keep adds earlier findings that were not found this time.
 func (m *matter) keep() {
 	found := map[string]bool{}
 	for _, f := range m.findings {
@@ -319,7 +309,7 @@ func (m *matter) keep() {
 	}
 }
 
-// without reports whether the snapshot shows that there is no such Service any more.
+// without reports whether the snapshot proves that the Service no longer exists.
 func (s *Snapshot) without(about About) bool {
 	if about.Kind != Service || s.Err(Services) != nil {
 		return false
@@ -332,8 +322,7 @@ func (s *Snapshot) without(about About) bool {
 	return true
 }
 
-// same reports whether nothing is new, gone or of another severity. Figures in the
-// texts may differ.
+// same reports whether no finding is new, gone or of another severity. Figures in the texts may differ.
 func same(was []event.Found, now []Finding) bool {
 	is := foundOf(now)
 	if len(was) != len(is) {
@@ -347,8 +336,8 @@ func same(was []event.Found, now []Finding) bool {
 	return true
 }
 
-// foundOf returns findings as the journal keeps them. Of very many the last entry stands
-// for all that are left out, and changes when one of them does.
+// foundOf returns findings in the form of the audit. If there are too many, the last entry represents all that are left out, and
+// changes when one of them does.
 func foundOf(findings []Finding) []event.Found {
 	var list []event.Found
 	rest := sha256.New()
@@ -369,7 +358,7 @@ func foundOf(findings []Finding) []event.Found {
 	return list
 }
 
-// muted reports whether a label says that nobody is to be asked about the thing.
+// muted reports whether a label says not to ask about the object.
 func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
 	var svc *corev1.Service
 	for i := range s.Services {
@@ -392,10 +381,9 @@ func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (boo
 	return s.Policy.At("", at).Muted, nil
 }
 
-// journal stores how a matter stands. It reports false where a run is at work on it,
-// and stream.ErrConflict where somebody has written since the cases were read. The ID of
-// a new case is none of ids, and is added: several may begin for one Service at once, and
-// people name a case by its ID alone.
+// journal stores the state of a matter. It returns false if a fix is working on it, and stream.ErrConflict if somebody has written
+// since the cases were read. It adds the ID of a new case to ids and uses none of those: several may begin for one Service at
+// once, and people name a case by its ID alone.
 func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
 	uid, class := serviceOf(p.Env.Cluster, m.about).UID, ClassPrefix+m.check
 	noted, err := p.Env.Documents().Note(ctx, uid, class, func(last event.Record) (event.Record, error) {
@@ -412,10 +400,10 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 	return noted, err
 }
 
-// errGoesOn says that a fix of the case goes on between two of its runs.
+// errGoesOn says that a fix of the case is between two of its runs.
 var errGoesOn = errors.New("a fix goes on")
 
-// record returns the record of a matter behind the newest one that there is.
+// record returns the record of a matter that follows the newest one.
 func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool, last event.Record) (event.Record, error) {
 	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
 	rec := event.Record{
@@ -423,7 +411,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 		Run:    event.Run{First: now, Attempts: []time.Time{}},
 	}
 	if last.Phase != "" && (m.was == nil && stands(last) || m.was != nil && (last.Case != m.was.Case || !last.At.Equal(m.was.At))) {
-		return rec, stream.ErrConflict // it is another scheduled run's, or a case's
+		return rec, stream.ErrConflict // another scheduled run or another case wrote it
 	}
 	if m.was != nil {
 		was := m.was.Record
@@ -439,7 +427,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 	rec.Result, rec.Message = event.Gone, cmp.Or(m.over, "The doctor finds nothing of it any more.")
 	switch {
 	case m.stands() && !m.news():
-		rec = m.was.Record // as it stands, with what was told of it and may be agreed to
+		rec = m.was.Record // unchanged, with what was reported and may be approved
 	case m.stands():
 		rec.Result, rec.Message = event.Asked, m.findings[0].Text.String()
 		finding, ask := m.words()
@@ -459,7 +447,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 	return rec, nil
 }
 
-// words returns what people are told of the findings, and what they are asked to do.
+// words returns the finding as people read it, and what they are asked to do.
 func (m *matter) words() (finding, ask say.Text) {
 	n, more := 0, 0
 	for _, f := range m.findings {
@@ -476,7 +464,7 @@ func (m *matter) words() (finding, ask say.Text) {
 	return finding, ask
 }
 
-// cut returns a text that is no longer than event.Cut leaves it.
+// cut shortens a text to the length that event.Cut allows.
 func cut(t say.Text) say.Text {
 	if whole := t.String(); event.Cut(whole) != whole {
 		return say.Literal(event.Cut(whole))
@@ -484,8 +472,7 @@ func cut(t say.Text) say.Text {
 	return t
 }
 
-// serviceOf returns what a matter is called in the journal. What is no Service has a
-// digest for a UID.
+// serviceOf returns an object as the audit names it. An object without a UID gets a digest.
 func serviceOf(cluster string, about About) event.Service {
 	if about.Kind == Service {
 		return event.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
@@ -493,7 +480,7 @@ func serviceOf(cluster string, about About) event.Service {
 	return event.Thing(cluster, string(about.Kind), about.Name)
 }
 
-// aboutOf is the way back.
+// aboutOf is the inverse of serviceOf.
 func aboutOf(s event.Service) About {
 	if s.Kind != "" {
 		return About{Kind: Kind(s.Kind), Name: s.Name}

@@ -27,7 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// scheduled returns a scheduled run with a stream of its own, whose clock stands still.
+// scheduled returns a scheduled run with a stream of its own and a fixed clock.
 func scheduled(t *testing.T) *ScheduledRun {
 	t.Helper()
 	s := nats.Streams(t)
@@ -51,8 +51,7 @@ func (p *ScheduledRun) records(t *testing.T) []string {
 	return lines
 }
 
-// What is new is asked, what is gone is closed, what can't be told stands, and what is
-// told twice changes nothing.
+// New findings are asked, gone ones closed, unknown ones kept, and repeated ones change nothing.
 func TestScheduledRun(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -101,7 +100,7 @@ func TestScheduledRun(t *testing.T) {
 	}
 }
 
-// A case that a run works on is left to it, and told when the run has ended.
+// A case that a fix works on is left to it, and recorded when the fix has ended.
 func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -135,7 +134,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	}
 }
 
-// A run that fixes what the doctor has found goes on with the doctor's case.
+// A fix of what the doctor has found continues the doctor's case.
 func TestScheduledRunIsKnown(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -154,7 +153,7 @@ func TestScheduledRunIsKnown(t *testing.T) {
 	}
 }
 
-// Of two that check a cluster at once, one does.
+// If two processes check a cluster at once, one of them is refused.
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -168,7 +167,7 @@ func TestScheduledRunRefuses(t *testing.T) {
 	}
 }
 
-// append stores a record, as a run would that writes just now if the record is not one of its end.
+// append stores a record as a fix would, as if it were writing just now unless the record ends it.
 func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
 	r := event.Record{
@@ -212,7 +211,7 @@ func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string]
 	}
 }
 
-// count returns how many records the journal holds.
+// count returns how many records the audit holds.
 func (p *ScheduledRun) count(t *testing.T) int {
 	t.Helper()
 	n := 0
@@ -224,7 +223,7 @@ func (p *ScheduledRun) count(t *testing.T) int {
 
 const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
 
-// What may go wrong between two scheduled runs, and what the next one makes of it.
+// Boundary cases between two scheduled runs.
 func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
@@ -246,12 +245,12 @@ func TestScheduledRunBoundaries(t *testing.T) {
 	real := time.Now()
 	day := 24 * time.Hour
 	for name, tt := range map[string]struct {
-		before         func(*testing.T, *ScheduledRun) // what the journal holds
-		at             time.Duration                   // of the clock here, from that of NATS
+		before         func(*testing.T, *ScheduledRun) // records before the run
+		at             time.Duration                   // this clock relative to that of NATS
 		s              *Snapshot
 		r              Result
 		opened, closed int
-		records        int // in the journal afterwards
+		records        int // in the audit afterwards
 	}{
 		"younger than half of what the journal keeps": {told1(stands), 14 * day, nil, stands, 0, 0, 1},
 		"older":                            {told1(stands), 16 * day, nil, stands, 0, 0, 2},
@@ -303,7 +302,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 			if tt.s == nil {
 				tt.s = &Snapshot{Cluster: "c1"}
 			}
-			for range 2 { // what was told is not told again
+			for range 2 { // nothing is recorded twice
 				got, err := p.tell(t.Context(), tt.s, tt.r)
 				if err != nil || got.Opened != tt.opened || got.Closed != tt.closed {
 					t.Errorf("%d opened, %d closed, %v; want %d and %d", got.Opened, got.Closed, err, tt.opened, tt.closed)
@@ -311,7 +310,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 				if n := p.count(t); n != tt.records {
 					t.Errorf("the journal holds %d records, want %d: %q", n, tt.records, p.records(t))
 				}
-				if tt.opened, tt.closed = 0, 0; tt.at > 15*day { // the record was stored just now, and is as old by the clock here
+				if tt.opened, tt.closed = 0, 0; tt.at > 15*day { // the record was stored just now, and is that old by this clock
 					return
 				}
 			}
@@ -319,7 +318,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 	}
 }
 
-// told1 returns what has one scheduled run tell.
+// told1 returns a function that records r in one scheduled run.
 func told1(r Result) func(*testing.T, *ScheduledRun) {
 	return func(t *testing.T, p *ScheduledRun) {
 		t.Helper()
@@ -329,7 +328,7 @@ func told1(r Result) func(*testing.T, *ScheduledRun) {
 	}
 }
 
-// A case that is written again stays the case that it was.
+// A record written again stays the same case.
 func TestScheduledRunRenews(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -368,7 +367,7 @@ func TestScheduledRunRenews(t *testing.T) {
 	}
 }
 
-// However many doctor at once, and wherever one of them ends, each case is told once.
+// However many processes run the doctor at once, and wherever one stops, each case is recorded once.
 func TestScheduledRunOnce(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -377,7 +376,7 @@ func TestScheduledRunOnce(t *testing.T) {
 	for i := range n {
 		r.Findings = append(r.Findings, Finding{Check: "room", Severity: Warning, About: OfBalancer(fmt.Sprint("lb-", i)), Text: say.F("So."), Do: say.F("Do.")})
 	}
-	// One ends in the middle: its clock is asked once for each case.
+	// One stops in the middle: its clock is asked once for each case.
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	p.Env.Now = func() time.Time {
@@ -411,7 +410,7 @@ func TestScheduledRunOnce(t *testing.T) {
 	}
 }
 
-// A stream that is away is an error of the scheduled run, and the next one tells all.
+// An unreachable stream is an error of the scheduled run, and the next one records everything.
 func TestScheduledRunWithoutStream(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})
@@ -430,8 +429,7 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	}
 }
 
-// Two checks that find something about one Service in one scheduled run begin two cases, and
-// each has an ID of its own.
+// Two checks that find something about one Service in one scheduled run begin two cases with different IDs.
 func TestScheduledRunNamesCases(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)

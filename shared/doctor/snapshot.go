@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Snapshot is what one run has read of a cluster and its cloud. Checks only read
-// it. Lists are sorted by name or ID.
+// A Snapshot is what one run has read of a cluster and its cloud. Checks only read it. Lists are sorted by name or ID.
 type Snapshot struct {
 	Time    time.Time // when it was read
 	Cluster string    // ID of the ACK cluster
@@ -27,65 +26,61 @@ type Snapshot struct {
 
 	Services   []corev1.Service                       // without managedFields
 	Marks      map[types.UID]Mark                     // of the Services
-	Replaced   map[string]corev1.Service              // by namespace/name: in whose place there are manifests
-	Others     error                                  // why the Services beside the manifests are not known
+	Replaced   map[string]corev1.Service              // those that manifests replace, by namespace/name
+	Others     error                                  // why the Services besides the manifests are unknown
 	Slices     map[string][]discoveryv1.EndpointSlice // by the Service's namespace/name
-	Moved      map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
+	Moved      map[string]time.Time                   // by the same: last write to any of its slices; missing: unknown
 	Nodes      []corev1.Node                          // labels, taints, conditions and provider ID
-	Events     map[types.UID][]Event                  // the controller's, by the Service's UID, the oldest first
-	Unkept     map[types.UID]int                      // how many older ones of a Service there were than are kept
-	Claims     []Claim                                // the Events that bear the name of the controller
-	Unclaimed  int                                    // how many more of these there were than are kept
-	Writers    kube.Binding                           // of the policy of who may write these
+	Events     map[types.UID][]Event                  // the controller's, by the Service's UID, oldest first
+	Unkept     map[types.UID]int                      // number of a Service's older Events that were not kept
+	Claims     []Claim                                // the Events in the controller's name
+	Unclaimed  int                                    // number of those that were not kept
+	Writers    kube.Binding                           // policy for their writers
 	Guard      kube.Binding                           // of the guard
-	Protected  map[string]bool                        // by namespace, and by the Service's namespace/name: whether ACK refuses its deletion; missing: not known
+	Protected  map[string]bool                        // by namespace, and by the Service's namespace/name: whether ACK refuses its deletion; missing: unknown
 	Detail     cloud.Cluster
 	Controller ccm.Controller
 	Balancers  map[string]*LoadBalancer // of both kinds, by ID
-	// Named says of each load balancer that a Service names, by its annotation or its
-	// label, and that no list has, what the API said when it was asked for it: nil if it
-	// exists, cloud.ErrNotFound if it does not.
+	// Named holds the API's answer for each load balancer that a Service names, by annotation or label, and that no list contains:
+	// nil if it exists, cloud.ErrNotFound if it doesn't.
 	Named        map[string]error
-	ServerGroups []Group                  // of NLBs, which the controller of this cluster made
-	Guards       map[string]Guarding      // security groups that NLBs of Services with source ranges are in, and those with their name tag, by ID
+	ServerGroups []Group                  // of NLBs, made by this cluster's controller
+	Guards       map[string]Guarding      // by ID: security groups of NLBs of Services with source ranges, and those with their name tag
 	VSwitches    map[string]cloud.VSwitch // by ID
 	Routes       map[string][]cloud.Route // by the route table's ID
 	Quotas       []cloud.Quota
 	Role         ccm.Role
 	Policy       remedy.Policy
-	// Failures says when the failure happened that the stream keeps of a Service, the
-	// newest of all classes; of a Service that is not in it the stream keeps none, which
-	// it does for 7 days. Nil: no stream is named.
+	// Failures is when the newest failure in the stream happened, of all classes, by Service. The stream keeps failures for 7
+	// days; a missing Service has none there. Nil: no stream is configured.
 	Failures map[types.UID]time.Time
-	// Delays are how long the controller took to sync Services after lbremedy had changed them, the oldest
-	// first. Nil: no stream is named.
+	// Delays are how long the controller took to sync Services after lbremedy had changed them, oldest first. Nil: no stream is configured.
 	Delays []time.Duration
-	Heard  time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
+	Heard  time.Time // an exporter's last sign of life; zero: none ever, or no stream is configured
 
-	// Ingress says how the ingress controller stands that ACK installs with a cluster.
+	// Ingress is the state of the ingress controller that ACK installs with a cluster.
 	Ingress struct {
-		Kind    string // Deployment or DaemonSet; empty: neither is there
-		Ready   int    // how many of its Pods are ready
-		Service bool   // its Service is there, of whatever type
+		Kind    string // Deployment or DaemonSet; empty: neither exists
+		Ready   int    // number of its ready Pods
+		Service bool   // its Service exists, of any type
 	}
 
-	// Failed says of each part that could not be read why. A part that nobody asked
-	// for is in neither.
+	// Failed says why a part could not be read. It omits parts that nobody asked for.
 	Failed map[Part]error
-	// Given are the parts that were asked for.
+	// Given are the requested parts.
 	Given []Part
 
 	byTag, byName, byAddress map[string][]*LoadBalancer
 }
 
-// A Mark is what the managed fields of a Service say.
+// A Mark is the information in a Service's managed fields.
 type Mark struct {
-	Synced  time.Time // when the controller last wrote its hash label; zero: not known
-	Changed time.Time // when anybody who writes annotations or the spec last wrote; zero: not known
+	Synced  time.Time // when the controller last wrote its hash label; zero: unknown
+	Changed time.Time // last write of annotations or the spec by anybody; zero: unknown
 }
 
-// An Event is an Event of Kubernetes about a Service that bears the name of the controller, as far as checks read it. The
-// API server, lbremedy and others write Events about Services, too, which are no evidence (kube.Cluster.Evidence).
+// An Event is a Kubernetes Event about a Service in the controller's name, as far as checks read it. The API server, lbremedy and
+// others also write Events about Services, which are not evidence (kube.Cluster.Evidence).
 type Event struct {
 	Reason, Type, Component string
 	Message                 string // its beginning
@@ -93,11 +88,10 @@ type Event struct {
 	First, Last             time.Time
 }
 
-// Ensured is the reason of Events of a sync that has succeeded.
+// Ensured is the reason of a successful sync's Events.
 const Ensured = event.Ensured
 
-// A Claim is what an Event says of itself that bears the name of the controller, in
-// whatever namespace and about whatever object.
+// A Claim is what an Event in the controller's name says about itself, in any namespace and about any object.
 type Claim struct {
 	Object               kube.Object
 	Component            string
@@ -106,33 +100,32 @@ type Claim struct {
 	First, Last, Created time.Time
 }
 
-// Possible reports whether a Service can have the UID of what the Event is about.
+// Possible reports whether a Service can have the UID of the Event's object.
 func (c Claim) Possible() bool { return event.ValidUID(c.Object.UID) == nil }
 
-// Failed reports whether the Event tells of a failed sync.
+// Failed reports whether the Event reports a failed sync.
 func (e Event) Failed() bool {
 	return e.Type == corev1.EventTypeWarning && event.Watched(e.Reason) && !event.DryRun(e.Message)
 }
 
-// A LoadBalancer is a CLB or an NLB with what stands on it.
+// A LoadBalancer is a CLB or an NLB with its listeners and groups.
 type LoadBalancer struct {
 	ccm.Instance
 	Listeners        []cloud.Listener        // of a CLB
 	NetworkListeners []cloud.NetworkListener // of an NLB
 	Groups           []Group                 // of a CLB
-	// Marked are the IDs of the security groups that have the name tag of its Service, if that has
-	// source ranges and it is an NLB that the controller created.
+	// Marked are the IDs of the security groups with the name tag of its Service, if that has source ranges and the NLB was
+	// created by the controller.
 	Marked []string
-	// Used says that a Service of the cluster uses it, or that it has the cluster's
-	// tag. Of others that are not Near nothing more was read.
+	// Used says that a Service of the cluster uses it, or that it has the cluster's tag. Of others, nothing more was read unless
+	// they are Near.
 	Used bool
-	// Near says that it is a private CLB of the cluster's VPC that neither a Service nor a
-	// cluster's tag names. Which listeners it has, and their groups, the part Private has
-	// read, and of all private CLBs of the VPC the default group.
+	// Near says that it is a private CLB of the cluster's VPC that neither a Service nor a cluster's tag names. The part Private
+	// has read its listeners and their groups, and the default groups of all private CLBs of the VPC.
 	Near bool
-	// Gone says that it was listed, and that the API knew it no more a moment later.
+	// Gone says that it was listed, but the API no longer knew it a moment later.
 	Gone bool
-	// Failed says of each part of it that could not be read why.
+	// Failed says why a part of it could not be read.
 	Failed map[Part]error
 }
 
@@ -142,8 +135,7 @@ type Guarding struct {
 	Failed error // why its rules could not be read
 }
 
-// GuardsOf returns the security groups that an NLB is in, whose Service has source ranges. The error
-// says why they are not known.
+// GuardsOf returns the security groups of an NLB whose Service has source ranges. The error says why they are unknown.
 func (s *Snapshot) GuardsOf(b *LoadBalancer) ([]cloud.SecurityGroup, error) {
 	if err := cmp.Or(s.Err(Guards), b.Err(Guards)); err != nil {
 		return nil, err
@@ -163,14 +155,14 @@ func (s *Snapshot) GuardsOf(b *LoadBalancer) ([]cloud.SecurityGroup, error) {
 type Group struct {
 	ID        string
 	Name      string
-	Servers   int                  // how many backends it has
-	Listeners []cloud.ListenerPort // of a CLB, that use it
-	Rules     int                  // of a CLB: how many rules of listeners use it
-	Backends  []cloud.Backend      // nil where that part was not asked for
+	Servers   int                  // number of backends
+	Listeners []cloud.ListenerPort // of a CLB: those that use it
+	Rules     int                  // of a CLB: number of forwarding rules that use it
+	Backends  []cloud.Backend      // nil if that part was not requested
 	Failed    error                // why its backends could not be read
 }
 
-// Err returns why one of the parts is not known; nil if all are.
+// Err returns why one of the parts is unknown; nil if all are known.
 func (s *Snapshot) Err(list ...Part) error {
 	for _, p := range list {
 		if err := s.Failed[p]; err != nil {
@@ -183,7 +175,7 @@ func (s *Snapshot) Err(list ...Part) error {
 	return nil
 }
 
-// Err returns why one of the parts of this load balancer is not known; nil if all are.
+// Err returns why one of the parts of this load balancer is unknown; nil if all are known.
 func (b *LoadBalancer) Err(list ...Part) error {
 	for _, p := range list {
 		if err := b.Failed[p]; err != nil {
@@ -193,15 +185,13 @@ func (b *LoadBalancer) Err(list ...Part) error {
 	return nil
 }
 
-// Answers reports whether the API server has answered when it was asked for Services, if
-// only that they are none of the doctor's business.
+// Answers reports whether the API server has answered the request for Services, even if it refused it.
 func (s *Snapshot) Answers() bool {
 	err := s.Failed[Services]
 	return err == nil || errors.Is(err, kube.ErrDenied)
 }
 
-// OfType returns the Services of type LoadBalancer that the controller answers for and
-// that are not being deleted.
+// OfType returns the Services of type LoadBalancer that the controller handles and that are not being deleted.
 func (s *Snapshot) OfType() []*corev1.Service {
 	var list []*corev1.Service
 	for i := range s.Services {
@@ -212,8 +202,8 @@ func (s *Snapshot) OfType() []*corev1.Service {
 	return list
 }
 
-// Ours reports whether the controller answers for the Service: it is of type
-// LoadBalancer, and of no other controller's class (pkg/controller/helper/service_utils.go).
+// Ours reports whether the controller handles the Service: it is of type LoadBalancer, and not of another controller's class
+// (pkg/controller/helper/service_utils.go).
 func Ours(svc *corev1.Service) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Annotations["service.beta.kubernetes.io/class"] != "" {
 		return false
@@ -221,12 +211,11 @@ func Ours(svc *corev1.Service) bool {
 	return svc.Spec.LoadBalancerClass == nil || ccm.NLB(svc)
 }
 
-// errAmbiguous says that several load balancers have the marks of one Service.
+// errAmbiguous says that several load balancers are marked as one Service's.
 var errAmbiguous = say.Errorf("several load balancers have its tag or name")
 
-// Balancer returns the load balancer that the controller syncs the Service with, found
-// as the controller finds it: by the annotation id, by the Service's name tag, by its
-// default name. It is nil if none exists. The error says why it can't be told.
+// Balancer returns the load balancer that the controller syncs the Service with, found the way the controller does: by the
+// annotation id, by the Service's name tag, by its default name. It is nil if none exists. The error says why it is unknown.
 func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	part := CLBs
 	if ccm.NLB(svc) {
@@ -258,8 +247,7 @@ func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	return nil, nil
 }
 
-// NamedBy returns the IDs of load balancers that the Service names: by the annotation
-// id, else by the label that the controller left on it.
+// NamedBy returns the IDs of load balancers that the Service names: by the annotation id, otherwise by the controller's label.
 func NamedBy(svc *corev1.Service) string {
 	if id, _ := ccm.Annotation(svc, "id"); id != "" {
 		return id
@@ -267,11 +255,9 @@ func NamedBy(svc *corev1.Service) string {
 	return svc.Labels[ccm.BalancerLabel]
 }
 
-// Left returns the load balancer of a Service with an address that the controller does
-// not find any more: the one that its label names, or the one with its address. It is
-// nil if none exists, or if it has another Service's tag or address: a label may have
-// come with a copy. Private addresses repeat over VPCs, so that they count in the
-// cluster's alone, which needs Detail.
+// Left returns the load balancer of a Service with an address that the controller no longer finds: the one that its label names,
+// or the one with its address. It is nil if none exists, or if it has another Service's tag or address: a label may have been
+// copied with the Service. Private addresses repeat across VPCs and count only in the cluster's own, which needs Detail.
 func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
 	for _, b := range s.leftovers(svc) {
 		if b.VPC == "" || b.NLB != nil || b.ID == svc.Labels[ccm.BalancerLabel] {
@@ -287,12 +273,12 @@ func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
 	return nil, nil
 }
 
-// leftovers returns what Left chooses from, the likelier ones first.
+// leftovers returns the candidates for Left, the likelier ones first.
 func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 	if !ccm.Synced(svc) {
 		return nil
 	}
-	// With these the address is not the load balancer's own.
+	// With these annotations the address is not the load balancer's own.
 	kind, _ := ccm.Annotation(svc, ccm.ExternalIP)
 	host, _ := ccm.Annotation(svc, "hostname")
 	foreign := !ccm.NLB(svc) && (kind == "eip" || host != "")
@@ -317,7 +303,7 @@ func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 	return list
 }
 
-// index makes the load balancers known by tag, name and address.
+// index indexes the load balancers by tag, name and address.
 func (s *Snapshot) index() {
 	if s.byTag != nil {
 		return
@@ -333,8 +319,7 @@ func (s *Snapshot) index() {
 	}
 }
 
-// List returns the load balancers in the order of their IDs, without those that went
-// while they were read.
+// List returns the load balancers in the order of their IDs, without those deleted while they were read.
 func (s *Snapshot) List() []*LoadBalancer {
 	var list []*LoadBalancer
 	for _, id := range sortedKeys(s.Balancers) {
@@ -345,8 +330,7 @@ func (s *Snapshot) List() []*LoadBalancer {
 	return list
 }
 
-// Group returns the group of a port of the Service on its load balancer, nil if there
-// is none. The error says why it can't be told.
+// Group returns the group of a port of the Service on its load balancer; nil if none exists. The error says why it is unknown.
 func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort) (*Group, error) {
 	if err := s.Err(Detail); err != nil {
 		return nil, err
@@ -354,7 +338,7 @@ func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.Servi
 	return s.GroupAs(svc, b, port, s.Mode(svc))
 }
 
-// GroupAs returns what Group does if the controller takes this for the backends.
+// GroupAs is Group for a given mode of backends.
 func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort, mode ccm.BackendMode) (*Group, error) {
 	if err := s.Err(Groups); err != nil {
 		return nil, err
@@ -376,8 +360,8 @@ func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.Ser
 	return nil, nil
 }
 
-// Mode returns what the controller takes for the backends of the Service. It needs
-// Detail. A serverless cluster has no nodes that could be backends.
+// Mode returns what the controller uses as backends of the Service. It needs Detail. A serverless cluster has no nodes that could
+// be backends.
 func (s *Snapshot) Mode(svc *corev1.Service) ccm.BackendMode {
 	if s.Detail.Profile == "Serverless" && svc.Annotations[ccm.BackendType] == "" {
 		return ccm.PodMode
@@ -385,13 +369,12 @@ func (s *Snapshot) Mode(svc *corev1.Service) ccm.BackendMode {
 	return ccm.ModeOf(svc, s.Detail.Network)
 }
 
-// Ready returns the endpoints behind a port of the Service that the controller counts.
-// It needs Endpoints.
+// Ready returns the endpoints behind a port of the Service that the controller counts. It needs Endpoints.
 func (s *Snapshot) Ready(svc *corev1.Service, port corev1.ServicePort) []ccm.Endpoint {
 	return ccm.Ready(s.Slices[svc.Namespace+"/"+svc.Name], port, ccm.FamilyOf(svc))
 }
 
-// Quota returns the account's limit with this name; false if it is not known.
+// Quota returns the account's limit with this name; false if unknown.
 func (s *Snapshot) Quota(name string) (cloud.Quota, bool) {
 	for _, q := range s.Quotas {
 		if region := q.Dimensions["regionId"]; q.Name == name && (region == "" || region == s.Region) {
@@ -401,19 +384,19 @@ func (s *Snapshot) Quota(name string) (cloud.Quota, bool) {
 	return cloud.Quota{}, false
 }
 
-// OfService names a Service as what a finding is about.
+// OfService returns the About of a Service.
 func OfService(svc *corev1.Service) About {
 	return About{Kind: Service, Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)}
 }
 
-// OfBalancer names a load balancer as what a finding is about.
+// OfBalancer returns the About of a load balancer.
 func OfBalancer(id string) About { return About{Kind: Balancer, Name: id} }
 
-// OfCluster names the cluster as what a finding is about.
+// OfCluster returns the About of the cluster.
 func (s *Snapshot) OfCluster() About { return About{Kind: Cluster, Name: s.Cluster} }
 
-// Users returns the names of the Services that use each load balancer, by its ID, sorted.
-// Those of a Service whose load balancer can't be told are missing.
+// Users returns the sorted names of the Services that use each load balancer, by its ID. Services whose load balancer is unknown
+// are missing.
 func (s *Snapshot) Users() map[string][]string {
 	users := map[string][]string{}
 	for i := range s.Services {

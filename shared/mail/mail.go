@@ -1,4 +1,4 @@
-// Package mail sends messages over SMTP (RFC 5321), with TLS from the start or by STARTTLS.
+// Package mail sends messages over SMTP (RFC 5321), always with TLS: from the start or by STARTTLS. Begin with Server.Send.
 package mail
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A Server is one that takes mail.
+// A Server is an SMTP server and the login for it.
 type Server struct {
 	Address *url.URL               // smtp://host:port or smtps://host:port
-	User    string                 // who sends; empty: the address that a message is from
-	Secret  func() (string, error) // of the user; nil: no login
-	Roots   *x509.CertPool         // that certificates are checked by; nil: those of the system
+	User    string                 // login name; empty: the sender's address
+	Secret  func() (string, error) // password; nil: no login
+	Roots   *x509.CertPool         // to verify certificates; nil: the system's
 }
 
-// A Message is a plain text. Readers show all messages of one thread together.
+// A Message is plain text. Readers show all messages of one thread together.
 type Message struct {
 	From   string
 	To     []string
@@ -41,14 +41,14 @@ type Message struct {
 	Thread string
 }
 
-const answerIn = 15 * time.Second // of a server, to the end of the answer
+const answerIn = 15 * time.Second // timeout of a server's answer
 
-// Answered returns what a server has answered.
+// Answered returns a server's answer as text.
 func Answered(said *textproto.Error) string {
 	return fmt.Sprintf("code %d%s", said.Code, event.Quote([]byte(said.Msg)))
 }
 
-// Send hands a message over, and returns the recipients that the server refuses. It is an error if it refuses all.
+// Send delivers a message, and returns the recipients that the server refuses. If it refuses all, that is an error.
 func (s Server) Send(ctx context.Context, m Message) (without []string, err error) {
 	u := s.Address
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
@@ -93,7 +93,7 @@ func (s Server) Send(ctx context.Context, m Message) (without []string, err erro
 		err := c.Rcpt(bareAddress(to))
 		var said *textproto.Error
 		switch {
-		case errors.As(err, &said) && said.Code >= 500: // later ones may be taken: all get it then
+		case errors.As(err, &said) && said.Code >= 500: // the server may accept later ones, which then all get it
 			without, none = append(without, bareAddress(to)+": "+Answered(said)), cmp.Or(none, err)
 		case err != nil:
 			return nil, err
@@ -112,11 +112,11 @@ func (s Server) Send(ctx context.Context, m Message) (without []string, err erro
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	_ = c.Quit() // it has the message
+	_ = c.Quit() // the message is delivered
 	return without, nil
 }
 
-// bytes returns the message as it is sent (RFC 5322), with nothing that a line could break.
+// bytes returns the message in its wire format (RFC 5322), with fields that can't break it.
 func (m Message) bytes() []byte {
 	var b bytes.Buffer
 	field := func(name, text string) { fmt.Fprintf(&b, "%s: %s\r\n", name, text) }
@@ -130,7 +130,7 @@ func (m Message) bytes() []byte {
 	field("Subject", mime.BEncoding.Encode("utf-8", m.Title))
 	field("Message-ID", "<"+m.ID+"@lbremedy.invalid>")
 	field("References", "<"+m.Thread+"@lbremedy.invalid>")
-	field("Auto-Submitted", "auto-generated") // no reply by a machine (RFC 3834)
+	field("Auto-Submitted", "auto-generated") // suppresses automatic replies (RFC 3834)
 	field("MIME-Version", "1.0")
 	field("Content-Type", "text/plain; charset=utf-8")
 	field("Content-Transfer-Encoding", "base64")
@@ -152,7 +152,7 @@ func bareAddress(text string) string {
 	return ""
 }
 
-// fullAddress returns an address with its name, as a header has it.
+// fullAddress returns an address with its name, as in a header.
 func fullAddress(text string) string {
 	if a, err := mail.ParseAddress(text); err == nil {
 		return a.String()

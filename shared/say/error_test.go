@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestErrorf tells errors in a language: those that wrap, those that are wrapped, and what others
-// say between as it is. As errors they are what fmt.Errorf makes.
+// TestErrorf translates errors: wrapping and wrapped ones, with foreign text between them unchanged. As errors they equal those of
+// fmt.Errorf.
 func TestErrorf(t *testing.T) {
 	other := &say.Language{Tag: "x", Twins: map[string]string{"read %s: %w": "%[2]w (R %[1]s)", "%d bad": "B%d", "100%% of %s": "%s=100%%"}}
 	bad := say.Errorf("%d bad", 3)

@@ -9,11 +9,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Language is what texts are put into. Nil is English.
+// A Language translates texts. Nil is English.
 type Language struct {
-	Tag   string            // as of BCP 47, such as zh-CN
+	Tag   string            // of BCP 47, such as zh-CN
 	Twins map[string]string // formats by their English twins; a twin has the same verbs
-	// Tight reports whether nothing stands between two messages that end and begin so.
+	// Tight reports whether two messages that end and begin with these runes have no space between them.
 	Tight func(end, begin rune) bool
 }
 
@@ -25,7 +25,7 @@ func (l *Language) Name() string {
 	return l.Tag
 }
 
-// Format returns the twin of an English format; the format itself where it has none.
+// Format returns the translation of an English format; the format itself if it has none.
 func (l *Language) Format(english string) string {
 	if l == nil {
 		return english
@@ -33,7 +33,7 @@ func (l *Language) Format(english string) string {
 	if twin, ok := l.Twins[english]; ok {
 		return twin
 	}
-	if list().MatchString(english) { // its length is that of the list, and its parts have twins
+	if list().MatchString(english) { // the list's length varies, and its parts are translated
 		return between().ReplaceAllStringFunc(english, func(part string) string {
 			if twin, ok := l.Twins[part]; ok {
 				return twin
@@ -44,22 +44,22 @@ func (l *Language) Format(english string) string {
 	return english
 }
 
-// Has reports whether the language has a twin of an English format.
+// Has reports whether the language has a translation of an English format.
 func (l *Language) Has(english string) bool {
 	_, ok := l.Twins[english]
 	return ok
 }
 
-// IsList reports whether a format is one of Items or Clauses, or of a Literal: it says nothing by itself.
+// IsList reports whether a format is one of Items or Clauses, or of a Literal, which contain no words of their own.
 func IsList(format string) bool { return list().MatchString(format) }
 
-// list matches the formats of Items and Clauses, and between what stands between their verbs.
+// list matches the formats of Items and Clauses, and between the separators of their verbs.
 var (
 	list    = regex.New(`^%s(?:, %s)*(?:; %s)*(?: and %d more|; and %d more)?$`)
 	between = regex.New(`, | and %d more|; and %d more|; `)
 )
 
-// Phrase is fmt.Sprintf in the language: of the format and of the arguments that are texts.
+// Phrase is fmt.Sprintf in the language: it translates the format and the arguments that are texts.
 func (l *Language) Phrase(format string, args ...any) string {
 	if l == nil {
 		return fmt.Sprintf(format, args...)
@@ -68,8 +68,7 @@ func (l *Language) Phrase(format string, args ...any) string {
 	return l.fit(fmt.Sprintf(format, l.args(format, args)...))
 }
 
-// args returns the arguments with the texts among them as strings, each between seams
-// unless the format quotes some.
+// args returns the arguments with texts rendered as strings, each between seams unless the format quotes some.
 func (l *Language) args(format string, args []any) []any {
 	edge := seam
 	if strings.Contains(format, "q") {
@@ -85,16 +84,16 @@ func (l *Language) args(format string, args []any) []any {
 	return out
 }
 
-// seam stands at both ends of a text within a text until it is fitted in. It is no character.
+// seam marks both ends of a text inserted into a text until fit removes it. It is a Unicode noncharacter.
 const seam = "\uFDD0"
 
-// A format has a space on both sides of an argument, since most are not words of the language.
+// Formats have a space on both sides of an argument, since most arguments are not words of the language.
 var (
 	before = regex.New(`(.) ` + seam + `(.)`)
 	after  = regex.New(`(.)` + seam + ` (.)`)
 )
 
-// fit removes the seams, with the spaces beside them where nothing stands between such words.
+// fit removes the seams, with adjacent spaces if the language has none between such words.
 func (l *Language) fit(text string) string {
 	if !strings.Contains(text, seam) {
 		return text
@@ -113,7 +112,7 @@ func (l *Language) fit(text string) string {
 	return strings.ReplaceAll(text, seam, "")
 }
 
-// In returns the text in a language. A message without a twin stays English.
+// In returns the text in a language. Messages without a translation stay English.
 func (t Text) In(l *Language) string {
 	if l == nil {
 		return t.String()

@@ -6,8 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestLanguage puts texts into a language: nested ones, counts and lists too, in its own order
-// of arguments; what has no twin stays English.
+// TestLanguage translates texts: nested ones, counts and lists too, with arguments reordered. Texts without a translation stay English.
 func TestLanguage(t *testing.T) {
 	other := &say.Language{Tag: "x", Twins: map[string]string{
 		"%s has %s.": "(%[2]s: %[1]s)", "1 node": "1 N", "%d nodes": "%d N", "Wait.": "W!", "none": "-",

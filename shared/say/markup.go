@@ -6,22 +6,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// parts finds what is no word: actions of a template, comments and tags up to where an attribute's
-// value begins or the tag ends.
+// parts matches what is not a word: actions of a template, comments, and tags up to the beginning of an attribute's value or their end.
 var (
 	action = regex.New(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
 	named  = regex.New(`([a-z-]+)="$`)
 	letter = regex.New(`[A-Za-z]`)
 )
 
-// spoken are the attributes whose values are words.
+// spoken are the attributes whose values people read or hear.
 var spoken = map[string]bool{
 	"aria-label": true, "data-live": true, "data-dead": true, "data-mute": true, "data-copied": true, "data-uncopied": true,
 }
 
-// Markup returns a template of HTML with f applied to each run of words between two tags or actions, and
-// in the attributes that people hear or read. Space around the words stays. So the words of a page
-// are in its template alone, and none can be forgotten.
+// Markup returns an HTML template with f applied to each run of words between two tags or actions, and to the attributes in
+// spoken. Surrounding space stays. The words of a page are thus in its template alone, and all of them are translated.
 func Markup(source string, f func(string) string) string {
 	var out, run strings.Builder
 	flush := func(words bool) {
@@ -35,7 +33,7 @@ func Markup(source string, f func(string) string) string {
 		at := strings.Index(text, inner)
 		out.WriteString(text[:at] + f(inner) + text[at+len(inner):])
 	}
-	tag, value, words := false, false, true // inside a tag, in an attribute's value, and whether what is read is words
+	tag, value, words := false, false, true // inside a tag, in an attribute's value, and whether the current part is words
 	for i := 0; i < len(source); {
 		rest := source[i:]
 		switch {

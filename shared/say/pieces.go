@@ -7,23 +7,23 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Piece is a part of a sentence for people: prose, or a command that can be pasted as it is.
+// A Piece is a part of a sentence for people: prose, or a command to paste.
 type Piece struct {
 	Text    string
 	Command bool
 }
 
-// commands finds where a command begins: behind a colon, at the beginning of a line, or behind another command and a word that
-// joins them. The words that follow lbremedy are those of its commands, since a sentence may begin with its name, too.
+// commands matches the beginning of a command: after a colon, at the beginning of a line, or after another command and a word that
+// joins them. After lbremedy only the names of its commands match, since a sentence may begin with its name too.
 var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)((?:kubectl|aliyun|helm|nats)|lbremedy (?:` + strings.Join(Commands, "|") + `))(?: |\.|。|$)`)
 
-// Commands are those of lbremedy that texts name.
+// Commands are lbremedy's commands that texts name.
 var Commands = []string{
 	"approve", "breaker", "classify", "console", "dead", "doctor", "hand", "keys", "lb", "ls", "mcp", "pause", "plan", "policy", "preflight", "reject",
 	"replay", "resume", "run", "show", "status", "tickets", "undo", "up",
 }
 
-// Pieces returns a text in its parts. A command ends with the sentence that names it; what stands in quotes is part of it.
+// Pieces splits a text. A command ends with its sentence; quoted text in it belongs to it.
 func Pieces(text string) []Piece {
 	var all []Piece
 	add := func(s string, command bool) {
@@ -44,7 +44,7 @@ func Pieces(text string) []Piece {
 	}
 }
 
-// endOfCommand returns where the command ends that begins at text[from:].
+// endOfCommand returns where the command that begins at text[from:] ends.
 func endOfCommand(text string, from int) int {
 	var quote rune
 	for i, c := range text[from:] {
@@ -68,7 +68,7 @@ func endOfCommand(text string, from int) int {
 	return len(text)
 }
 
-// begins reports whether a sentence may begin with a text.
+// begins reports whether a text may begin a sentence.
 func begins(text string) bool {
 	for _, c := range text {
 		return unicode.IsUpper(c) || unicode.Is(unicode.Han, c) || c == '"' || c == '(' || strings.HasPrefix(text, "lbremedy ")

@@ -1,9 +1,8 @@
-// Package say keeps what people read as data: a format and its arguments.
+// Package say keeps texts for people as data: a format and its arguments.
 //
-// A plan, a record and a finding of the doctor carry a [Text]. It is put into words where it is
-// shown, so that a journal can be read in another language than the one it was written in. The
-// format is English and names the message: a catalogue maps it to a format of another language
-// with the same verbs. Programs that only write records need no catalogue.
+// A plan, a record and a finding of the doctor hold a [Text]. It is rendered where it is shown, so a record can be read in another
+// language than that of its writer. The English format identifies the message: a catalogue maps it to a format of another language
+// with the same verbs. Programs that only write records need no catalogue. Begin with F.
 package say
 
 import (
@@ -20,22 +19,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Text is a sequence of messages. Its zero value is empty and prints as nothing.
+// A Text is a sequence of messages. Its zero value is empty and prints nothing.
 type Text []Message
 
 // A Message is a format with its arguments.
 type Message struct {
 	Format string `json:"format"` // English, with verbs of package fmt
-	// Args are of type string, bool, int64, float64 or Text: what JSON brings back as it was.
+	// Args are of type string, bool, int64, float64 or Text: the types that survive JSON.
 	Args []any `json:"args,omitempty"`
 }
 
-// F returns a text of one message. An argument that is a Text stays one: it is translated, too, and so is one with a method Word that
-// returns one.
-// Other arguments become strings, unless they are numbers or booleans.
+// F returns a text of one message. An argument that is a Text, or has a method Word that returns one, is translated too. Other
+// arguments become strings, unless they are numbers or booleans.
 func F(format string, args ...any) Text {
 	if false {
-		_ = fmt.Sprintf(format, args...) // makes vet check the verbs of those who call F
+		_ = fmt.Sprintf(format, args...) // makes vet check the verbs in calls of F
 	}
 	m := Message{Format: format}
 	for _, a := range args {
@@ -44,8 +42,8 @@ func F(format string, args ...any) Text {
 	return Text{m}
 }
 
-// Literal returns a text that is the same in every language, such as an ID, what somebody
-// else has said, or a text that was put into words. An empty string is an empty text.
+// Literal returns a text that is the same in every language, such as an ID, a foreign message or an already rendered text. An
+// empty string is an empty text.
 func Literal(s string) Text {
 	if s == "" {
 		return nil
@@ -53,15 +51,15 @@ func Literal(s string) Text {
 	return Text{{Format: "%s", Args: []any{s}}}
 }
 
-// And returns the text with a message behind it.
+// And returns the text followed by a message.
 func (t Text) And(format string, args ...any) Text { return t.Then(F(format, args...)) }
 
-// Then returns the text with another behind it. Neither changes.
+// Then returns the text followed by another. Neither changes.
 func (t Text) Then(next Text) Text {
 	return append(t[:len(t):len(t)], next...)
 }
 
-// String returns the text in English: its messages with a space between them.
+// String returns the text in English: its messages separated by spaces.
 func (t Text) String() string {
 	var b strings.Builder
 	for i, m := range t {
@@ -73,9 +71,8 @@ func (t Text) String() string {
 	return b.String()
 }
 
-// Map returns the text with f applied to all that its arguments say. Where f would change the
-// whole English text still, such as for a secret that a format announces, the text becomes a
-// Literal of what f returns for it.
+// Map returns the text with f applied to all its arguments. If f would still change the whole English text, for instance because
+// of a secret that the format announces, the result is a Literal of f applied to that.
 func (t Text) Map(f func(string) string) Text {
 	out := t.mapArgs(f)
 	if whole := out.String(); f(whole) != whole {
@@ -103,12 +100,12 @@ func (t Text) mapArgs(f func(string) string) Text {
 	return out
 }
 
-// plain returns an argument as one of the types of Message.Args.
+// plain converts an argument to one of the types of Message.Args.
 func plain(a any) any {
 	switch a := a.(type) {
 	case Text:
 		if len(a) == 0 {
-			return "" // a list of no messages has no place in JSON
+			return "" // JSON has no empty list of messages
 		}
 		return a
 	case interface{ Word() Text }:
@@ -135,7 +132,7 @@ func plain(a any) any {
 	return fmt.Sprint(a)
 }
 
-// span returns a time as people write it: 1m and 2h, not 1m0s and 2h0m0s.
+// span formats a duration as people write it: 1m and 2h, not 1m0s and 2h0m0s.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -147,7 +144,7 @@ func span(d time.Duration) string {
 	return text
 }
 
-// MarshalJSON writes a text that is the same in every language as a string, and any other as the list of its messages.
+// MarshalJSON writes a text that is the same in every language as a string, and any other as a list of messages.
 func (t Text) MarshalJSON() ([]byte, error) {
 	if len(t) == 1 && t[0].Format == "%s" && len(t[0].Args) == 1 {
 		if s, ok := t[0].Args[0].(string); ok {
@@ -173,7 +170,7 @@ type wire struct {
 	Args   []any  `json:"args,omitempty"`
 }
 
-// real is a float64 that JSON brings back as one: it always has a point or an exponent.
+// real is a float64 that stays one in JSON: it always has a point or an exponent.
 type real float64
 
 func (r real) MarshalJSON() ([]byte, error) {
@@ -199,14 +196,13 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// deepest is how many texts may lie in each other, and widest what may stand between the
-// percent sign and the letter of a verb: a record may come from a stranger.
+// deepest is how deeply texts may nest, and widest how much may be between the percent sign and the letter of a verb: a record may
+// come from an attacker.
 const deepest = 8
 
 var widest = regex.New(`%[^a-zA-Z%]{6}|%[^a-zA-Z%]*\*`)
 
-// UnmarshalJSON reads what MarshalJSON writes; an error for formats that would print without
-// measure and for texts that lie too deep in each other.
+// UnmarshalJSON reads what MarshalJSON writes. It refuses formats that could print huge texts, and texts that nest too deeply.
 func (m *Message) UnmarshalJSON(data []byte) error { return m.read(data, deepest) }
 
 func (m *Message) read(data []byte, depth int) error {
@@ -248,7 +244,7 @@ func readArg(raw json.RawMessage, depth int) (any, error) {
 		}
 		return t, nil
 	}
-	// Without a decoder of values of any kind: a thousand records of a burst hold many thousands of these.
+	// A generic decoder would be too slow: a burst of a thousand records holds many thousands of these.
 	switch c := raw[0]; {
 	case c == '"':
 		var v string

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Count returns how many there are of something, whose plural ends in s or es: "1 node",
-// "3 nodes", "2 classes".
+// Count returns a number with a noun whose plural ends in s or es: "1 node", "3 nodes", "2 classes".
 func Count(n int, one string) Text {
 	if n == 1 {
 		return Text{{Format: "1 " + one}}
@@ -18,7 +17,7 @@ func Count(n int, one string) Text {
 	return Text{{Format: "%d " + plural, Args: []any{int64(n)}}}
 }
 
-// Or returns s as it is, or, where it is empty, a message in its place.
+// Or returns s as a literal or, if it is empty, the message.
 func Or(s, message string) Text {
 	if s == "" {
 		return Text{{Format: message}}
@@ -29,11 +28,10 @@ func Or(s, message string) Text {
 // Figure returns a number without an exponent.
 func Figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// List returns the items with commas between, no more than limit of them, and how many
-// more there are.
+// List returns at most limit items separated by commas, and how many more there are.
 func List(items []string, limit int) Text { return First(items[:min(len(items), limit)], len(items)) }
 
-// First returns the first of so many items with commas between, and how many more there are.
+// First returns the first of all items separated by commas, and how many more there are.
 func First(items []string, all int) Text {
 	if len(items) >= all {
 		return Literal(strings.Join(items, ", "))
@@ -41,19 +39,17 @@ func First(items []string, all int) Text {
 	return F("%s and %d more", strings.Join(items, ", "), all-len(items))
 }
 
-// Items returns the texts with commas between, no more than limit of them, and how many
-// more there are.
+// Items returns at most limit texts separated by commas, and how many more there are.
 func Items(list []Text, limit int) Text {
 	return join(list[:min(len(list), limit)], len(list), ", ", " and %d more")
 }
 
-// Clauses returns the clauses with semicolons between, no more than limit of them, and how
-// many more there are.
+// Clauses returns at most limit clauses separated by semicolons, and how many more there are.
 func Clauses(list []Text, limit int) Text {
 	return FirstClauses(list[:min(len(list), limit)], len(list))
 }
 
-// FirstClauses returns the first of so many clauses with semicolons between, and how many more there are.
+// FirstClauses returns the first of all clauses separated by semicolons, and how many more there are.
 func FirstClauses(list []Text, all int) Text { return join(list, all, "; ", "; and %d more") }
 
 func join(shown []Text, all int, between, rest string) Text {

@@ -23,11 +23,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// A person sets right what lbremedy asked about, and no event tells of it: a look finds
-// out, the journal says so, and the ticket ends. What still fails is left alone.
+// A person fixes what lbremedy asked about, and no event reports it: a look finds out, the audit records it, and the ticket ends.
+// Open failures stay unchanged.
 func TestLookAgain(t *testing.T) {
 	join := cluster.Join(t)
-	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
+	ns := join.Namespace(t) // waits while another test has the cluster for itself
 	w := newWorld(t)
 	h := newHook(t)
 	k, err := kube.New(join.Config)
@@ -112,7 +112,7 @@ func TestLookAgain(t *testing.T) {
 	look()
 	gone, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if _, err := l.Due(gone); err == nil { // a round that can't read who fails forgets no look
+	if _, err := l.Due(gone); err == nil { // a round that can't read the failures forgets no look
 		t.Error("without NATS there is no error")
 	}
 	look()
@@ -133,12 +133,12 @@ func TestLookAgain(t *testing.T) {
 	same(t, h.told(), "closed slb: 0 fail, 2 over")
 }
 
-// However much the doctor has found, it takes nobody's turn.
+// However much the doctor has found, it delays no other looks.
 func TestLookPastTheDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("ops")), 0)
-	const looks = 30 // at most in one round
+	const looks = 30 // limit of one round
 	for n := range looks + 1 {
 		q.put(w.write(w.record(n, "doctor-room", event.Asked)))
 	}
@@ -153,8 +153,7 @@ func TestLookPastTheDoctor(t *testing.T) {
 	}
 }
 
-// A ticket of the doctor names what was found, of whatever it is, and puts no words into
-// the controller's mouth.
+// A ticket of the doctor names the finding, whatever its object, and attributes nothing to the controller.
 func TestTextOfDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

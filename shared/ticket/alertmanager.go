@@ -10,25 +10,26 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// alertmanager posts one alert for each incident by the API v2 of Prometheus' Alertmanager, POST /api/v2/alerts (api/v2/openapi.yaml of
-// its v0.35.0). The Alert Management of ARMS takes the same at https://alerts.aliyuncs.com, with a bearer token (ARMS documentation,
-// "Integrate a self-managed Prometheus instance into Alert Management").
+// alertmanager posts one alert for each incident by the API v2 of Prometheus' Alertmanager, POST /api/v2/alerts
+// (api/v2/openapi.yaml of its v0.35.0). The Alert Management of ARMS accepts the same at https://alerts.aliyuncs.com, with a
+// bearer token (ARMS documentation, "Integrate a self-managed Prometheus instance into Alert Management").
 //
-// Alertmanager keeps alerts in memory and drops them at their end, so that an open one is sent again and again. An alert is known by its
-// labels: they never change, and how bad things are stands in an annotation.
+// Alertmanager keeps alerts in memory and drops them at their end, so open ones are sent repeatedly. An alert is identified by its
+// labels, which never change; the severity is an annotation.
 type alertmanager struct {
 	endpoint
 	cluster string
 }
 
 const (
-	// ARMS clears an alert that is not sent again for its auto-clear period, by default for 300 seconds (ARMS documentation, "UpdateIntegration").
+	// ARMS clears an alert that is not repeated within its auto-clear period, by default 300 seconds (ARMS documentation,
+	// "UpdateIntegration").
 	resendAlert = 2 * time.Minute
-	// An alert ends by itself so long after lbremedy sent it last: a restart takes less, and after lbremedy is removed none fires for long.
+	// An alert ends this long after lbremedy last sent it: a restart takes less, and after lbremedy is removed none fires for long.
 	keepAlert = 30 * time.Minute
 )
 
-// An alert is one as Alertmanager takes it.
+// An alert is an alert in Alertmanager's format.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -36,7 +37,7 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// send posts the alert as it stands; one that is over has its end in the past.
+// send posts the present alert; one that is over has its end in the past.
 func (a *alertmanager) send(ctx context.Context, t Ticket) error {
 	u, err := a.address()
 	if err != nil {

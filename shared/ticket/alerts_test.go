@@ -20,12 +20,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An alertServer takes alerts as Alertmanager does. The real program takes what it was sent in test/alertmanager.
+// An alertServer accepts alerts as Alertmanager does. In test/alertmanager the real program gets the alerts recorded here.
 type alertServer struct {
 	*hook
 	w      *world
 	alerts map[string]alert // by labels
-	broken int              // the status with which all is answered; zero: none
+	broken int              // status of all answers; zero: good ones
 	header http.Header
 }
 
@@ -62,7 +62,6 @@ func newAlertServer(w *world) *alertServer {
 	return d
 }
 
-// sink returns the sink that leads there.
 func (d *alertServer) sink() policy.Sink {
 	return policy.Sink{Name: "am", Kind: policy.Alertmanager, URL: d.server.URL + "/am/", SecretFrom: secret(d, "t0ken-of-alerts")}
 }
@@ -79,7 +78,7 @@ func (d *alertServer) firing() []string {
 	return all
 }
 
-// lives lets time pass in steps, in which open tickets are sent again as by a follower that runs. It calls see after each.
+// lives lets time pass in steps, repeating open tickets as a running follower does. It calls see after each.
 func (q *queue) lives(d time.Duration, see func()) {
 	const step = 30 * time.Second
 	for ; d > 0; d -= step {
@@ -93,7 +92,7 @@ func (q *queue) lives(d time.Duration, see func()) {
 	}
 }
 
-// An alert fires as long as its incident is open, whatever happens in between, and ends with it.
+// An alert fires as long as its incident is open, whatever happens meanwhile, and ends with it.
 func TestAlertmanager(t *testing.T) {
 	w := newWorld(t)
 	w.clock = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
@@ -129,7 +128,7 @@ func TestAlertmanager(t *testing.T) {
 		t.Errorf("in two hours it was sent %d times, %d times as news\n%s", n, stats(f).Updated, w.log.String())
 	}
 	record("sent again")
-	// It forgets all, as a restart does.
+	// The server forgets everything, as after a restart.
 	clear(d.alerts)
 	q.lives(3*time.Minute, nil)
 	fires(one...)
@@ -138,7 +137,7 @@ func TestAlertmanager(t *testing.T) {
 	q.lives(time.Minute, nil)
 	fires(two...)
 	record("joined")
-	// It is down for an hour. What ended meanwhile is over then, what did not fires again.
+	// The server is down for an hour. Afterwards, ended alerts are over and the others fire again.
 	q.put(w.write(w.record(3, "arrearage", event.Asked, cause("bill"))))
 	q.lives(time.Minute, nil)
 	d.take()
@@ -153,7 +152,7 @@ func TestAlertmanager(t *testing.T) {
 	d.broken = 0
 	q.lives(6*time.Minute, nil)
 	fires(two...)
-	// It asks for less.
+	// The server asks for fewer requests.
 	d.broken, d.header = 429, http.Header{"Retry-After": {"1200"}}
 	d.take()
 	q.lives(15*time.Minute, nil)
@@ -188,7 +187,7 @@ func TestAlertmanager(t *testing.T) {
 		t.Fatal(err)
 	}
 	fires()
-	// It refuses: that is logged, without the secret, and tried again in an hour.
+	// The server refuses: that is logged without the secret, and retried in an hour.
 	d.broken = 401
 	q.put(w.write(w.record(4, "busy", event.Asked)))
 	q.lives(50*time.Minute, nil)
@@ -215,7 +214,7 @@ func TestAlertmanager(t *testing.T) {
 	}
 }
 
-// A follower that runs sends open tickets again, and only those of its own cluster.
+// A running follower repeats the open tickets of its own cluster only.
 func TestAlertOfAnotherCluster(t *testing.T) {
 	w := newWorld(t)
 	d := newAlertServer(w)
@@ -229,7 +228,7 @@ func TestAlertOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// A token goes over https alone, and what is not encrypted to this cluster alone.
+// A token is sent over https only; an unencrypted connection may only lead to this cluster, and carries no token.
 func TestAlertmanagerAddress(t *testing.T) {
 	for address, want := range map[string][2]string{ // with a token, without
 		"https://alerts.aliyuncs.com":                        {},
@@ -248,12 +247,12 @@ func TestAlertmanagerAddress(t *testing.T) {
 	}
 }
 
-// A pagerServer takes events as PagerDuty does.
+// A pagerServer accepts events as PagerDuty does.
 type pagerServer struct {
 	*hook
-	open   map[string]pagerEvent // the last trigger of each open alert
+	open   map[string]pagerEvent // last trigger of each open alert
 	acked  map[string]bool
-	opened int // alerts that were ever open
+	opened int // number of alerts ever opened
 	broken int
 	wrong  []string
 }
@@ -306,7 +305,6 @@ func newPagerServer(t testing.TB) *pagerServer {
 	return d
 }
 
-// summaries returns what the open alerts say in a line.
 func (d *pagerServer) summaries() []string {
 	var all []string
 	for _, e := range d.open {
@@ -316,7 +314,7 @@ func (d *pagerServer) summaries() []string {
 	return all
 }
 
-// An incident has one alert at PagerDuty, whatever is sent twice, and ends with it.
+// An incident has one alert at PagerDuty, even if something is sent twice, and the alert ends with it.
 func TestPagerDuty(t *testing.T) {
 	w := newWorld(t)
 	d := newPagerServer(t)
@@ -335,7 +333,7 @@ func TestPagerDuty(t *testing.T) {
 		!strings.Contains(fmt.Sprint(p.Details["text"]), "Add a vSwitch.") {
 		t.Errorf("got %+v", p)
 	}
-	// The answer is lost, and it is sent again: nobody is paged twice.
+	// The answer is lost and the event is repeated: nobody is paged twice.
 	d.broken = 500
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -345,7 +343,7 @@ func TestPagerDuty(t *testing.T) {
 	if d.opened != 1 {
 		t.Errorf("%d alerts were opened", d.opened)
 	}
-	// What a person has approved is acknowledged, as long as nothing else is asked.
+	// An approved plan acknowledges the alert, as long as nothing else is asked.
 	approved := func(r *event.Record) {
 		r.Ask, r.Approved = nil, &event.Approved{By: "ann"}
 	}
@@ -359,7 +357,7 @@ func TestPagerDuty(t *testing.T) {
 	if len(d.acked) != 1 || len(d.open) != 1 {
 		t.Errorf("%d alerts are acknowledged, %d open", len(d.acked), len(d.open))
 	}
-	// Too many calls: the end waits.
+	// Too many calls: the end is delayed.
 	d.broken = 429
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Fixed)))
 	q.pass(10 * time.Minute)

@@ -12,12 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// SupportGrants is what the sink "alibaba" needs. No class has it: the program that
-// notifies people does.
+// SupportGrants are the permissions of the sink "alibaba". No class has them, only the notifier.
 var SupportGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
 
-// alibaba opens tickets with Alibaba Cloud's support. It asks for help: what is over
-// before anybody there has heard of it is not sent.
+// alibaba opens tickets with Alibaba Cloud's support to ask for help: an incident that ends before a ticket was opened is not sent.
 type alibaba struct {
 	reads    cloud.Tickets
 	writes   cloud.TicketWriter
@@ -26,8 +24,8 @@ type alibaba struct {
 	language *say.Language
 }
 
-// Open opens a ticket. It looks first for the one that an earlier try may have opened:
-// the key stands in its text. One that is closed is of an earlier life of the incident.
+// Open opens a ticket. It first looks for one that an earlier try may have opened, by the key in its text. A closed one belongs to
+// an earlier occurrence of the incident.
 func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	if t.Tried {
 		found, err := a.reads.Find(ctx, t.Key)
@@ -44,14 +42,14 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 		return "", nil
 	}
 	text := t.Text
-	if !strings.Contains(text, t.Key) { // a template of the operator's may leave it out, and a cut, too
+	if !strings.Contains(text, t.Key) { // an operator's template may omit it, and a cut may remove it
 		text += "\n" + a.language.Phrase("Reference: %s", t.Key)
 	}
 	id, err := a.writes.Create(ctx, cloud.Ticket{Title: t.Title, Description: text, Category: a.category, Urgent: a.urgent})
 	return id, kinds(err)
 }
 
-// Update replies to the ticket and closes it at the end, or opens it again, also where support has closed it itself.
+// Update replies to the ticket and closes it at the end, or reopens it, even if support has closed it.
 func (a *alibaba) Update(ctx context.Context, t Ticket) error {
 	if t.Status == Closed {
 		return a.close(ctx, t)
@@ -66,7 +64,6 @@ func (a *alibaba) Update(ctx context.Context, t Ticket) error {
 	return err
 }
 
-// close replies with the outcome and closes the ticket.
 func (a *alibaba) close(ctx context.Context, t Ticket) error {
 	if t.ID == "" || t.Was == Closed {
 		return nil
@@ -74,11 +71,11 @@ func (a *alibaba) close(ctx context.Context, t Ticket) error {
 	if err := kinds(a.writes.Reply(ctx, t.ID, t.Text)); err != nil && !errors.Is(err, ErrRefused) {
 		return err
 	}
-	// Support refuses a reply to a ticket that it has closed itself, which is just as well.
+	// Support refuses a reply to a ticket that it has closed itself, which is fine.
 	return kinds(a.writes.Close(ctx, t.ID))
 }
 
-// kinds returns an error of the cloud as one of a sink.
+// kinds converts an error of the cloud to one of a sink.
 func kinds(err error) error {
 	if err == nil || errors.Is(err, cloud.ErrUnavailable) || errors.Is(err, cloud.ErrThrottled) || errors.Is(err, cloud.ErrConflict) {
 		return err

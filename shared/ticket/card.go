@@ -14,10 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// cards are tickets as cards of an app, with buttons. A card is changed as its incident changes, which
-// people are not told of. So another card takes its place when there is something new to say to them: a
-// question that no card has asked yet, a worse impact, or a failure that is back. One also does where the
-// platform refuses to change the card.
+// cards are tickets as an app's cards, with buttons. A card changes with its incident, which notifies nobody. Something new
+// therefore sends another card that replaces it: a question that no card has asked yet, a worse impact, or a failure that is back.
+// So does a card that the platform refuses to change.
 type cards struct {
 	app      chat.App
 	language *say.Language
@@ -32,22 +31,22 @@ func newCards(s policy.Sink, c Config, l *say.Language) *cards {
 	return &cards{chat.DingTalk(app), l}
 }
 
-// labels are what the buttons of cards say.
+// labels are the labels of the buttons.
 var labels = map[chat.Button]say.Text{chat.Approve: say.F("Approve"), chat.Reject: say.F("Reject"), chat.Mute: say.F("Mute for a day")}
 
-// Open sends a card. The one before it, if there is one, says so first: it can't be answered any more.
+// Open sends a card. The previous card, if any, first says that it can no longer be answered.
 func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
 	if t.ID != "" {
 		old := chat.Card{Title: t.Title, Text: c.language.Phrase("Another message has taken the place of this one."), Over: true}
 		if err := sinkError(c.app.Change(ctx, t.ID, old)); err != nil && !errors.Is(err, ErrRefused) {
-			return "", err // one that somebody has deleted keeps nobody from a new one
+			return "", err // a previous card that somebody deleted doesn't prevent a new one
 		}
 	}
 	id, err := c.app.Send(ctx, t.Key+"-"+strconv.Itoa(t.Number), cardOf(t, c.language))
 	return id, sinkError(err)
 }
 
-// Update changes the card, which has no buttons at the end.
+// Update changes the card, whose buttons disappear at the end.
 func (c *cards) Update(ctx context.Context, t Ticket) error {
 	return sinkError(c.app.Change(ctx, t.ID, cardOf(t, c.language)))
 }
@@ -70,7 +69,7 @@ func cardOf(t Ticket, l *say.Language) chat.Card {
 	return c
 }
 
-// sinkError returns an error of a platform as one of a sink.
+// sinkError converts an error of a platform to one of a sink.
 func sinkError(err error) error {
 	if e, ok := errors.AsType[*chat.Error](err); ok && e.Refused {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -78,14 +77,14 @@ func sinkError(err error) error {
 	return err
 }
 
-// A question is what a card asks: whether a plan may be applied.
+// A question is what a card asks: whether to apply a plan.
 type question struct {
 	uid, id string // of the Service and the case
 	attempt int
 	digest  string
 }
 
-// questionOf returns what a person is asked about a member; the zero question: nothing.
+// questionOf returns the question about a member; the zero question: none.
 func questionOf(m Member) question {
 	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
 		return question{}
@@ -93,7 +92,7 @@ func questionOf(m Member) question {
 	return question{m.uid, m.Case, m.Attempt, m.Digest}
 }
 
-// String is how a card's buttons carry it; empty for none.
+// String returns the question as buttons carry it; empty for none.
 func (q question) String() string {
 	if q == (question{}) {
 		return ""
@@ -101,7 +100,7 @@ func (q question) String() string {
 	return strings.Join([]string{q.uid, q.id, strconv.Itoa(q.attempt), q.digest}, "/")
 }
 
-// readQuestion is the way back.
+// readQuestion is the inverse of question.String.
 func readQuestion(text string) (question, bool) {
 	p := strings.Split(text, "/")
 	if len(p) != 4 {
@@ -111,18 +110,18 @@ func readQuestion(text string) (question, bool) {
 	return question{p[0], p[1], attempt, p[3]}, err == nil
 }
 
-// mutedFor is how long a person can mute an incident.
+// mutedFor is how long a click mutes an incident.
 const mutedFor = 24 * time.Hour
 
-// A Shown is what people were told of by the card that was sent last.
+// A Shown is the content of the last card that notified people.
 type Shown struct {
 	Question string       `json:"question,omitempty"`
 	Failing  int          `json:"failing,omitempty"`
 	Impact   event.Impact `json:"impact,omitempty"`
 }
 
-// anew reports whether a ticket is worth another card in the place of the one that is there. As long as it
-// is muted only what is worse is: another Service, or a worse impact.
+// anew reports whether a ticket deserves another card instead of the present one. While it is muted, only something worse does:
+// another Service, or a worse impact.
 func (h Head) anew(f Facts, now time.Time) bool {
 	switch {
 	case f.Status != Open || h.Status == None:

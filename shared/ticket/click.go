@@ -20,15 +20,14 @@ import (
 
 const (
 	clickIn    = 2500 * time.Millisecond // a platform waits for three seconds
-	mostSaid   = 5                       // lines about answers that a card shows
-	mostClicks = 20                      // that are known again when they come twice
-	longClick  = 100                     // bytes of the ID of one
+	mostSaid   = 5                       // lines about answers on a card
+	mostClicks = 20                      // remembered to recognize repeated ones
+	longClick  = 100                     // bytes of a click's ID
 	clock      = "15:04 "                // begins each line, in UTC
 )
 
-// clicked does what somebody has clicked, and returns the card as it is then. Nothing that the click brings
-// counts for itself: the card must be that of a ticket, the one who clicked a person of the policy, and the
-// question the one that the case asks now.
+// clicked handles a click and returns the resulting card. It trusts nothing in the click: the card must be a ticket's, the person
+// one of the policy, and the question the one that the case asks now.
 func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	ctx, cancel := context.WithTimeout(ctx, clickIn)
 	defer cancel()
@@ -36,14 +35,14 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	log := o.c.Log.With("sink", o.Name, "user", event.Clip(c.User, 100), "button", event.Clip(string(c.Button), 20))
 	i, h, err := o.headOf(ctx, c.Card)
 	if errors.Is(err, stream.ErrNotFound) {
-		log.Info("a click on a message that is no ticket's is passed over") // of before, or another cluster's
+		log.Info("a click on a message that is no ticket's is passed over") // an older or another cluster's message
 		return chat.Reply{Text: o.tell(say.F("This message can't be answered any more, or not here."))}
 	}
 	if err != nil {
 		log.Warn("a click can't be answered now", "error", event.Redact(err.Error()))
 		return chat.Reply{Text: o.tell(say.F("It could not be answered now: click again."))}
 	}
-	if slices.Contains(h.Clicks, c.ID) { // it comes again
+	if slices.Contains(h.Clicks, c.ID) { // repeated
 		return o.reply(ctx, i, h, nil)
 	}
 	said, err := o.do(ctx, i, h, c)
@@ -78,10 +77,9 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	return o.reply(ctx, i, h, line)
 }
 
-// tell returns a text in the language of the sink.
 func (o *outlet) tell(t say.Text) string { return t.In(o.texts.language) }
 
-// headOf returns the ticket whose card this is; ErrNotFound of package stream if it is none's.
+// headOf returns the ticket with this card; ErrNotFound of package stream if it belongs to none.
 func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error) {
 	entries, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
 	if err != nil {
@@ -98,7 +96,7 @@ func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error
 	return incident{}, Head{}, stream.ErrNotFound
 }
 
-// note changes a ticket's head. While somebody notifies the sink it waits: the head is theirs.
+// note changes a ticket's head. It waits while another process notifies the sink and owns the head.
 func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head, error) {
 	for {
 		h, err := readHead(ctx, o.c.Stream, key)
@@ -118,7 +116,7 @@ func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head
 	}
 }
 
-// do does what a click says and returns a sentence on it. An error is why it does nothing.
+// do executes a click and returns a sentence about it. An error says why it does nothing.
 func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.Text, error) {
 	who, ok := policy.PersonOf(o.c.People, o.Kind, c.User)
 	switch {
@@ -144,8 +142,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 	})
 }
 
-// asked returns the record whose plan a click answers. It is an error if that asks for nothing any more, or
-// for something else than the one who clicked had before them.
+// asked returns the record whose plan a click answers. It fails if the record no longer asks, or asks something else than the person saw.
 func (o *outlet) asked(ctx context.Context, i incident, value string, verdict kube.Verdict, user string) (event.Record, error) {
 	q, ok := readQuestion(value)
 	if !ok {
@@ -186,10 +183,10 @@ func (o *outlet) stands(ctx context.Context, i incident) (int, event.Impact) {
 	return f.Failing, f.Impact
 }
 
-// reply returns a ticket's card as it is now.
+// reply returns a ticket's present card.
 func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) chat.Reply {
 	of, since := h, o.since
-	if h.Status == Closed { // a card that is over keeps what it told of its end
+	if h.Status == Closed { // a closed card keeps its text about the end
 		of, since = Head{}, h.Opened
 	}
 	v, err := o.view(ctx, i, i.all(), of, since)

@@ -29,7 +29,7 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts anew")
 
-// A night is a group of a chat with a ticket's messages, and the cluster where answers go.
+// A night is a chat group with a ticket's messages, and the cluster that gets the answers.
 type night struct {
 	*world
 	queue     *queue
@@ -39,14 +39,14 @@ type night struct {
 	digests   int
 }
 
-// people are those whose clicks count. Only ann may approve.
+// people are the people whose clicks count. Only ann may approve.
 var people = []policy.Person{
 	{DingTalk: "u-ann", Feishu: "u-ann", User: "ann", Groups: []string{"network"}},
 	{DingTalk: "u-zoe", Feishu: "u-zoe", User: "zoe"},
 	{DingTalk: "u-eve", Feishu: "u-eve", User: "eve"},
 }
 
-// newNight begins a night at a platform: the notifier has the rights that are generated for it, without those left out.
+// newNight begins a night at a platform: the notifier has its generated rights, except those in without.
 func newNight(t *testing.T, at platform.Group, sink policy.Sink, without ...string) *night {
 	c := cluster.Alone(t) // may wait for other tests
 	n := &night{world: newWorld(t), cluster: c, namespace: c.Namespace(t)}
@@ -90,7 +90,7 @@ func newNight(t *testing.T, at platform.Group, sink policy.Sink, without ...stri
 	return n
 }
 
-// asks writes that the n-th Service needs an approval of a new plan.
+// asks records that the n-th Service needs an approval of a new plan.
 func (n *night) asks(service int, change ...func(*event.Record)) event.Record {
 	n.Helper()
 	n.digests++
@@ -113,13 +113,12 @@ func (n *night) asks(service int, change ...func(*event.Record)) event.Record {
 	return r
 }
 
-// annotates is the step of a plan.
 func annotates(vswitch string) []event.StepRecord {
 	said := say.F("annotate %s", "vswitch-id="+vswitch)
 	return []event.StepRecord{{Kind: "annotate", Text: said, Risk: "medium"}}
 }
 
-// ends writes how the case of a record ended.
+// ends records how a case ended.
 func (n *night) ends(r event.Record, result event.Result, change ...func(*event.Record)) {
 	n.Helper()
 	r.Result, r.At = result, n.now()
@@ -129,7 +128,7 @@ func (n *night) ends(r event.Record, result event.Result, change ...func(*event.
 	n.queue.put(n.write(r))
 }
 
-// approvals returns the Approvals there are, in short, sorted by what they say.
+// approvals returns the existing Approvals in short form, sorted.
 func (n *night) approvals() []string {
 	n.Helper()
 	all, err := n.admin.Approvals(n.ctx, n.namespace)
@@ -152,7 +151,7 @@ func (n *night) approvals() []string {
 	return out
 }
 
-// want fails unless these Approvals are there.
+// want fails unless exactly these Approvals exist.
 func (n *night) want(want ...string) {
 	n.Helper()
 	if diff := cmp.Diff(append([]string{}, want...), n.approvals()); diff != "" {
@@ -160,7 +159,7 @@ func (n *night) want(want ...string) {
 	}
 }
 
-// golden compares a transcript with the one that is kept.
+// golden compares a transcript with the stored one.
 func (n *night) golden(file, got string) {
 	n.Helper()
 	got = strings.ReplaceAll(got, n.namespace, "shop")
@@ -191,14 +190,14 @@ func feishu(t *testing.T) (*platform.Feishu, policy.Sink) {
 	return f, policy.Sink{Name: "night", Kind: policy.FeishuApp, App: f.App, SecretFrom: secret(t, f.Secret), Chat: f.Group}
 }
 
-// A night in DingTalk, with all that a platform and those who use it do.
+// A night in DingTalk, with everything that a platform and its users do.
 func TestNightInDingTalk(t *testing.T) {
 	d, sink := dingTalk(t)
 	n := newNight(t, d, sink)
 	n.play(d, "The group of a night, as DingTalk shows it.", "testdata/night-dingtalk.txt", d.Secret)
 }
 
-// The same nights where the sinks speak Chinese: nothing that the groups read is left in English.
+// The same nights with sinks in Chinese: the groups read no English.
 func TestNightInChinese(t *testing.T) {
 	d, ding := dingTalk(t)
 	f, fei := feishu(t)
@@ -226,10 +225,10 @@ func TestNightInChinese(t *testing.T) {
 // english matches two words of a sentence.
 var english = regexp.MustCompile(`[A-Za-z']{2,}[,:;.]? [a-z']{2,}(?:[ ,.:;)]|$)`)
 
-// ofTests matches what the transcript says of the group, and commands.
+// ofTests matches the transcript's own text about the group, and commands.
 var ofTests = regexp.MustCompile(`^(The group of|---|===|\([A-Za-z', ]+\)$).*|^\(only \S+ sees: |lbremedy approve|kubectl .*`)
 
-// The same night in Feishu, where clicks come in pieces.
+// The same night in Feishu, whose clicks arrive in parts.
 func TestNightInFeishu(t *testing.T) {
 	f, sink := feishu(t)
 	f.Parts = 3
@@ -237,7 +236,7 @@ func TestNightInFeishu(t *testing.T) {
 	n.play(f, "The group of a night, as Feishu shows it.", "testdata/night-feishu.txt", f.Secret)
 }
 
-// play plays a night in a group. An Approval comes of a good click alone.
+// play plays a night in a group. Only a valid click creates an Approval.
 func (n *night) play(d platform.Group, title, file, key string) {
 	t := n.world
 	q := n.queue
@@ -272,7 +271,7 @@ func (n *night) play(d platform.Group, title, file, key string) {
 	d.Say("\n(another Service joins)")
 	q.pass(time.Minute)
 	web2 := n.asks(2)
-	d.Disconnect() // a release of DingTalk's
+	d.Disconnect() // as a release of DingTalk does
 	c = d.On(0, "u-ann", "approve")
 	d.Click(c)
 	counts1 := "00000001: Approve plan 1, attempt 1, as ann [network] from u-ann of night"
@@ -352,7 +351,7 @@ func counted(r event.Record) string {
 	return question{r.Service.UID, r.Case, r.NextAttempt(), r.Digest}.String()
 }
 
-// Without one of its rights the notifier answers for nobody, and the message says why.
+// If it lacks one of its rights, the notifier answers for nobody, and the message says why.
 func TestClicksWithoutRights(t *testing.T) {
 	for without, want := range map[string]string{
 		"approvals create":            "not allowed",
@@ -373,7 +372,7 @@ func TestClicksWithoutRights(t *testing.T) {
 	}
 }
 
-// A follower that runs sends the card and hears the clicks, with nobody's help.
+// A running follower sends the card and receives the clicks without help.
 func TestFollowerHears(t *testing.T) {
 	f, sink := feishu(t)
 	w := newWorld(t)
@@ -391,10 +390,10 @@ func TestFollowerHears(t *testing.T) {
 			t.Fatal("no card comes")
 		}
 	}
-	if text := f.Transcript(); !strings.Contains(text, "\n[Mute for a day]") { // there is no plan to approve
+	if text := f.Transcript(); !strings.Contains(text, "\n[Mute for a day]") { // without a plan, only muting is possible
 		t.Errorf("got %s", text)
 	}
-	// Until the notification is noted in the head, the card is nobody's.
+	// Until the head records the notification, the card belongs to no ticket.
 	for deadline := time.Now().Add(time.Minute); stats(follower).Opened == 0; <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("it is not counted")
@@ -411,14 +410,14 @@ func TestFollowerHears(t *testing.T) {
 	}
 }
 
-// A card that could not be replaced, or not be changed, is known until another one is there: it shows how its
-// incident ends, or gives way to one that does.
+// A card that could not be replaced or changed is remembered until another one exists: it shows how its incident ends, or is
+// replaced by one that does.
 func TestCardThatFails(t *testing.T) {
 	const changes, sends = "/v1.0/card/instances", "/v1.0/card/instances/createAndDeliver"
 	for name, tt := range map[string]struct {
-		path   string // the call that fails
+		path   string // of the failing call
 		status int
-		more   bool // it fails as another Service fails, not as the plan changes
+		more   bool // it fails when another Service fails, not when the plan changes
 		cards  int  // in the end
 	}{
 		"the new card fails":         {sends, 503, false, 1},
@@ -495,7 +494,7 @@ func TestMuteEnds(t *testing.T) {
 		}
 	}
 	asks(1)
-	d.Click(d.On(0, "u-stranger", "mute")) // nobody
+	d.Click(d.On(0, "u-stranger", "mute")) // an unknown person
 	asks(2)
 	d.Click(d.On(1, "u-zoe", "mute"))
 	d.Click(d.On(1, "u-ann", "mute"))
@@ -514,7 +513,7 @@ func TestMuteEnds(t *testing.T) {
 	if got := d.Cards()[3].Params; got["mute"] != "true" || got["said"] != "" {
 		t.Errorf("a new message has %v", got)
 	}
-	// Without the cluster nobody is answered for.
+	// Without the cluster, clicks have no effect.
 	d.Click(d.On(3, "u-ann", "approve"))
 	if !strings.HasSuffix(d.Said(3), "no access to the cluster") {
 		t.Errorf("got %s", d.Said(3))

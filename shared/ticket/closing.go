@@ -32,7 +32,7 @@ func (o *outlet) closings(ctx context.Context) {
 	}
 }
 
-// close notifies the sink of the incidents that a person closed, if it hasn't been yet.
+// close notifies the sink of incidents that a person closed, unless it has been notified.
 func (o *outlet) close(ctx context.Context) error {
 	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
 	if err != nil {
@@ -48,9 +48,9 @@ func (o *outlet) close(ctx context.Context) error {
 			return err
 		}
 		if slices.ContainsFunc(list, func(m Member) bool { return m.Cluster != o.c.Cluster }) {
-			continue // that cluster's sinks are notified of it
+			continue // that cluster's sinks are notified
 		}
-		last := Member{Over: true, revision: math.MaxUint64} // none is left: the ticket is ended all the same
+		last := Member{Over: true, revision: math.MaxUint64} // no member is left: the ticket is ended anyway
 		for n, m := range list {
 			if n == 0 || m.revision > last.revision {
 				last = m
@@ -70,16 +70,16 @@ func (o *outlet) close(ctx context.Context) error {
 	return nil
 }
 
-// An Incident is what one ticket is about, as List finds it.
+// An Incident is the subject of one ticket, as returned by List.
 type Incident struct {
-	ID      string     `json:"id"` // scope, class and hash of the cause, with dots between
+	ID      string     `json:"id"` // scope, class and hash of the cause, separated by dots
 	Scope   string     `json:"scope"`
 	Class   string     `json:"class"`
 	Cause   string     `json:"cause,omitempty"`
 	Open    bool       `json:"open"`
 	Since   time.Time  `json:"since"`
 	Failing int        `json:"failing"`
-	Members []Member   `json:"members"` // those that fail first, by name
+	Members []Member   `json:"members"` // failing ones first, by name
 	Tickets []Notified `json:"tickets"` // by sink
 	Finding say.Text   `json:"finding,omitempty"`
 	at      time.Time  // of the newest record
@@ -94,30 +94,29 @@ func (i Incident) In(l *say.Language) Incident {
 	return i
 }
 
-// Notified is what one sink knows of an incident.
+// Notified is what one sink was notified of an incident.
 type Notified struct {
 	Incident string    `json:"incident"`
 	Sink     string    `json:"sink"`
 	Key      string    `json:"key"`
-	Service  string    `json:"service,omitempty"` // where there is one for each
-	ID       string    `json:"id,omitempty"`      // that the sink gave it
+	Service  string    `json:"service,omitempty"` // for a sink with one ticket for each
+	ID       string    `json:"id,omitempty"`      // assigned by the sink
 	Status   Status    `json:"status"`
-	Number   int       `json:"number"` // notifications that got through
+	Number   int       `json:"number"` // successful notifications
 	At       time.Time `json:"at,omitzero"`
 	Error    string    `json:"error,omitempty"`
-	Missed   string    `json:"missed,omitempty"`  // whom the last notification did not reach, and why
-	Refused  bool      `json:"refused,omitempty"` // the sink did not take it, and is asked again each hour
-	uid      string    // of the Service, where there is one for each
+	Missed   string    `json:"missed,omitempty"`  // recipients that the last notification did not reach, and why
+	Refused  bool      `json:"refused,omitempty"` // the sink refused it, and is retried each hour
+	uid      string    // of the Service, for a sink with one ticket for each
 }
 
-// List returns the incidents that are known, open ones and those that ended in the last
-// week, the one that changed last first. It also returns an error for each key that
-// can't be read; the rest is there all the same.
+// List returns the known incidents, open ones and those that ended in the last week, the most recently changed first. It also
+// returns an error for each unreadable key, along with the rest.
 func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 	return list(ctx, s, memberRoot+">", headRoot+">")
 }
 
-// list is List of the members and heads whose keys match.
+// list is List for the members and heads with matching keys.
 func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]Incident, error) {
 	members, err := s.Entries(ctx, ofMembers)
 	if err != nil {
@@ -163,7 +162,7 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 	return found, errors.Join(bad...)
 }
 
-// readNotified reads what a sink knows from its key.
+// readNotified reads a sink's head as a Notified.
 func readNotified(e stream.Entry) (incident, Notified, error) {
 	sink, i, uid, ok := parseHead(e.Key)
 	if !ok {
@@ -179,7 +178,7 @@ func readNotified(e stream.Entry) (incident, Notified, error) {
 	}, nil
 }
 
-// Standing returns how the failures of a cluster stand that people were notified of: class, Service, result, since when, and when that was found.
+// Standing returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was found.
 func Standing(ctx context.Context, s *stream.Stream, cluster string) ([]event.Record, error) {
 	var all []event.Record
 	err := s.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {
@@ -192,8 +191,7 @@ func Standing(ctx context.Context, s *stream.Stream, cluster string) ([]event.Re
 	return all, err
 }
 
-// Of returns the tickets of the incidents that a Service and class is in, by sink; one
-// that can't be read is an error.
+// Of returns the tickets of the incidents of a Service and class, by sink; an unreadable one is an error.
 func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Notified, error) {
 	incidents, err := list(ctx, s, memberRoot+"*."+class+".*."+serviceUID, headRoot+"*.*."+class+".>")
 	if err != nil {
@@ -243,10 +241,9 @@ func (i *Incident) sort() {
 	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }
 
-// Close ends an incident by hand: its Services count as over until the next record that
-// says otherwise, and the followers that run notify the sinks. A failure that comes back
-// says otherwise, also where it has changed nothing. It returns how many
-// Services were closed; ErrNotFound of package stream if the incident isn't known.
+// Close ends an incident by hand: its Services count as over until the next record says otherwise, and running followers notify
+// the sinks. A failure that comes back does say otherwise, even if it changes nothing. Close returns the number of Services
+// closed; ErrNotFound of package stream if the incident is unknown.
 func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (closed int, err error) {
 	i, ok := parseIncident(id)
 	if !ok {
@@ -264,7 +261,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 	return closed, err
 }
 
-// close closes the Services that stand, and counts them. conflict says that a record came in between.
+// close closes the failing Services, and counts them. conflict says that a record came in between.
 func (i incident) close(ctx context.Context, s *stream.Stream, by string, now time.Time, closed *int) (conflict bool, err error) {
 	entries, err := s.Entries(ctx, i.all())
 	if err != nil {
@@ -299,7 +296,7 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 			return false, err
 		}
 		*closed++
-		// A run that is only counted leaves no record, so the next run must begin to count anew.
+		// A run that only counts leaves no record, so the next run must restart its count.
 		if err := (document.Store{Stream: s, Cluster: m.Cluster}).Recount(ctx, m.Service.UID, i.class); err != nil {
 			return false, err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// An endpoint is a URL that things are posted to, with its secrets by reference: they are
-// read for each post, so that a changed one counts at once and none stays in memory.
+// An endpoint is a URL to post to, with its secrets by reference: they are read for each post, so a changed one applies at once
+// and none stays in memory.
 type endpoint struct {
 	sink policy.Sink
 	wire http.RoundTripper
@@ -26,13 +26,12 @@ const postSize = 512 << 10
 
 func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
 
-// address returns the URL to post to.
 func (d endpoint) address() (*url.URL, error) {
 	text := d.sink.URL
 	if text == "" {
 		var err error
 		if text, err = d.sink.URLFrom.Read(); err != nil {
-			return nil, err // the secret may be there the next time
+			return nil, err // the secret may exist the next time
 		}
 	}
 	if err := d.sink.CheckURL(text); err != nil {
@@ -45,8 +44,8 @@ func (d endpoint) address() (*url.URL, error) {
 	return u, nil
 }
 
-// post sends a body. The errors hold neither the address nor a secret, also where an answer repeats the one that was sent; those that trying
-// again soon can't help are ErrRefused.
+// post sends a body. Its errors contain neither the address nor a secret, even if an answer repeats the one that was sent. Errors
+// that a prompt retry can't help are ErrRefused.
 func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte, secret string) error {
 	if len(body) > postSize {
 		return fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
@@ -58,7 +57,7 @@ func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body
 	return posted(err)
 }
 
-// A robot is a sink that posts messages to a group of a chat.
+// A robot is a sink that posts messages to a chat group.
 type robot struct {
 	endpoint
 	chat.Robot
@@ -76,7 +75,7 @@ func (r *robot) send(ctx context.Context, t Ticket) error {
 	return posted(r.Send(ctx, r.wire, r.now(), u, secret, t.Title, t.Text))
 }
 
-// posted returns an error of a post as one of a sink, with the beginning of what was answered.
+// posted converts an error of a post to one of a sink, with the beginning of the answer.
 func posted(err error) error {
 	if fail, ok := errors.AsType[*chat.Error](err); ok {
 		fail.Err = fmt.Errorf("%w%s", fail.Err, event.Quote(fail.Said))

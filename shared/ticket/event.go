@@ -15,19 +15,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// EventGrants is what the sink "event" needs. No class has it: the program that
-// notifies people does.
+// EventGrants are the permissions of the sink "event". No class has them, only the notifier.
 var EventGrants = []grant.Grant{grant.CreateEvents, grant.PatchEvents}
 
-// event writes a Kubernetes Event on the Service, one for each class, in place of the
-// one before: what "kubectl describe service" shows. Our own exporter passes it over,
-// since its component is not the controller's.
+// eventSink writes a Kubernetes Event on the Service, one for each class, replacing the previous one. "kubectl describe service"
+// shows it. Our own exporter ignores it, since its component is not the controller's.
 type eventSink struct {
 	to      *kube.Writer
 	cluster string
 }
 
-// reasons are the ones that Events have, by how the Service stands.
+// reasons are the reasons of Events, by the status of the Service.
 var reasons = map[event.Status]string{
 	event.NeedsApproval: "LBRemedyNeedsApproval", event.NeedsAction: "LBRemedyNeedsAction", event.Recovered: "LBRemedyRecovered",
 	event.Status(event.Failed): "LBRemedyFailed", event.Status(event.Unsettled): "LBRemedyUnsettled", event.Status(event.Planned): "LBRemedyPlanned",
@@ -55,7 +53,7 @@ func eventName(t Ticket) string {
 func (e *eventSink) put(ctx context.Context, t Ticket) error {
 	m := t.Facts.Lead
 	if m.Service.Name == "" || m.Service.Kind != "" || m.Cluster != e.cluster {
-		return nil // it is no Service, another cluster's worker writes it, or nothing is known of the Service any more
+		return nil // not a Service, or another cluster's worker writes it, or nothing is known about the Service any more
 	}
 	reason, ok := reasons[m.Status()]
 	if !ok {
@@ -76,7 +74,7 @@ func (e *eventSink) put(ctx context.Context, t Ticket) error {
 	})
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return nil // with the namespace, the Service and all that was to be said of it is gone
+		return nil // the Service was deleted with its namespace
 	case errors.Is(err, kube.ErrDenied), errors.Is(err, kube.ErrInvalid):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}

@@ -24,81 +24,78 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Config says who is notified of what, and by what means. Stream is required; the rest
-// is needed by the sinks that use it.
+// A Config says whom to notify of what, and how. Stream is required; the rest is needed by the sinks that use it.
 type Config struct {
 	Stream      *stream.Stream
 	Sinks       []policy.Sink
 	Remedies    []*remedy.Remedy // scope and title of the classes
-	Cluster     string           // ID of the cluster whose failures they are, and that Kube and Answers lead to
+	Cluster     string           // ID of the cluster whose failures these are, and that Kube and Answers connect to
 	Kube        *kube.Writer
-	Answers     *kube.Cluster   // where answers go that people click at a sink that is an app
+	Answers     *kube.Cluster   // receives the answers clicked in an app
 	People      []policy.Person // whose clicks count
-	Secrets     []string        // directories that templates are read from
+	Secrets     []string        // directories for templates
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
-	Language    func(tag string) *say.Language // by the word that a sink has for it; nil: English alone
+	Language    func(tag string) *say.Language // by the policy's word; nil: English only
 	Log         *slog.Logger                   // nil: nothing is logged
 	Now         func() time.Time               // nil: time.Now
 
-	wire http.RoundTripper // what leads to the platforms; nil: the net. Tests alone set it: no setting leads elsewhere
+	wire http.RoundTripper // transport to the platforms; nil: the network. Only tests set it: no setting redirects it
 }
 
-// Stats count what a sink has met since its follower was made.
+// Stats counts what happened at a sink since its follower was made.
 type Stats struct {
-	Opened, Updated, Closed, Reopened int64 // notifications that got through
-	Retries                           int64 // notifications that failed and are made again
-	Refused                           int64 // notifications that the sink refused, which are made again each hour, or that it took for some alone
-	Unreadable                        int64 // records that were passed over
-	Templates                         int64 // texts that a template failed to make
+	Opened, Updated, Closed, Reopened int64 // successful notifications
+	Retries                           int64 // failed notifications, to be retried
+	Refused                           int64 // notifications that the sink refused, to be retried each hour, or accepted only for some recipients
+	Unreadable                        int64 // records skipped
+	Templates                         int64 // failures of a template
 }
 
-// A Follower notifies the sinks of the policy of what becomes of the cases in the journal.
+// A Follower notifies the policy's sinks of the outcomes in the audit.
 type Follower struct {
 	c       Config
 	classes map[string]*remedy.Remedy
 	outlets []*outlet
-	gap     time.Duration // between two notifications of one ticket, at least
+	gap     time.Duration // least time between two notifications of one ticket
 }
 
-// An outlet is one sink with what it takes to notify it.
+// An outlet is one sink with its state.
 type outlet struct {
 	*Follower
 	policy.Sink
 	kind
 	to    Sink
 	texts *texts
-	since time.Time // of the consumer; what was over before is not sent
+	since time.Time // of the consumer; what ended before is not sent
 
-	busy   sync.Map // tickets that a worker notifies people of
+	busy   sync.Map // tickets that a worker is notifying
 	mu     sync.Mutex
 	stats  Stats
-	failed int             // tries in a row that failed, whatever the ticket
+	failed int             // consecutive failures, of any ticket
 	closed time.Time       // no try before
-	looked map[string]look // tickets that were found to have nothing to say yet
+	looked map[string]look // tickets known to need no notification yet
 }
 
-// A look says when all members of an incident were read, and when their ticket, as it
-// stood then, is sent again.
+// A look says when all members of an incident were read, and when their ticket, as it was then, is due again.
 type look struct{ at, due time.Time }
 
-// A kind is what sinks of one kind have in common.
+// A kind holds the properties of one kind of sink.
 type kind struct {
 	alone bool // each Service has a ticket of its own
-	named bool // the sink gives tickets IDs; one without is opened
-	quiet bool // what doesn't change is not sent again, and an open ticket seldom
-	card  bool // what was sent can be changed, without that people are told; see cards
-	title int  // most bytes of a title
-	text  int  // most bytes of a text
+	named bool // the sink assigns IDs; a ticket without one is opened
+	quiet bool // unchanged tickets are not repeated, and open ones are updated rarely
+	card  bool // messages can be changed without notifying people; see cards
+	title int  // limit of a title in bytes
+	text  int  // limit of a text in bytes
 
-	again time.Duration // what is open is sent again after so long, since the place forgets it; zero: it doesn't
+	again time.Duration // interval for repeating open tickets to a place that forgets them; zero: it doesn't
 }
 
-// most messages of one sink that are answered at once.
+// workers is how many messages of one sink are handled at once.
 const workers = 8
 
-// New returns a follower. It reads the templates, checks them and the secrets'
-// places, and connects to nothing.
+// New returns a follower. It reads and checks the templates, checks where secrets are, and doesn't connect.
 func New(c Config) (*Follower, error) {
 	if c.Stream == nil {
 		return nil, errors.New("make a follower of the journal: it needs a stream")
@@ -131,7 +128,7 @@ func New(c Config) (*Follower, error) {
 	return f, errors.Join(errs...)
 }
 
-// sink returns what notifies a sink of the policy.
+// sink returns the Sink for a sink of the policy.
 func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 	switch s.Kind {
 	case policy.Alibaba:
@@ -167,7 +164,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }
 
-// Stats returns what each sink has met, by its name.
+// Stats returns the counters by sink.
 func (f *Follower) Stats() map[string]Stats {
 	all := map[string]Stats{}
 	for _, o := range f.outlets {
@@ -178,12 +175,11 @@ func (f *Follower) Stats() map[string]Stats {
 	return all
 }
 
-// consumer returns the name of the sink's consumer. Another cluster's policy may have a
-// sink of the same name elsewhere: each cluster has its own.
+// consumer returns the name of the sink's consumer. It includes the cluster: another cluster's policy may use the same name for a
+// different sink.
 func (o *outlet) consumer() string { return "tell-" + o.Name + "_" + o.c.Cluster }
 
-// Run notifies until ctx ends. Without a sink it returns at once.
-// Any number of followers may run side by side on one stream.
+// Run notifies until ctx ends. Without a sink it returns at once. Any number of followers may run side by side on one stream.
 func (f *Follower) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, o := range f.outlets {
@@ -192,8 +188,7 @@ func (f *Follower) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// run notifies the sink until ctx ends. What keeps it from that, such as a NATS that elects a leader, is tried again; the other
-// sinks are notified meanwhile.
+// run notifies the sink until ctx ends. It retries after errors such as a leader election of NATS; other sinks continue meanwhile.
 func (o *outlet) run(ctx context.Context) {
 	for said := ""; ctx.Err() == nil; retry.Sleep(ctx, sweep) {
 		err := o.consume(ctx)
@@ -208,7 +203,7 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// consume notifies the sink until ctx ends, or something keeps it from that.
+// consume notifies the sink until ctx ends or an error.
 func (o *outlet) consume(ctx context.Context) (err error) {
 	if o.since, err = o.c.Stream.SetupFollower(ctx, o.consumer(), o.c.Cluster); err != nil {
 		return err
@@ -229,15 +224,15 @@ const (
 	firstWait    = time.Second
 	lastWait     = 5 * time.Minute
 	busyWait     = 2 * time.Second  // while another worker notifies
-	longestAsked = time.Hour        // that a sink may ask for
-	refusals     = time.Hour        // between two tries of what was refused
-	unread       = time.Minute      // until a record that can't be read is tried again, after the others
+	longestAsked = time.Hour        // longest delay that a sink may ask for
+	refusals     = time.Hour        // between retries of what was refused
+	unread       = time.Minute      // until an unreadable record is retried, after the others
 	unreads      = 3                // tries of such a record
-	sweep        = 5 * time.Second  // between two looks for tickets that a person closed
-	answerFor    = 45 * time.Second // of a sink; less than the lease
+	sweep        = 5 * time.Second  // between two checks for tickets that a person closed
+	answerFor    = 45 * time.Second // timeout of a sink; less than the lease
 )
 
-// handle answers one record of the journal for one sink.
+// handle processes one record of the audit for one sink.
 func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -259,8 +254,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 	return stream.Reply{Retry: wait}
 }
 
-// take brings the members of a record's Service up to date and notifies the sink of the
-// incidents that they are in. It returns when to come back; zero: all is sent.
+// take updates the members of a record's Service and notifies the sink of their incidents. It returns when to come back; zero: all is sent.
 func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (time.Duration, error) {
 	var scope remedy.Scope
 	if c := o.classes[r.Class]; c != nil {
@@ -279,7 +273,7 @@ func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (tim
 		if m.Sequence > sequence {
 			continue // the later record that changed it waits for the sink
 		}
-		if wait == 0 || later > 0 && later < wait { // each incident gets its turn, also beside one that waits for long
+		if wait == 0 || later > 0 && later < wait { // each incident is notified, even next to one that waits long
 			wait = later
 		}
 	}
@@ -297,16 +291,16 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 		again := false
 		for _, c := range changes(own, r, sequence, have) {
 			revision := have[c.incident].revision
-			if revision == 0 { // the mark of a key that ran out stands there
+			if revision == 0 { // the marker of an expired key may remain
 				e, err := o.c.Stream.Entry(ctx, c.incident.member(r.Service.UID))
 				if err != nil && !errors.Is(err, stream.ErrNotFound) {
 					return nil, err
 				}
 				if _, _, unreadable := readMember(e.Key, e.Value, e.Revision); err == nil && unreadable == nil {
-					again = true // another was first
+					again = true // another one was first
 					break
 				}
-				revision = e.Revision // also of one that can't be read: this record says how all stands
+				revision = e.Revision // of an unreadable one too: this record has the present state
 			}
 			data, err := json.Marshal(c.member)
 			if err != nil {
@@ -336,8 +330,7 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 	}
 }
 
-// each calls see for the members whose keys match. One that can't be read is left out and
-// logged: it must not keep the others' ticket back.
+// each calls see for the members with matching keys. Unreadable ones are logged and skipped: they must not hold back the others' ticket.
 func (f *Follower) each(ctx context.Context, filter string, see func(incident, Member)) error {
 	err := f.c.Stream.EachEntry(ctx, filter, func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
@@ -353,8 +346,7 @@ func (f *Follower) each(ctx context.Context, filter string, see func(incident, M
 	return nil
 }
 
-// notify brings the sink up to date on an incident, at least on this member. It returns
-// when to come back; zero: it is.
+// notify updates the sink about an incident, at least up to this member. It returns when to come back; zero: done.
 func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duration, error) {
 	one := ""
 	if o.alone {
@@ -378,7 +370,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if wait := o.early(key, h, m.Over); wait > 0 {
 		return wait, nil
 	}
-	// Each worker would read all members of the ticket, of which there may be thousands, and one would notify.
+	// Otherwise each worker would read all members of the ticket, possibly thousands, and only one would notify.
 	if _, busy := o.busy.LoadOrStore(key, true); busy {
 		return busyWait, nil
 	}
@@ -395,7 +387,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	same := o.quiet && status == h.Status && v.print() == h.Print && !(o.card && h.anew(v.facts("", i, "", h, status), o.c.Now()))
 	switch {
 	case status == None:
-		return 0, nil // the sink isn't notified of such
+		return 0, nil // the sink doesn't want these
 	case same, h.Status == Closed && status == Closed && len(v.over) == 0:
 		return o.skip(ctx, h, v)
 	}
@@ -409,13 +401,13 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	return o.deliver(ctx, key, i, one, h, v, status)
 }
 
-// early returns how long nothing may be sent of a ticket. over says that what calls for
-// it is the end of a failure, which may end the ticket and then doesn't wait for long.
+// early returns how long a ticket must not be sent yet. over says that the reason to send is the end of a failure, which may end
+// the ticket and is not delayed for long.
 func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	o.mu.Lock()
 	next := o.closed
 	if l, ok := o.looked[key]; ok {
-		// To read all members again for each record that waits would cost more than it's worth.
+		// Reading all members again for each waiting record would cost more than it gains.
 		t := l.due
 		if end := l.at.Add(o.gap); over && end.Before(t) {
 			t = end
@@ -437,7 +429,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// look remembers when a ticket is due that has nothing to say yet.
+// look remembers when a ticket that needs no notification now is due.
 func (o *outlet) look(key string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -450,13 +442,13 @@ func (o *outlet) look(key string, due time.Time) {
 	o.looked[key] = look{now, due}
 }
 
-// patience returns how long an open ticket stays as it was sent after that many
-// updates, in a place where each one is a message that people read.
+// patience returns how long an open ticket stays unchanged after that many updates, in a place where each update is a message that
+// people read.
 func (o *outlet) patience(updates int) time.Duration {
 	return []time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(updates, 3)]
 }
 
-// skip notes that the sink need not be notified of what has changed.
+// skip records that the sink need not be notified of a change.
 func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
 	h.Revision = v.revision
 	if h.Status == Closed {
@@ -464,7 +456,7 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 	}
 	err := h.write(ctx, o.c.Stream)
 	if errors.Is(err, stream.ErrConflict) {
-		return busyWait, nil // somebody notifies it of what was before
+		return busyWait, nil // another worker is notifying it of the state before
 	}
 	return 0, err
 }
@@ -472,12 +464,12 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 // deliver notifies the sink, under a lease.
 func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.c.Now()
-	h.Refusal = nil // it was said of how things stood before
+	h.Refusal = nil // it was about the previous state
 	was := h
 	h.Lease = now.Add(lease)
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
-	// A card that can't be changed, such as one that is too old, gives way to another, also to tell of the end.
+	// A card that can't be changed, such as one that is too old, is replaced by another, even for the end.
 	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
 	h.Tried = h.Tried || opens
 	if err := h.write(ctx, o.c.Stream); err != nil {
@@ -492,13 +484,13 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	if opens {
 		var id string
 		if id, err = o.to.Open(sending, t); id != "" || err == nil {
-			h.ID = id // what failed leaves the one that is there
+			h.ID = id // a failure keeps the existing card
 		}
 	} else {
 		err = o.to.Update(sending, t)
 	}
 	if ctx.Err() != nil {
-		return 0, ctx.Err() // the lease runs out by itself; what was sent is sent again
+		return 0, ctx.Err() // the lease expires; what was sent is sent again
 	}
 	h.Lease = time.Time{}
 	if err == nil && o.card {
@@ -511,7 +503,7 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	return wait, nil
 }
 
-// shows notes what people were told of by a card; sent says that it is another one than before.
+// shows records what people saw on a card; sent says that it is a new one.
 func (h *Head) shows(t Ticket, sent bool) {
 	if sent {
 		h.Shown = Shown{t.Question, t.Facts.Failing, t.Facts.Impact}
@@ -524,7 +516,7 @@ func (h *Head) shows(t Ticket, sent bool) {
 	}
 }
 
-// outcome notes in the head how a notification ended, and returns when to try again.
+// outcome records in the head how a notification ended, and returns when to retry.
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.c.Now()
 	var partly partlyError
@@ -570,12 +562,12 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	o.stats.Retries++
 	wait := growing(h.Failures)
 	var platform *chat.Error
-	asked := errors.As(err, &platform) && platform.After > 0 // to be left alone for so long
+	asked := errors.As(err, &platform) && platform.After > 0 // for a delay this long
 	if asked {
 		wait = max(wait, min(platform.After, longestAsked))
 	}
 	h.Next = now.Add(wait)
-	// The other tickets wait, too: a sink that is down is not asked once for each.
+	// The other tickets wait too: a sink that is down is not tried for each one.
 	o.failed++
 	if next := now.Add(max(growing(o.failed), min(wait, firstWait))); next.After(o.closed) {
 		o.closed = next
@@ -587,7 +579,6 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	return wait
 }
 
-// language returns what a sink is told in.
 func (c Config) language(s policy.Sink) *say.Language {
 	if c.Language == nil {
 		return nil
@@ -595,7 +586,7 @@ func (c Config) language(s policy.Sink) *say.Language {
 	return c.Language(s.Language)
 }
 
-// growing returns the pause after that many tries in a row that failed.
+// growing returns the pause after that many consecutive failures.
 func growing(failures int) time.Duration {
 	return retry.Pause(firstWait, lastWait, uint64(failures))
 }
@@ -606,7 +597,7 @@ func (o *outlet) count(n *int64) {
 	*n++
 }
 
-// counter returns what counts a notification; the caller holds the lock.
+// counter returns the counter for a notification; the caller holds the lock.
 func (o *outlet) counter(t Ticket) *int64 {
 	switch {
 	case t.Was == None:
@@ -619,7 +610,6 @@ func (o *outlet) counter(t Ticket) *int64 {
 	return &o.stats.Updated
 }
 
-// render makes the ticket that the sink is sent.
 func (o *outlet) render(i incident, uid string, h Head, v view, status Status) Ticket {
 	title := i.class
 	if c := o.classes[i.class]; c != nil {

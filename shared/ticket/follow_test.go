@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// same checks what was told.
+// same compares the notifications.
 func same(t testing.TB, got []string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -27,7 +27,7 @@ func same(t testing.TB, got []string, want ...string) {
 	}
 }
 
-// A ticket is opened, joined, closed with the outcome, and opened again.
+// A ticket is opened, joined, closed with the outcome, and reopened.
 func TestLife(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -62,7 +62,7 @@ func TestLife(t *testing.T) {
 	q.empty()
 }
 
-// What makes a ticket, and what doesn't.
+// Results that make a ticket, and results that don't.
 func TestResults(t *testing.T) {
 	for _, tt := range []struct {
 		result event.Result
@@ -86,7 +86,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// A plan that nobody applies stands as long as its failure, and is told of to the end.
+// A plan that nobody applies stays open as long as its failure, and the end is sent.
 func TestPlanned(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -109,7 +109,7 @@ func TestPlanned(t *testing.T) {
 	q.empty()
 }
 
-// A sink may want those questions alone that a person can approve, or those that need more.
+// A sink may want only questions that a person can approve, or only those that need more.
 func TestQuestions(t *testing.T) {
 	for _, tt := range []struct {
 		results []string
@@ -134,7 +134,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A sink names namespaces by patterns, as rules do.
+// A sink selects namespaces by patterns, as rules do.
 func TestNamespaces(t *testing.T) {
 	for _, tt := range []struct {
 		patterns  []string
@@ -151,8 +151,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A Service whose label says that nobody is to be asked makes no ticket, and leaves
-// the one that it is in.
+// A Service with the mute label makes no ticket, and leaves the one that it is in.
 func TestMuted(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -169,7 +168,7 @@ func TestMuted(t *testing.T) {
 	q.empty()
 }
 
-// Scope and cause tell incidents apart.
+// Scope and cause distinguish incidents.
 func TestIncidents(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -196,16 +195,15 @@ func TestIncidents(t *testing.T) {
 	got = h.told()
 	slices.Sort(got)
 	same(t, got, "closed vsw-1: 0 fail, 1 over", "updated vsw-2: 2 fail, 0 over")
-	// A run that broke off before it found a cause leaves its Service where it is.
+	// A run that stopped before it found a cause leaves its Service in its incident.
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Failed, func(r *event.Record) { r.Cause, r.Finding, r.Error = "", nil, "no answer" })))
 	q.pass(time.Minute)
 	same(t, h.told(), "updated vsw-2: 2 fail, 0 over")
 	q.empty()
 }
 
-// Two clusters share a NATS, and the policy of each has a sink of the same name, elsewhere.
-// Each is told of its own cluster's failures, also of those of an account, and of what a
-// person closes there.
+// Two clusters share a NATS, and each one's policy has a sink of the same name with another address. Each sink gets only its own
+// cluster's failures, including those of an account, and what a person closes there.
 func TestClustersAreToldApart(t *testing.T) {
 	w := newWorld(t)
 	heard := func(h *hook, n int) []string {
@@ -257,7 +255,7 @@ func TestClustersAreToldApart(t *testing.T) {
 	same(t, hooks["c1"].told())
 }
 
-// A thousand Services with one cause make one ticket, and a few notifications.
+// A thousand Services with one cause make one ticket and a few notifications.
 func TestThousand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -284,7 +282,7 @@ func TestThousand(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Failing != 1000 || len(list[0].Tickets) != 1 {
 		t.Errorf("got %d incidents, %v", len(list), err)
 	}
-	// All of them end: one closing.
+	// All of them end: one closing notification.
 	ms = nil
 	for n := range 1000 {
 		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", event.Gone)))
@@ -298,8 +296,7 @@ func TestThousand(t *testing.T) {
 	q.empty()
 }
 
-// Duplicates and older records change nothing, in whatever order they come, and
-// whichever sink's follower sees them first.
+// Duplicates and older records change nothing, in any order, and whichever sink's follower sees them first.
 func TestDuplicatesAndReordering(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(t)
@@ -339,8 +336,8 @@ func TestDuplicatesAndReordering(t *testing.T) {
 	}
 }
 
-// A sink that is down for an hour lags alone: it is asked seldom, loses nothing, and is
-// told how all stands when it answers. What began and ended meanwhile is told, too.
+// A sink that is down for an hour delays only itself: it is tried rarely, loses nothing, and gets the present state when it
+// answers. Incidents that began and ended meanwhile are sent too.
 func TestDownForAnHour(t *testing.T) {
 	w := newWorld(t)
 	down, up := newHook(t), newHook(t)
@@ -410,8 +407,8 @@ func TestRetryAfter(t *testing.T) {
 	q.empty()
 }
 
-// What a sink refuses is logged, counted and shown, and sent again each hour, until the sink takes it: no
-// other record comes of a failure that stays as it is, or of one that is over.
+// A notification that a sink refuses is logged, counted and shown, and retried each hour until the sink accepts it: an unchanged
+// failure, or one that is over, leaves no further record.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -437,7 +434,7 @@ func TestRefused(t *testing.T) {
 	}
 	q.pass(3 * time.Hour)
 	tried(3)
-	// Another incident is told of meanwhile, also where the Service has moved to it.
+	// Another incident is sent meanwhile, even if the Service has moved to it.
 	h.answers(func(_ int, p post) (int, http.Header, string) {
 		if strings.Contains(p.body, "vsw-9") {
 			return 200, nil, "ok"
@@ -457,7 +454,7 @@ func TestRefused(t *testing.T) {
 	if list, _ := List(w.ctx, w.s); list[0].Tickets[0].Refused || list[0].Tickets[0].Error != "" {
 		t.Errorf("got %+v", list[0].Tickets[0])
 	}
-	// The end within an hour of an update that was refused is told, too, by the newest records alone.
+	// The end within an hour of a refused update is sent too, by the newest records alone.
 	h.answers(refuses)
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(10 * time.Minute)
@@ -473,14 +470,13 @@ func TestRefused(t *testing.T) {
 	q.empty()
 }
 
-// A kill between the notification and its note: the same is told again, under the same
-// name, after the lease, and no second ticket is made.
+// A crash between the notification and its note: the same is sent again after the lease, under the same name, and no second ticket is made.
 func TestKilledBetweenTellingAndNote(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	h.answers(func(n int, _ post) (int, http.Header, string) {
 		if n == 1 {
-			w.nats.Close() // so that nothing can be noted any more
+			w.nats.Close() // nothing can be noted any more
 		}
 		return 200, nil, ""
 	})
@@ -504,7 +500,7 @@ func TestKilledBetweenTellingAndNote(t *testing.T) {
 	q.empty()
 }
 
-// A record that can't be read is passed over, after the others.
+// An unreadable record is skipped, after the others.
 func TestUnreadable(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -523,8 +519,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A class can put into the journal what it wants, under subjects of its own: nobody is told of it as of another
-// class, Service or cluster, and no ticket of these ends.
+// A class can write anything into the audit under its own subjects: nobody is notified of it as of another class, Service or
+// cluster, and none of their tickets ends.
 func TestForgedRecords(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -551,7 +547,7 @@ func TestForgedRecords(t *testing.T) {
 	}
 }
 
-// Keys that hold what they should not are written anew, and hold nobody up.
+// Keys with invalid content are written anew and block nothing.
 func TestBrokenKeys(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -577,7 +573,7 @@ func TestBrokenKeys(t *testing.T) {
 	}
 }
 
-// A sink is told what it wants to know, and nothing else.
+// A sink gets exactly what it wants.
 func TestWants(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -612,7 +608,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// A new sink is told of what stands, and not of what was over before.
+// A new sink gets open failures, and none that ended before.
 func TestNewSink(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -662,8 +658,7 @@ func TestTwoWorkers(t *testing.T) {
 	}
 }
 
-// A person closes an incident: the followers tell the sinks, and a failure that comes
-// back opens it again.
+// A person closes an incident: the followers notify the sinks, and a failure that comes back reopens it.
 func TestCloseByHand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -684,7 +679,7 @@ func TestCloseByHand(t *testing.T) {
 	if n, err := Close(w.ctx, w.s, list[0].ID, "ann", w.now()); err != nil || n != 2 {
 		t.Fatalf("closed %d, %v", n, err)
 	}
-	// The next run must tell again what it would only have counted.
+	// The next run must record again what it would only have counted.
 	if data, err := w.s.Get(w.ctx, counted); err != nil || strings.Contains(string(data), "seen") {
 		t.Errorf("the count of what was closed: %s, %v", data, err)
 	}
@@ -704,7 +699,7 @@ func TestCloseByHand(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
-	// The mark of the first time would end before a sink that is down is back.
+	// The first mark would expire before a sink that is down is back.
 	first, err := w.s.Entry(w.ctx, closeRoot+list[0].ID)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,6 @@ var remedies = []*remedy.Remedy{
 	{Class: "doctor-room", Doc: "# Room", Scope: remedy.Cluster},
 }
 
-// A world is a journal, and followers with a clock of its own.
 type world struct {
 	testing.TB
 	ctx   context.Context
@@ -64,7 +63,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// start starts NATS on the files that it had, and connects.
+// start starts NATS on its previous files, and connects.
 func (w *world) start() {
 	w.Helper()
 	var err error
@@ -85,7 +84,7 @@ func (w *world) now() time.Time {
 	return w.clock
 }
 
-// follower makes a follower of these sinks on a stream of its own.
+// follower makes a follower for these sinks, with its own connection to the stream.
 func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	w.Helper()
 	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now,
@@ -100,7 +99,6 @@ func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	return f
 }
 
-// uid returns the UID of the n-th Service.
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 // record returns a settled record of the n-th Service.
@@ -126,13 +124,13 @@ func cause(id string) func(*event.Record) {
 	return func(r *event.Record) { r.Cause, r.Finding = id, say.Literal("The vSwitch "+id+" is full.") }
 }
 
-// write appends a record to the journal and returns the message.
+// write appends a record to the audit and returns the message.
 func (w *world) write(r event.Record) stream.Message {
 	w.Helper()
 	return w.writeAs(event.CaseSubject(r.Cluster, r.Service.UID, r.Class), r)
 }
 
-// writeAs appends a record to the journal under this subject and returns the message.
+// writeAs appends a record to the audit under this subject and returns the message.
 func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	w.Helper()
 	e, err := event.NewRecord(r)
@@ -154,7 +152,7 @@ func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	return m
 }
 
-// lasts returns for how long a key was written; empty: for good.
+// lasts returns the lifetime of a key; empty: forever.
 func (w *world) lasts(key string) string {
 	w.Helper()
 	m, err := w.s.Last(w.ctx, "KV_lbremedy", "$KV.lbremedy."+key)
@@ -164,7 +162,7 @@ func (w *world) lasts(key string) string {
 	return strings.Join(m.Header["Nats-TTL"], " ")
 }
 
-// A queue hands messages to a sink as its consumer would, by the clock of the world.
+// A queue delivers messages to a sink as its consumer would, by the clock of the world.
 type queue struct {
 	w       *world
 	o       *outlet
@@ -178,7 +176,7 @@ type waiting struct {
 
 func (w *world) queue(f *Follower, sink int) *queue { return &queue{w: w, o: f.outlets[sink]} }
 
-// put hands over messages and all that is due.
+// put delivers messages and everything that is due.
 func (q *queue) put(ms ...stream.Message) {
 	for _, m := range ms {
 		q.waiting = append(q.waiting, waiting{m, q.w.now()})
@@ -186,7 +184,7 @@ func (q *queue) put(ms ...stream.Message) {
 	q.run()
 }
 
-// run hands over what is due, until nothing is.
+// run delivers until nothing is due.
 func (q *queue) run() {
 	for {
 		now := q.w.now()
@@ -203,7 +201,7 @@ func (q *queue) run() {
 	}
 }
 
-// pass lets time pass, and hands over what falls due meanwhile.
+// pass lets time pass, and delivers what becomes due.
 func (q *queue) pass(d time.Duration) {
 	end := q.w.now().Add(d)
 	for {
@@ -223,7 +221,7 @@ func (q *queue) pass(d time.Duration) {
 	}
 }
 
-// empty checks that no message waits.
+// empty checks that no message is waiting.
 func (q *queue) empty() {
 	q.w.Helper()
 	if len(q.waiting) != 0 {
@@ -231,7 +229,7 @@ func (q *queue) empty() {
 	}
 }
 
-// A hook is a server that webhooks, DingTalk and Slack are simulated by.
+// A hook is a server that simulates webhooks, DingTalk and Slack.
 type hook struct {
 	testing.TB
 	server *httptest.Server
@@ -247,7 +245,7 @@ type post struct {
 	body   string
 }
 
-// notice returns what a webhook was posted.
+// notice decodes a post to a webhook.
 func (p post) notice(t testing.TB) (kind string, n Notice) {
 	t.Helper()
 	var e struct {
@@ -280,7 +278,7 @@ func newHook(t testing.TB) *hook {
 			_, _ = io.WriteString(rw, text)
 		}
 		h.came <- p
-		if status == 0 { // cut off
+		if status == 0 { // cut the connection
 			panic(http.ErrAbortHandler)
 		}
 	}))
@@ -289,7 +287,7 @@ func newHook(t testing.TB) *hook {
 	return h
 }
 
-// answers makes the hook answer like that from now on.
+// answers sets how the hook answers from now on.
 func (h *hook) answers(f func(n int, p post) (int, http.Header, string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -305,7 +303,7 @@ func (h *hook) take() []post {
 	return all
 }
 
-// told returns the posts of a webhook since the last take, in short.
+// told returns the posts of a webhook since the last take, in short form.
 func (h *hook) told() []string {
 	h.Helper()
 	var out []string
@@ -322,7 +320,7 @@ func (h *hook) told() []string {
 
 const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-// A wire leads to a server in the place of a platform.
+// A wire leads to a server instead of a platform.
 type wire string
 
 // RoundTrip sends the request there.
@@ -336,10 +334,9 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// wired changes a follower so that the platform of its sinks is the hook.
+// wired makes the hook the platform of a follower's sinks.
 func (h *hook) wired(c *Config) { c.wire = wire(h.server.URL) }
 
-// secret puts a secret into a file.
 func secret(t testing.TB, text string) policy.Reference {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -349,12 +346,11 @@ func secret(t testing.TB, text string) policy.Reference {
 	return policy.Reference{File: file}
 }
 
-// hook returns a sink of kind webhook.
 func (h *hook) sink(name string) policy.Sink {
 	return policy.Sink{Name: name, Kind: policy.Webhook, URL: h.server.URL + "/hook", SecretFrom: secret(h, key)}
 }
 
-// stats returns what all sinks of a follower have met.
+// stats returns the sum of a follower's counters.
 func stats(f *Follower) (all Stats) {
 	for _, s := range f.Stats() {
 		all.Opened, all.Updated, all.Closed, all.Reopened = all.Opened+s.Opened, all.Updated+s.Updated, all.Closed+s.Closed, all.Reopened+s.Reopened

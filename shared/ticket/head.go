@@ -13,38 +13,38 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Head is what one sink has been notified of an incident.
+// A Head is the state of one sink's notifications of an incident.
 type Head struct {
-	ID       string    `json:"id,omitempty"` // that the sink gave the ticket
-	Status   Status    `json:"status"`       // as the sink knows it
+	ID       string    `json:"id,omitempty"` // assigned by the sink
+	Status   Status    `json:"status"`       // that the sink was last sent
 	Revision uint64    `json:"revision"`     // of the bucket: the sink was notified of all members up to it
-	ClosedAt uint64    `json:"closedAt"`     // the revision when it was last closed
-	Print    string    `json:"print"`        // fingerprint of what was sent last
-	Number   int       `json:"number"`       // notifications that got through
-	Updates  int       `json:"updates"`      // of these, updates since it was opened
+	ClosedAt uint64    `json:"closedAt"`     // revision at the last closing
+	Print    string    `json:"print"`        // fingerprint of the last notification
+	Number   int       `json:"number"`       // successful notifications
+	Updates  int       `json:"updates"`      // updates among these since it was opened
 	Opened   time.Time `json:"opened,omitzero"`
-	Notified time.Time `json:"told,omitzero"` // last time
+	Notified time.Time `json:"told,omitzero"` // time of the last one
 
-	Tried     bool      `json:"tried,omitempty"`    // an Open was begun
-	Lease     time.Time `json:"lease,omitzero"`     // until then somebody notifies
-	Failures  int       `json:"failures,omitempty"` // tries in a row that failed
+	Tried     bool      `json:"tried,omitempty"`    // an Open was started
+	Lease     time.Time `json:"lease,omitzero"`     // until then another process notifies
+	Failures  int       `json:"failures,omitempty"` // consecutive failures
 	Next      time.Time `json:"next,omitzero"`      // no try before
 	Error     string    `json:"error,omitempty"`    // of the last try, if it failed
-	Missed    string    `json:"missed,omitempty"`   // whom the last notification did not reach, and why
-	Refused   bool      `json:"refused,omitempty"`  // the sink did not take it, and is asked again each hour
+	Missed    string    `json:"missed,omitempty"`   // recipients that the last notification did not reach, and why
+	Refused   bool      `json:"refused,omitempty"`  // the sink refused it, and is retried each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 
-	// Of a sink at which people answer.
+	// For a sink at which people answer.
 	Shown      Shown      `json:"shown,omitzero"`
 	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
-	Said       []say.Text `json:"said,omitempty"`    // what became of answers
-	Refusal    say.Text   `json:"refusal,omitempty"` // why the last click did nothing
-	Clicks     []string   `json:"clicks,omitempty"`  // that were done
+	Said       []say.Text `json:"said,omitempty"`    // results of answers
+	Refusal    say.Text   `json:"refusal,omitempty"` // why the last click had no effect
+	Clicks     []string   `json:"clicks,omitempty"`  // processed ones
 
 	entry stream.Entry
 }
 
-// answered notes a line on a click: on what became of it, or why it did nothing.
+// answered adds a line about a click: its result, or why it had no effect.
 func (h *Head) answered(line say.Text, refused bool) {
 	h.Refusal = nil
 	if refused {
@@ -58,7 +58,7 @@ func (h *Head) answered(line say.Text, refused bool) {
 	}
 }
 
-// lines returns what the card says of clicks in a language.
+// lines returns the card's lines about clicks in a language.
 func (h Head) lines(l *say.Language) []string {
 	var all []string
 	for _, line := range append(slices.Clone(h.Said), h.Refusal) {
@@ -69,12 +69,10 @@ func (h Head) lines(l *say.Language) []string {
 	return all
 }
 
-// lease is how long one notification may take. Who is killed while he notifies stands in the
-// way for as long.
+// lease is how long one notification may take. If the sender crashes, nobody retries until it expires.
 const lease = time.Minute
 
-// headKey returns the key of what a sink knows; uid only for a sink that has a ticket for each
-// Service on its own.
+// headKey returns the key of a sink's head; uid only for a sink with a ticket for each Service.
 func headKey(sink string, i incident, uid string) string {
 	key := headRoot + sink + "." + i.String()
 	if uid != "" {
@@ -83,7 +81,7 @@ func headKey(sink string, i incident, uid string) string {
 	return key
 }
 
-// parseHead returns what a head's key is about.
+// parseHead parses the key of a head.
 func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 	p := strings.Split(key, ".")
 	if len(p) != 5 && len(p) != 6 || p[0]+"." != headRoot {
@@ -95,11 +93,9 @@ func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 	return p[1], incident{p[2], p[3], p[4]}, uid, true
 }
 
-// errUnreadable says that a head is none.
 var errUnreadable = errors.New("it is no head of a ticket")
 
-// readHead returns what a sink knows; the zero Head if nothing. With errUnreadable its
-// entry is good to be written over.
+// readHead returns a sink's head; the zero Head if it has none. After errUnreadable the entry may be overwritten.
 func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	e, err := s.Entry(ctx, key)
 	if errors.Is(err, stream.ErrNotFound) {
@@ -116,7 +112,7 @@ func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	return h, nil
 }
 
-// write stores the head if nobody has since it was read.
+// write stores the head unless somebody has since it was read.
 func (h *Head) write(ctx context.Context, s *stream.Stream) error {
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -134,6 +130,6 @@ func (h *Head) write(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// remembered is how long what is over is known: a failure that comes back within it
-// opens its ticket again, and makes a new one afterwards.
+// remembered is how long ended incidents are remembered: a failure that comes back within this time reopens its ticket, and makes
+// a new one afterwards.
 const remembered = 7 * 24 * time.Hour

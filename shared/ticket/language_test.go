@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// tongue returns the language of a sink.
 func tongue(tag string) *say.Language {
 	if tag == "zh" {
 		return chinese.Language()
@@ -23,14 +22,13 @@ func tongue(tag string) *say.Language {
 	return nil
 }
 
-// groups lead to a server for each path of a platform.
+// groups map each path of a platform to a server.
 type groups map[string]wire
 
 // RoundTrip sends the request to the server of its path.
 func (g groups) RoundTrip(r *http.Request) (*http.Response, error) { return g[r.URL.Path].RoundTrip(r) }
 
-// Each sink is told in its language: what a record says by its messages, and what it says in
-// English alone as it is.
+// Each sink gets its language: a record's messages are translated, and its English-only texts stay as they are.
 func TestLanguages(t *testing.T) {
 	w := newWorld(t)
 	zh, en := newHook(t), newHook(t)
@@ -79,7 +77,7 @@ func TestLanguages(t *testing.T) {
 	if !strings.Contains(english, "Cause: The vSwitch is full: vsw-1.") || strings.ContainsRune(english, '。') {
 		t.Errorf("in English it is\n%s", english)
 	}
-	// Words that a person wrote have no messages.
+	// Words that a person wrote are not translated.
 	if got, _ = both(w.record(2, "arrearage", event.Asked)); !strings.Contains(got, "原因：The vSwitch is full.") || !strings.Contains(got, "处理方法：Add a vSwitch.") {
 		t.Errorf("a record without messages is told as\n%s", got)
 	}
@@ -89,7 +87,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// What a card says of clicks is in the language of the sink. Words that have no messages are told as they are.
+// A card's lines about clicks are in the language of the sink. Words without messages stay as they are.
 func TestLines(t *testing.T) {
 	var h Head
 	if err := json.Unmarshal([]byte(`{"said":["22:01 zoe has muted this for a day."],"refusal":"22:02 it is over"}`), &h); err != nil {
@@ -113,7 +111,7 @@ func TestLines(t *testing.T) {
 	check("22:01 zoe has muted this for a day.", "22:02 it is over")
 	h.answered(line("22:03", say.F("it is muted already")), true)
 	check("22:01 zoe has muted this for a day.", "22:03 已处于静默状态")
-	for range 2 { // who says the same again says it once
+	for range 2 { // a repeated line appears once
 		h.answered(line("22:04", say.F("%s has muted this for a day.", "ann")), false)
 		check("22:01 zoe has muted this for a day.", "22:04 ann 已将此静默一天。")
 	}
@@ -123,7 +121,7 @@ func TestLines(t *testing.T) {
 	check("22:05 a 已将此静默一天。", "22:05 b 已将此静默一天。", "22:05 c 已将此静默一天。", "22:05 d 已将此静默一天。", "22:05 e 已将此静默一天。")
 }
 
-// A member whose messages can't be read is refused.
+// A member with unreadable messages is refused.
 func TestWordsThatCantBeRead(t *testing.T) {
 	w := newWorld(t)
 	data, err := json.Marshal(memberOf(w.record(1, "busy", event.Asked), 1, Member{}))

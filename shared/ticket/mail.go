@@ -13,10 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// email sends messages. All of one ticket are in one thread.
+// email sends messages, all of one ticket in one thread.
 type email struct {
 	sink  policy.Sink
-	roots *x509.CertPool // that certificates are checked by; nil: those of the system
+	roots *x509.CertPool // to verify certificates; nil: the system's
 }
 
 func (e *email) send(ctx context.Context, t Ticket) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A mailServer is a server of mail with TLS, as RFC 5321 and 3207 have it.
+// A mailServer is a mail server with TLS, as in RFC 5321 and 3207.
 type mailServer struct {
 	testing.TB
 	at     net.Listener
@@ -31,8 +31,8 @@ type mailServer struct {
 	roots  *x509.CertPool
 
 	mu      sync.Mutex
-	answers map[string]string // to a command or a line, instead of a good one
-	plain   bool              // it knows no STARTTLS
+	answers map[string]string // instead of a good one, to a command or a line
+	plain   bool              // lacks STARTTLS
 	mails   []string          // envelope and message
 }
 
@@ -66,7 +66,6 @@ func newMailServer(t testing.TB, implicit bool) *mailServer {
 	return m
 }
 
-// serve talks with one client.
 func (m *mailServer) serve(conn net.Conn, secure bool) {
 	say := func(text string) { fmt.Fprintf(conn, "%s\r\n", text) }
 	in := bufio.NewReader(conn)
@@ -135,12 +134,12 @@ func (m *mailServer) serve(conn net.Conn, secure bool) {
 	}
 }
 
-// serve2 goes on with TLS, without a greeting.
+// serve2 continues with TLS, without a greeting.
 func (m *mailServer) serve2(conn net.Conn) {
 	m.serve(&quiet{Conn: conn}, true)
 }
 
-// quiet swallows the greeting, which comes once.
+// quiet swallows the second greeting.
 type quiet struct {
 	net.Conn
 	greeted bool
@@ -216,7 +215,7 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// Nothing goes out without TLS, and errors say whether another try can help.
+// Nothing is sent without TLS, and errors say whether a retry can help.
 func TestMailErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*mailServer, *policy.Sink)
@@ -253,7 +252,7 @@ func TestMailErrors(t *testing.T) {
 	}
 }
 
-// One who is there no more keeps the mail from nobody else, and the ticket says who did not get it.
+// A refused recipient doesn't keep the mail from the others, and the ticket says who did not get it.
 func TestMailToSome(t *testing.T) {
 	w := newWorld(t)
 	m := newMailServer(t, true)
@@ -287,7 +286,7 @@ func TestMailToSome(t *testing.T) {
 	}
 }
 
-// A server that takes a recipient later gets the mail later, for all: who puts off is not who refuses.
+// If a server defers a recipient, all get the mail later: deferring is not refusing.
 func TestMailPutOff(t *testing.T) {
 	w := newWorld(t)
 	m := newMailServer(t, true)

@@ -12,16 +12,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Member is one Service of an incident: how it stands by the newest record.
+// A Member is the state of one Service of an incident, by the newest record.
 type Member struct {
-	Sequence uint64        `json:"sequence"` // of the journal's record
+	Sequence uint64        `json:"sequence"` // of its record in the audit
 	Case     string        `json:"case"`
 	Cluster  string        `json:"cluster"`
 	Service  event.Service `json:"service"`
-	Over     bool          `json:"over"`             // the failure doesn't stand any more
+	Over     bool          `json:"over"`             // the failure has ended
 	Result   event.Result  `json:"result"`           // of the newest record
-	Stood    event.Result  `json:"stood,omitempty"`  // the last result with which the failure stood; empty: it never did
-	Since    time.Time     `json:"since"`            // when it began to stand
+	Stood    event.Result  `json:"stood,omitempty"`  // last result while the failure was open; empty: none
+	Since    time.Time     `json:"since"`            // when that began
 	At       time.Time     `json:"at"`               // of the newest record
 	Impact   event.Impact  `json:"impact,omitempty"` //
 	Message  string        `json:"message"`          // of the failure
@@ -30,20 +30,20 @@ type Member struct {
 	Cause    string        `json:"cause,omitempty"`
 	Risk     string        `json:"risk,omitempty"`
 	Steps    []say.Text    `json:"steps,omitempty"` // of the plan
-	Done     int           `json:"done,omitempty"`  // how many of them were applied
+	Done     int           `json:"done,omitempty"`  // number of applied steps
 	Digest   string        `json:"digest,omitempty"`
-	Attempt  int           `json:"attempt,omitempty"` // to write, that the question is about
+	Attempt  int           `json:"attempt,omitempty"` // of writing that the question is about
 	Ask      say.Text      `json:"ask,omitempty"`
 	Note     say.Text      `json:"note,omitempty"`
 	Rule     say.Text      `json:"rule,omitempty"`
 	Error    string        `json:"error,omitempty"`
-	By       say.Text      `json:"by,omitempty"` // who closed it by hand, or rejected or approved its plan
+	By       say.Text      `json:"by,omitempty"` // closed it by hand, or rejected or approved its plan
 
 	revision uint64 // of its key
 	uid      string
 }
 
-// In returns the member with its sentences in a language. Nobody can put them into another one then.
+// In returns the member with its sentences fixed in a language.
 func (m Member) In(l *say.Language) Member {
 	tell := func(t say.Text, most int) say.Text { return say.Literal(event.Clip(t.In(l), most)) }
 	m.Finding, m.Ask = tell(m.Finding, longText), tell(m.Ask, longText)
@@ -55,7 +55,7 @@ func (m Member) In(l *say.Language) Member {
 	return m
 }
 
-// Status returns the word for how the Service stands.
+// Status returns the status of the Service.
 func (m Member) Status() event.Status {
 	r := event.Record{Origin: event.Origin{Service: m.Service}, Run: event.Run{Result: m.Result}, Outcome: event.Outcome{Digest: m.Digest}}
 	r.Steps = make([]event.StepRecord, len(m.Steps))
@@ -64,14 +64,14 @@ func (m Member) Status() event.Status {
 
 // Results that a member may have besides those of records.
 const (
-	Moved  event.Result = "moved"  // the Service fails for another cause now
+	Moved  event.Result = "moved"  // the Service now fails for another cause
 	ByHand event.Result = "closed" // a person closed the ticket
-	Muted  event.Result = "muted"  // a label says that nobody is to be asked
+	Muted  event.Result = "muted"  // a label mutes questions
 
 	Rejected = event.Result(event.Rejected) // a person has rejected the plan
 )
 
-// Longest texts of a member. A thousand of them are read for one notification.
+// Length limits of a member's texts. One notification may read a thousand members.
 const (
 	longText  = 2 << 10
 	shortText = 1 << 10
@@ -79,7 +79,7 @@ const (
 	mostSteps = 10
 )
 
-// stands reports whether a result says that the failure stands and what to do about it.
+// stands reports whether a result says that the failure is open and what to do about it.
 func stands(r event.Result) bool {
 	switch r {
 	case event.Asked, event.Failed, event.Unsettled, event.Planned:
@@ -91,7 +91,7 @@ func stands(r event.Result) bool {
 // ends reports whether a result says that the failure is over.
 func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected }
 
-// memberOf returns the Service of a record as a member; was is what it was before.
+// memberOf returns the Service of a record as a member; was is its previous state.
 func memberOf(r event.Record, sequence uint64, was Member) Member {
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
@@ -120,7 +120,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
-		// What it was about is sent together with how it ended.
+		// The subject of the failure is sent together with its outcome.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
 		if len(m.Finding) == 0 {
 			m.Finding = was.Finding
@@ -136,23 +136,21 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	return m
 }
 
-// short returns a sentence; of one that is too long, its beginning in English.
+// short returns a sentence; if it is too long, its beginning in English.
 func short(t say.Text, most int) say.Text {
 	return t.Map(func(s string) string { return event.Clip(s, most) })
 }
 
-// A change is a member to be written, with the key that it has.
 type change struct {
 	incident
 	member Member
 }
 
-// changes returns which members a record changes, in the order in which they are to be
-// written. have are the members of its Service and class, in whatever incidents. An
-// older record changes none, and one that has been applied in part only what is left.
+// changes returns the members that a record changes, in writing order. have are the members of its Service and class, in all
+// incidents. An older record changes none, and a partly applied one only the rest.
 func changes(own incident, r event.Record, sequence uint64, have map[incident]Member) []change {
 	if r.Phase != event.Settled || !stands(r.Result) && !ends(r.Result) {
-		return nil // a run has begun, or it is looked at again
+		return nil // a run has begun, or only looks again
 	}
 	if r.Muted && stands(r.Result) {
 		r.Result = Muted
@@ -180,7 +178,7 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 		}
 		return out
 	}
-	// A run that broke off before it found a cause says nothing against the one found before.
+	// A run that stopped before it found a cause doesn't disprove the previous one.
 	if len(r.Finding) == 0 && r.Cause == "" && len(open) == 1 {
 		own = open[0]
 	}
@@ -197,7 +195,6 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 	return out
 }
 
-// readMember reads a member from its key and value.
 func readMember(key string, value []byte, revision uint64) (incident, Member, error) {
 	p := strings.Split(key, ".")
 	if len(p) != 5 {

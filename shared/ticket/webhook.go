@@ -14,32 +14,31 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Types of the CloudEvents that a webhook gets; data is a Notified ticket as Notice has it.
+// Types of a webhook's CloudEvents; data is a Notice.
 const (
-	TypeOpened = "io.lbremedy.ticket.opened.v1" // also of one that is over already, and of one that is open again
+	TypeOpened = "io.lbremedy.ticket.opened.v1" // also for one that is over already, and for a reopened one
 	TypeUpdate = "io.lbremedy.ticket.updated.v1"
 	TypeClosed = "io.lbremedy.ticket.closed.v1"
 )
 
-// A Notice is the data of a CloudEvent that a webhook gets.
+// A Notice is the data of a webhook's CloudEvent.
 type Notice struct {
 	Title string `json:"title"`
 	Text  string `json:"text"`
 	Facts
 }
 
-// webhook posts signed CloudEvents in structured mode. The signature is that of
-// Standard Webhooks 1.0, symmetric
-// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
-// A try that is made again has the same webhook-id, by which the receiver knows it.
+// webhook posts signed CloudEvents in structured mode. The signature is that of Standard Webhooks 1.0, symmetric
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id,
+// by which the receiver recognizes it.
 type webhook struct{ endpoint }
 
-// Open posts that a ticket is there. The ticket's ID is its key.
+// Open posts that a ticket was opened. The ticket's ID is its key.
 func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {
 	return t.Key, w.send(ctx, t, TypeOpened)
 }
 
-// Update posts how it stands, or how it ended.
+// Update posts its present state, or its end.
 func (w *webhook) Update(ctx context.Context, t Ticket) error {
 	switch {
 	case t.Status == Closed:
@@ -60,7 +59,7 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 		return err
 	}
 	signer, err := standard.NewWebhook(secret)
-	if err != nil { // its text may hold a part of the secret
+	if err != nil { // its text may contain a part of the secret
 		return fmt.Errorf("%w: what %s holds is no key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
 	}
 	data, err := json.Marshal(Notice{Title: t.Title, Text: t.Text, Facts: t.Facts})

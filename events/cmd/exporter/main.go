@@ -1,11 +1,9 @@
-// Exporter watches a cluster for failed load-balancer syncs and stores each
-// occurrence, classified, in the stream FAILED of NATS.
+// Exporter watches a cluster for failed load-balancer syncs and stores each occurrence, classified, in the stream FAILED of NATS.
 //
-// It sets up what it needs in NATS by itself, where its user may; where it may not, it
-// uses what "lbremedy up --setup" has made. It needs the rights of exporter.Grants. Several may run side by side.
+// It creates what it needs in NATS if its user may; otherwise "lbremedy up --setup" must have run before. It needs the rights of
+// exporter.Grants. Several exporters may run side by side.
 //
-// Exit codes: 0 after SIGINT or SIGTERM, 1 when NATS or the cluster can't be
-// reached or refuses, 2 when the flags or what they name can't be right.
+// Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name are wrong.
 package main
 
 import (
@@ -41,17 +39,14 @@ func main() {
 	})
 }
 
-// frugal keeps the heap small when there is much to do: one exporter stands beside every
-// cluster. What waits in the lanes is some 20 MB at the most. With a limit of that size the
-// collector has no room, and takes most of the time of a start on many stored failures. The
-// environment has the last word.
+// frugal keeps the heap small under load, since every cluster runs an exporter. The lanes hold at most some 20 MB. A memory limit of that
+// size would leave the collector no room: at a start with many stored failures it would take most of the time. GOMEMLIMIT overrides it.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(48 << 20)
 	}
 }
 
-// options are the flags.
 type options struct {
 	stream.Config                // how to reach NATS
 	cluster, kubeconfig, context string
@@ -61,7 +56,6 @@ type options struct {
 	posts                        exporter.Posts
 }
 
-// program returns the program, with its flags.
 func program(env func(string) string) *cobra.Command {
 	o := &options{}
 	cmd := command.Alone(&cobra.Command{
@@ -77,7 +71,7 @@ is read from LBREMEDY_NATS_TOKEN.`,
 			if err := command.Variables(cmd.Flags(), env); err != nil {
 				return err
 			}
-			o.Token, o.posts.Token = env("LBREMEDY_NATS_TOKEN"), env(exporter.PostsToken) // a flag would show it to everyone who may list processes
+			o.Token, o.posts.Token = env("LBREMEDY_NATS_TOKEN"), env(exporter.PostsToken) // a flag would show the token to everyone who may list processes
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	})
@@ -99,7 +93,7 @@ is read from LBREMEDY_NATS_TOKEN.`,
 	return cmd
 }
 
-// wrong returns a mistake in the flags, or in what they name.
+// wrong returns an error about the flags, or about what they name.
 func wrong(format string, args ...any) error {
 	return command.Mistake{Err: fmt.Errorf(format, args...)}
 }
@@ -120,7 +114,6 @@ func (o *options) check() error {
 	return nil
 }
 
-// run runs the exporter until ctx ends.
 func (o *options) run(ctx context.Context, errs io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
@@ -142,7 +135,7 @@ func (o *options) run(ctx context.Context, errs io.Writer) error {
 	if err != nil {
 		return command.Mistake{Err: err}
 	}
-	// What can fail is tried before anything is served.
+	// Everything that can fail is tried before anything is served.
 	o.Name, o.Log = "lbremedy exporter "+o.cluster, log
 	s, err := stream.Connect(ctx, o.Config)
 	if err != nil {

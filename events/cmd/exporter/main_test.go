@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// run runs the program with these arguments and variables.
 func run(ctx context.Context, args []string, env func(string) string, out, errs io.Writer) error {
 	cmd := program(env)
 	cmd.SetArgs(args)
@@ -33,7 +32,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	return cmd.ExecuteContext(ctx)
 }
 
-// TestMistakes proves that each mistake is told in a sentence that names it.
+// TestMistakes proves that the error for each mistake names it.
 func TestMistakes(t *testing.T) {
 	kubeconfig := shell.File(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: `+
 		`"http://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: c}}]}`)
@@ -84,7 +83,7 @@ func TestHelpAndVersion(t *testing.T) {
 		if err := run(t.Context(), []string{flagged}, shell.Environment("LBREMEDY_NATS_TOKEN="+shell.Secret), &out, &out); err != nil {
 			t.Errorf("%s: %v", flagged, err)
 		}
-		// It connects to NATS by all that a function does.
+		// The exporter has the same flags for NATS as a function.
 		for _, name := range []string{"nats", "nats-creds", "nats-nkey", "nats-ca"} {
 			if flagged == "--help" && !strings.Contains(out.String(), "--"+name+" ") {
 				t.Errorf("%s does not name --%s", flagged, name)
@@ -96,7 +95,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// fails creates a Service and an Event that it fails, and returns its UID.
+// fails creates a Service and an Event about its failure, and returns the Service's UID.
 func fails(ctx context.Context, t *testing.T, c *cluster.Cluster, ns string) string {
 	t.Helper()
 	svc, err := c.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -116,11 +115,11 @@ func fails(ctx context.Context, t *testing.T, c *cluster.Cluster, ns string) str
 	return string(svc.UID)
 }
 
-// TestProgram proves that the program, configured by its environment alone, sets up
-// NATS, exports, says that it is ready, and ends in peace.
+// TestProgram proves that the program, configured by environment variables alone, sets up NATS, exports, reports that it is ready,
+// and exits cleanly.
 func TestProgram(t *testing.T) {
 	j := cluster.Join(t)
-	ns := j.Namespace(t) // while another test has the cluster for itself, this waits
+	ns := j.Namespace(t) // waits while another test has the cluster for itself
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
@@ -172,9 +171,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestOwnAccount proves that the program does all that it does for a user with an account of its own: it
-// says what is not as it should be, and where no setup ran that one has to, publishes, and keeps its
-// progress and its page.
+// TestOwnAccount proves that the program works for a user with a NATS account of its own: it reports wrong settings and a missing
+// setup, publishes, and keeps its progress and its page.
 func TestOwnAccount(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

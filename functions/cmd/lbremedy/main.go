@@ -1,18 +1,14 @@
-// Lbremedy is the operator's program: it heals load-balancer Services on ACK whose
-// sync fails, and shows what was found out and done.
+// Lbremedy is the operator's program: it repairs load-balancer Services on ACK that fail to sync, and shows what was found and done.
 //
-// Package root puts its commands together. Each group of commands is a package beside
-// it, and what they share is in cli. Of the groups, journal and answer are used by
-// others, too: how a case is found and reported, and how a failure is answered by hand.
+// Package root assembles its commands. Each group of commands is a package beside it; cli holds what they share. Other groups also
+// use journal, to find and report a case, and answer, to answer a failure by hand.
 //
-// What it prints as data goes to standard output, as a table, JSON or YAML; what
-// it says beside that, progress and errors, goes to standard error. An error is one
-// sentence that names the culprit and the way out.
+// Data goes to standard output, as a table, JSON or YAML; progress and errors go to standard error. An error is one sentence that
+// names the culprit and the way out.
 //
-// Two decisions shape the commands. What may write says so: plan never does, and
-// run, replay and undo do only with --apply. And the commands that look at a case
-// find the stream by themselves: "up" leaves its address and token in the state
-// directory, so that nothing has to be set on the machine where it runs.
+// Two decisions shape the commands. Writing is explicit: plan never writes, and run, replay and undo write only with --apply.
+// Commands that look at a case find the stream automatically: "up" leaves its address and token in the state directory, so the
+// machine that runs it needs no settings.
 package main
 
 import "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"

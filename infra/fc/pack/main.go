@@ -1,13 +1,11 @@
-// Pack builds the functions for Function Compute: for each class a zip
-// with one program, named bootstrap, and the file SHA256SUMS beside them.
+// Pack builds the functions for Function Compute: for each class a zip with one program, named bootstrap, and the file SHA256SUMS
+// beside them.
 //
-// One name serves both runtimes: a custom runtime starts the file bootstrap, and
-// go1 starts the file that the handler names, which infra/fc/go1.yaml sets to
-// bootstrap. The program finds out by itself where it runs.
+// The name serves both runtimes: a custom runtime starts the file bootstrap, and go1 starts the file named by the handler, which
+// infra/fc/go1.yaml sets to bootstrap. The program detects its runtime.
 //
-// The same source makes the same bytes, whoever builds it, when and where: paths are
-// trimmed, no version or commit is stamped in, and the zip holds no times. A class
-// whose code did not change keeps its digest, and need not be deployed again.
+// Builds are reproducible: the same source makes the same bytes, whoever builds it, when and where. Paths are trimmed, no version or commit
+// is stamped in, and the zip holds no times. A class whose code did not change keeps its digest, and need not be deployed again.
 package main
 
 import (
@@ -37,8 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// The size that a class should not have more than, in bytes: with it grows the time
-// of a cold start. "make bench" holds the largest class to it.
+// Recommended largest size of a class in bytes: the time of a cold start grows with it. "make bench" checks the largest class.
 const (
 	goalProgram = 18_000_000
 	goalZip     = 7_000_000
@@ -58,8 +55,8 @@ func main() {
 	}
 }
 
-// run builds the classes that only names, writes their zips into out and says how
-// large they are. Zips of classes that are gone are removed.
+// run builds the classes named in only, writes their zips into out and prints their sizes. It removes the zips of classes that no
+// longer exist.
 func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	all, err := choose(names(functions.All), only)
 	if err != nil {
@@ -111,8 +108,7 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	return err
 }
 
-// write writes the zip of one class and returns what is said of it and its line of
-// SHA256SUMS.
+// write writes the zip of one class and returns the line to print and the line for SHA256SUMS.
 func write(programs, out, class string) (line, sum string, err error) {
 	program, err := os.ReadFile(filepath.Join(programs, folders.Name(class)))
 	if err != nil {
@@ -133,7 +129,6 @@ func write(programs, out, class string) (line, sum string, err error) {
 	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
 }
 
-// names returns what there is a function of: the classes.
 func names(all []*remedy.Remedy) []string {
 	var out []string
 	for _, r := range all {
@@ -143,8 +138,7 @@ func names(all []*remedy.Remedy) []string {
 	return out
 }
 
-// choose returns those of the names that only has, in their order; all of them if it is
-// empty.
+// choose returns the names in only, in their order; all if only is empty.
 func choose(all []string, only string) ([]string, error) {
 	if only == "" {
 		return all, nil
@@ -160,9 +154,8 @@ func choose(all []string, only string) ([]string, error) {
 	return slices.Compact(chosen), nil
 }
 
-// build builds the programs into a folder, by the names of the classes' folders.
-// Function Compute has Linux on amd64 for both runtimes, and no C library to count on. The linker drops the debugging
-// data, so that none is compiled: with the flags of the Makefile no package is compiled a second time.
+// build builds the programs into a folder, named after the folders of the classes. Both runtimes of Function Compute are Linux on amd64,
+// without a dependable C library. The linker drops the debugging data: with the flags of the Makefile no package is compiled a second time.
 func build(ctx context.Context, dir, into string, all []string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-ldflags=-s -w -buildid=",
 		"-o", into + string(filepath.Separator)}, flags...)
@@ -180,10 +173,10 @@ func build(ctx context.Context, dir, into string, all []string, flags ...string)
 	return nil
 }
 
-// oldest is the first time that a zip can tell.
+// oldest is the earliest time that a zip can represent.
 var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pack returns a zip that holds the program as the executable file bootstrap.
+// pack returns a zip with the program as the executable file bootstrap.
 func pack(program []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -203,8 +196,7 @@ func pack(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// others returns the lines of SHA256SUMS, if there is one, of the classes that are
-// not built this time.
+// others returns the lines of an existing SHA256SUMS for the classes not built this time.
 func others(dir string, all []string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -220,7 +212,7 @@ func others(dir string, all []string) ([]string, error) {
 	return kept, nil
 }
 
-// removeOthers removes the zips of other classes: those that are gone.
+// removeOthers removes the zips of classes that no longer exist.
 func removeOthers(dir string, all []string) error {
 	found, err := filepath.Glob(filepath.Join(dir, "*.zip"))
 	if err != nil {

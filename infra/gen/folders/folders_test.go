@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 )
 
-// root is the root of the repository, seen from here.
 const root = "../../.."
 
 func TestRepositoryIsFresh(t *testing.T) {
@@ -232,7 +231,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A class begins, is generated for, loses its files by hand, and leaves nothing.
+// A class is started, generated for, loses its handwritten files, and leaves nothing behind.
 func TestLifeOfAClass(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"text/template"
 )
 
-// Start returns the files by hand that a class begins with. It is an error if its
-// folder exists; "ab-c" and "a-bc" share one, too. It writes nothing.
+// Start returns the first handwritten files of a class. It is an error if its folder exists; "ab-c" and "a-bc" share one. It
+// writes nothing.
 func Start(root fs.FS, id string) (map[string][]byte, error) {
 	if err := ValidClass(id); err != nil {
 		return nil, err
@@ -41,11 +41,11 @@ func Start(root fs.FS, id string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// A class is what the files of a new class are rendered with.
+// A class is the data for rendering the files of a new class.
 type class struct {
 	ID    string
 	Name  string // of its folder and package
-	Words string // the ID with spaces: the text that the class looks for until someone knows better
+	Words string // the ID with spaces: the first text to match, until a better one is known
 }
 
 var classTemplate = parse("the package of a class", `// Package {{.Name}} remedies Services whose sync fails with {{.Words}}.
@@ -107,7 +107,7 @@ ask:  Find the cause in the controller's log and end it.
 end:  asked
 `)
 
-// The classifier's tests want ten messages.
+// The classifier's tests need ten messages.
 var corpusTemplate = parse("the corpus of a class", `{"want": "{{.ID}}", "reason": "SyncLoadBalancerFailed", "type": "Warning", `+
 	`"component": "service-controller", "message": "Error syncing load balancer []: apply model error: {{.Words}}"}
 `)

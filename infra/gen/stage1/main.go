@@ -1,12 +1,10 @@
-// Stage1 writes the files that follow from the names of the class folders
-// alone: functions/all.go, and in each class folder its test and its program.
+// Stage1 writes the files that follow only from the names of the class folders: functions/all.go, and in each class folder its
+// test and its program.
 //
-// It imports no class and nothing that classes stand on. A class that does not
-// compile, or one that is gone, can therefore not keep it from putting the list
-// of classes right, and the second stage, which imports that list, compiles again.
+// It imports no class and no package that classes use. It can therefore repair the list of classes even if a class is missing or
+// doesn't compile, and the second stage, which imports that list, compiles again.
 //
-// With -new it first starts a class: a folder with a remedy that only asks, its
-// page and one scenario.
+// With -new it first starts a class: a folder with a remedy that only asks, its page and one scenario.
 package main
 
 import (
@@ -46,7 +44,7 @@ func begin(dir, class string, out io.Writer) error {
 	return folders.Write(dir, files, out)
 }
 
-// generate brings a tree up to date and prints what it changed there.
+// generate updates a tree and prints its changes.
 func generate(dir string, out io.Writer) error {
 	files, stale, err := folders.Generate(os.DirFS(dir))
 	if err != nil {

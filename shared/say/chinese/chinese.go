@@ -1,12 +1,10 @@
-// Package chinese is the catalogue of everything that people read, in simplified Chinese.
+// Package chinese is the catalogue of all messages in simplified Chinese.
 //
-// A file holds the formats of one room of the source: the English one, by which the message is
-// known, and its twin. A rule of the tree compares both with the source, so that no sentence is
-// without a twin, no twin without a sentence, and their verbs are the same. The words are those of
-// Alibaba Cloud's documentation: TERMS.md lists them, with their sources.
+// A file holds the formats of one room of the source: each English format, which identifies the message, and its translation. A
+// rule of the tree compares them with the source: every message has exactly one translation, with the same verbs. The words are
+// those of Alibaba Cloud's documentation: TERMS.md lists them, with their sources.
 //
-// Programs of functions must not import it: they write records, which hold the messages, and
-// nobody reads what they say.
+// Function programs must not import it: they write records, which hold the messages, and nobody reads their output. Begin with Language.
 package chinese
 
 import (
@@ -38,7 +36,6 @@ var Language = sync.OnceValue(func() *say.Language {
 	return l
 })
 
-// read reads a file of the catalogue.
 func read(name string) map[string]string {
 	data, err := files.ReadFile(name)
 	twins := map[string]string{}
@@ -51,7 +48,7 @@ func read(name string) map[string]string {
 	return twins
 }
 
-// tight: full-width punctuation brings its own space, and nothing stands between Chinese words.
+// tight: full-width punctuation includes its own space, and Chinese words have none between them.
 func tight(end, begin rune) bool {
 	const wide = "，。；：！？、（）“”"
 	return strings.ContainsRune(wide, end) || strings.ContainsRune(wide, begin) || unicode.Is(unicode.Han, end) && unicode.Is(unicode.Han, begin)

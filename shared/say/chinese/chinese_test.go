@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// TestLanguage reads texts as a person in China does.
+// TestLanguage renders texts in Chinese.
 func TestLanguage(t *testing.T) {
 	for _, c := range []struct {
 		text say.Text
@@ -31,14 +31,13 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// A term is a row of the list: the English word, the Chinese one, what is not said, and the source.
+// A term is a row of the list: the English word, the Chinese one, words to avoid, and the source.
 type term struct {
 	english, chinese string
 	not              []string
 	source           string
 }
 
-// terms reads the list.
 func terms(t *testing.T) []term {
 	t.Helper()
 	data, err := os.ReadFile("TERMS.md")
@@ -56,7 +55,7 @@ func terms(t *testing.T) []term {
 	return list
 }
 
-// TestTerms holds the catalogue to the list of terms: each is used, and nothing else in its place.
+// TestTerms compares the catalogue with the list of terms: each is used, and none of the words to avoid.
 func TestTerms(t *testing.T) {
 	list := terms(t)
 	if len(list) < 30 {
@@ -83,15 +82,15 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestForm holds the twins to how Chinese is set: a space between Chinese and Latin letters,
-// digits or verbs, none beside full-width punctuation, and no half-width punctuation behind Chinese.
+// TestForm checks the typography of the translations: a space between Chinese and Latin letters, digits or verbs, none beside
+// full-width punctuation, and no half-width punctuation after Chinese.
 func TestForm(t *testing.T) {
 	han := func(r rune) bool { return unicode.Is(unicode.Han, r) }
 	latin := func(r rune) bool {
 		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '%'
 	}
 	wide := func(r rune) bool { return strings.ContainsRune("，。；：！？、（）", r) }
-	close := regexp.MustCompile(`[a-z]%`) // the English has no space there either: the argument brings one
+	close := regexp.MustCompile(`[a-z]%`) // the English has no space there either: the argument includes one
 	for english, twin := range chinese.Language().Twins {
 		runes := []rune(twin)
 		for i := 1; i < len(runes); i++ {
@@ -112,8 +111,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// A sentence in Chinese has no English word of ours, beside commands, quotations and fields of the policy. What speaks of flags and exit
-// codes has the words that a person types, and class is a field of a Service.
+// Chinese sentences contain no English words of ours, except in commands, quotations and fields of the policy. Texts about flags
+// and exit codes use the words that a person types, and class is a field of a Service.
 func TestOwnWords(t *testing.T) {
 	words := []string{"absent", "fixed", "low", "medium", "high", "waiting", "worker", "question", "policy", "approval", "severity"}
 	for _, term := range terms(t) {

@@ -1,7 +1,6 @@
-// Package answer is the commands that decide by hand: "classify", "plan", "run" and
-// "replay". It reads failures from the cluster and the stream, has the engine answer
-// them, and prints the verdicts. The commands of doctor, load balancers and RAM answer
-// through it what they find.
+// Package answer holds the commands that decide by hand: "classify", "plan", "run" and "replay". It reads failures from the
+// cluster and the stream, lets the engine answer them, and prints the verdicts. The commands for the doctor, load balancers and
+// RAM answer their findings through it. Begin with Failures.
 package answer
 
 import (
@@ -29,12 +28,12 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{classifyCommand(p), planCommand(p), runCommand(p), replayCommand(p)}
 }
 
-// Flags say how failures are answered.
+// Flags are the flags for answering failures.
 type Flags struct {
 	Apply   bool
 	as      string
 	wait    time.Duration
-	approve string // digest of a plan, or its start
+	approve string // digest of a plan, or its beginning
 	policy  string // file or ConfigMap; empty: the one in force
 	replay  bool
 }
@@ -58,29 +57,28 @@ func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.as, "by", cli.Whoami(), "with --apply: `who` does it, for the journal")
 }
 
-// shortest is how much of a digest names a plan.
+// shortest is the fewest digits of a digest that identify a plan.
 const shortest = 8
 
-// AddApprove adds the flag by which the person who calls approves the plan.
+// AddApprove adds the flag by which the caller approves the plan.
 func (a *Flags) AddApprove(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.approve, "approve", "", "with --apply: approve the plan with this `digest`, or one that starts with it")
 }
 
-// sign has the journal say who calls, of runs that it tells of.
+// sign makes records of runs name the caller.
 func (a Flags) sign(ctx context.Context, p *cli.Program, env *host.Connection) {
 	if a.Apply && env.Person == nil {
 		env.Person = new(p.Person(ctx, a.as))
 	}
 }
 
-// A verdict is what is said of a failure, and in a replay what was said before.
+// A verdict is the answer to a failure, and in a replay the earlier answer too.
 type verdict struct {
 	Was *verdictThen
 	event.Record
 	err error
 }
 
-// A printedVerdict is a verdict as it is printed.
 type printedVerdict struct {
 	Was *verdictThen `json:"was,omitempty"`
 	journal.Case
@@ -94,16 +92,15 @@ func printed(all []verdict) []printedVerdict {
 	return out
 }
 
-// A verdictThen is what was said of a failure when it happened.
+// A verdictThen is the answer to a failure when it happened.
 type verdictThen struct {
 	Class  string       `json:"class"`
-	Result event.Status `json:"result,omitempty"` // empty: nobody has answered it
+	Result event.Status `json:"result,omitempty"` // empty: unanswered
 }
 
-const atOnce = 8 // failures that are answered at a time
+const atOnce = 8 // failures answered concurrently
 
-// Failures answers the failures, prints what came of them, and returns what the exit
-// code follows from.
+// Failures answers the failures, prints the verdicts, and returns the error that sets the exit code.
 func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items []Item, a Flags) error {
 	a.sign(ctx, p, env)
 	if a.approve != "" {
@@ -159,7 +156,7 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 	return exitCode(p, verdicts, a)
 }
 
-// one answers one failure. A case that waits is looked at again while there is time.
+// one answers one failure. If the case waits, it is looked at again while there is time.
 func one(ctx context.Context, p *cli.Program, env *host.Connection, it Item, a Flags) (event.Record, error) {
 	it.Event.Again = true
 	if !a.Apply {
@@ -184,7 +181,7 @@ func one(ctx context.Context, p *cli.Program, env *host.Connection, it Item, a F
 func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 	switch {
 	case len(all) == 0, len(all) == 1 && all[0].err != nil:
-		return // nothing to show, or an error that says it all
+		return // nothing to show, or the error says it all
 	case len(all) == 1 && !a.replay:
 		journal.Report(p, all[0].Record)
 		return
@@ -221,7 +218,6 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 	}
 }
 
-// steps returns the steps of a record in words.
 func steps(r event.Record) []string {
 	var texts []string
 	for _, s := range r.Steps {
@@ -230,7 +226,7 @@ func steps(r event.Record) []string {
 	return texts
 }
 
-// exitCode returns the error that the exit code of an answer follows from.
+// exitCode returns the error that sets an answer's exit code.
 func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	failed, open := false, false
 	for _, v := range all {
@@ -254,7 +250,7 @@ func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	return nil
 }
 
-// agree has the engine count the approval of the person who calls, of the plan of a record.
+// agree makes the engine count the caller's approval of a record's plan.
 func agree(ctx context.Context, env *host.Connection, would event.Record) error {
 	me, err := env.Kube.Me(ctx)
 	switch {

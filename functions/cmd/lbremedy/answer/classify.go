@@ -83,16 +83,16 @@ type classifying struct {
 	*cli.Program
 	by      *event.Classifier
 	explain bool
-	each    bool // it prints each answer as it comes
+	each    bool // print each answer at once
 	out     *bufio.Writer
 	found   []string          // classes, each once
-	about   map[string]string // a Service by the class of its failure
+	about   map[string]string // a Service by class of its failure
 	seen    []doctor.Symptom  // each once
-	rows    map[string]*row   // that table prints, by what they have in common
+	rows    map[string]*row   // rows of the table, by their common answer
 	order   []*row
 }
 
-// A row is the first of the texts that have the same answer.
+// A row is the first of the texts with the same answer.
 type row struct {
 	m     event.Match
 	text  paste.Text
@@ -127,7 +127,7 @@ func (c *classifying) read(name string, from io.Reader) error {
 	return texts(name, from, c.out.Flush, c.answer)
 }
 
-// texts hands on the texts in a file. It calls waits where it has read all that there is so far.
+// texts yields the texts in a file. It calls waits when it has read everything available so far.
 func texts(name string, from io.Reader, waits func() error, yield func(paste.Text) error) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	texts := paste.NewReader(yield)
@@ -138,7 +138,7 @@ func texts(name string, from io.Reader, waits func() error, yield func(paste.Tex
 		}
 		end := err != nil
 		if n == 1 {
-			line = strings.TrimPrefix(line, "\ufeff") // some editors begin files so
+			line = strings.TrimPrefix(line, "\ufeff") // some editors begin files with it
 		}
 		err = texts.Line(strings.TrimRight(line, "\r\n"))
 		if err == nil && end {
@@ -150,7 +150,7 @@ func texts(name string, from io.Reader, waits func() error, yield func(paste.Tex
 		case err != nil || end:
 			return err
 		}
-		if lines.Buffered() == 0 { // who writes slowly wants to see answers
+		if lines.Buffered() == 0 { // a slow writer wants to see answers
 			if err := waits(); err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func texts(name string, from io.Reader, waits func() error, yield func(paste.Tex
 	}
 }
 
-// Classify hands on what is said of each text that it finds in what somebody has pasted.
+// Classify yields the classification of each text in a paste.
 func Classify(pasted string, yield func(Classified) error) error {
 	by := event.NewClassifier(table.Table())
 	return texts("the text", strings.NewReader(pasted), func() error { return nil }, func(t paste.Text) error {
@@ -168,19 +168,20 @@ func Classify(pasted string, yield func(Classified) error) error {
 	})
 }
 
-// A Classified is what is said of one text. The texts for people are absent unless asked for.
+// A Classified is the classification of one text. The texts for people are only set on request.
 type Classified struct {
 	Class    string     `json:"class"`
 	Matched  string     `json:"matched"`
 	Kind     paste.Kind `json:"kind"`
 	Service  string     `json:"service,omitempty"`
-	Check    string     `json:"check,omitempty"` // of the doctor, which looks for causes of what the text asks about
+	Check    string     `json:"check,omitempty"` // the doctor's check that looks for causes of the symptom
 	By       *string    `json:"by,omitempty"`
 	RunnerUp *string    `json:"runnerUp,omitempty"`
 	Why      *string    `json:"why,omitempty"`
 }
 
-// classified returns what is said of a text, by which rule, and what a person asks who sees no error; nil if it is no such question.
+// classified returns the classification of a text, the matching rule, and the symptom if a person asks about one without an error;
+// nil if not.
 func classified(by *event.Classifier, t paste.Text) (Classified, event.Match, *doctor.Symptom) {
 	m := t.Classify(by)
 	a := Classified{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
@@ -221,20 +222,19 @@ func (c *classifying) answer(t paste.Text) error {
 	})
 }
 
-// logged is in a line of a log, and not in what a person asks.
+// logged matches lines of a log, but not a person's question.
 var logged = regex.New(`[{}\[\]=|]|\d\d:\d\d:\d\d`)
 
 // asks reports whether a text may be a person's question.
 func asks(text string) bool { return len(text) <= 2000 && !logged().MatchString(text) }
 
-// table prints the rows that have waited.
+// table prints the waiting rows.
 func (c *classifying) table() {
 	for _, r := range c.order {
 		c.print(r)
 	}
 }
 
-// print prints a row.
 func (c *classifying) print(r *row) {
 	wide := 0
 	for _, id := range append(cli.Classes(), event.Unclassified) {
@@ -266,10 +266,10 @@ func (c *classifying) print(r *row) {
 	}
 }
 
-// mostNext is how many classes classify ends with commands for.
+// mostNext is the most classes for which classify ends with commands.
 const mostNext = 3
 
-// next says what comes next: what would be done about a Service that fails, or which cases there are of its class.
+// next prints the next commands: the plan for a failing Service, or the cases of its class.
 func (c *classifying) next() {
 	for _, class := range c.found[:min(len(c.found), mostNext)] {
 		switch about := c.about[class]; {
@@ -294,10 +294,9 @@ func (c *classifying) next() {
 	}
 }
 
-const kindWide = len(paste.Describe) // no kind has a longer name
+const kindWide = len(paste.Describe) // the longest name of a kind
 
-// looksLikeFile reports whether an argument is meant as the name of a file, to tell
-// a mistyped one from a message.
+// looksLikeFile reports whether an argument is probably a file name, to tell a mistyped one from a message.
 func looksLikeFile(arg string) bool {
 	endings := []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"}
 	return !strings.ContainsAny(arg, " \t\n") && slices.Contains(endings, filepath.Ext(arg))

@@ -23,15 +23,15 @@ import (
 type Item struct {
 	Event  engine.Event
 	Remedy *remedy.Remedy
-	was    *verdictThen // replay: what was said of it
+	was    *verdictThen // replay: the earlier answer
 }
 
-// readItems returns the newest failures of the Services, nodes and the cluster that arguments name.
+// readItems returns the newest failures of the Services, nodes and the cluster named in arguments.
 func readItems(ctx context.Context, p *cli.Program, args []string, connect func() (*host.Connection, error)) ([]Item, *host.Connection, error) {
 	if err := p.Host().Validate(); err != nil {
 		return nil, nil, command.Mistake{Err: err}
 	}
-	for _, arg := range args { // a mistake before anybody is asked; which cluster it is may be known only then
+	for _, arg := range args { // reports mistakes before it connects; the cluster may be known only afterwards
 		if _, err := p.Object(arg); err != nil {
 			return nil, nil, err
 		}
@@ -59,8 +59,8 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 	return list, env, nil
 }
 
-// newest returns the newest failure of a Service, a node or the cluster: from its Events, else from the
-// stream, which keeps them longer; nil if none exists.
+// newest returns the newest failure of a Service, a node or the cluster: from its Events, otherwise from the stream, which keeps
+// them longer; nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
 	uid, of, err := told(ctx, env, ref)
 	if err != nil {
@@ -101,7 +101,7 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	return &it, err
 }
 
-// told returns the UID of what a reference names, and which Events may tell of its failures.
+// told returns the UID of a reference's object, and selections of the Events that may report its failures.
 func told(ctx context.Context, env *host.Connection, ref event.Service) (uid string, of []kube.Selection, err error) {
 	switch ref.Kind {
 	case event.KindCluster:
@@ -138,7 +138,7 @@ func later(a, b event.Failure) bool {
 	return kube.Later(a.Event.ResourceVersion, b.Event.ResourceVersion)
 }
 
-// Kept returns the failure in a message of the stream, with the class that it has there.
+// Kept returns the failure in a message of the stream, with its class there.
 func Kept(m stream.Message) (Item, error) {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
@@ -153,13 +153,13 @@ func Kept(m stream.Message) (Item, error) {
 	return it, err
 }
 
-// fromEvent returns the failure of an object that an Event reports; nil if it reports none.
+// fromEvent returns the failure that an Event reports about an object; nil if it reports none.
 func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.Service) (*Item, error) {
 	if about.Kind == event.KindCluster && e.Name == event.Precheck && event.FailedPrecheck(e.Message) {
-		e.Reason, e.Component = event.Precheck, "" // as the exporter has it
+		e.Reason, e.Component = event.Precheck, "" // as the exporter does
 	}
 	kind, fails := event.FailureOf(e.Reason)
-	another := kind == event.KindNode && e.Object.UID != about.Name && e.Object.UID != about.UID // with the name of a node that left
+	another := kind == event.KindNode && e.Object.UID != about.Name && e.Object.UID != about.UID // a node that left, with the same name
 	if !fails || kind != about.Kind || another || event.DryRun(e.Message) {
 		return nil, nil
 	}

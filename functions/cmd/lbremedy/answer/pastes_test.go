@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is said of the pastes anew")
 
-// Pastes of people: the class or the check of each text that is not ignored, with the Service, and what is said at the end.
+// Pastes of people: for each text that is not ignored, its class or check and its Service, and the closing lines.
 func TestPastes(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/pastes.txtar"

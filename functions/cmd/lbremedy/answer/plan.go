@@ -47,7 +47,7 @@ run alone; it needs no Approvals in the cluster.`,
 	return cmd
 }
 
-// command has a command answer the failures that its arguments mean.
+// command makes a command answer the failures named in its arguments.
 func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a node as node/NAME, or cluster")
 	cmd.ValidArgsFunction = p.CompleteObjects
@@ -58,12 +58,11 @@ func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// addPolicy adds the flag for another policy.
 func (a *Flags) addPolicy(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.policy, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 }
 
-// Plan returns what would be done about the newest failure of a Service, a node or the cluster, and whether one is known. It writes nothing.
+// Plan returns what would be done about the newest failure of a Service, a node or the cluster, and whether it has one. It writes nothing.
 func Plan(ctx context.Context, p *cli.Program, object string) (event.Record, bool, error) {
 	items, env, err := readItems(ctx, p, []string{object}, func() (*host.Connection, error) { return p.Prepare(ctx, "", false) })
 	defer func() { cli.Close(env) }()
@@ -74,7 +73,7 @@ func Plan(ctx context.Context, p *cli.Program, object string) (event.Record, boo
 	return rec, err == nil, err
 }
 
-// answer answers those of the failures that arguments mean which are chosen.
+// answer answers the chosen failures among those named in arguments.
 func (a *Flags) answer(ctx context.Context, p *cli.Program, args []string, stream bool, choose func(*host.Connection, []Item) ([]Item, error)) error {
 	items, env, err := readItems(ctx, p, args, func() (*host.Connection, error) { return p.Prepare(ctx, a.policy, stream) })
 	defer func() { cli.Close(env) }()

@@ -61,14 +61,14 @@ the policy in force or that of --policy.`,
 	return cmd
 }
 
-// keptFailures returns the failures of the cluster that the stream keeps, as they were classified.
+// keptFailures returns the cluster's failures in the stream, as they were classified.
 func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]Item, error) {
 	var list []Item
 	g := p.Progress()
 	defer g.Done()
 	err := env.Stream.Each(ctx, stream.Failed, "lbremedy.failed."+env.Cluster+".>", time.Time{}, func(m stream.Message) error {
 		it, err := Kept(m)
-		if err != nil && !errors.As(err, new(command.Mistake)) { // a class that is gone is classified anew
+		if err != nil && !errors.As(err, new(command.Mistake)) { // a class that no longer exists is classified anew
 			p.Note("message %d of the stream can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
 			return nil
 		}
@@ -79,7 +79,6 @@ func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]
 	return list, err
 }
 
-// again classifies the failures anew and adds what was said of them then.
 func again(ctx context.Context, p *cli.Program, env *host.Connection, items []Item) error {
 	by := event.NewClassifier(table.Table())
 	for i := range items {
@@ -98,7 +97,7 @@ func again(ctx context.Context, p *cli.Program, env *host.Connection, items []It
 		}
 		items[i].was = was
 		now := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
-		if now.Class != event.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
+		if now.Class != event.Ignored { // the stream holds no foreign ones; cut or redacted text must not make it one
 			f.Class = now.Class
 		}
 		r, err := cli.ClassOf(f.Class)

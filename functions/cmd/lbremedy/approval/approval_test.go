@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { operator.Main(m) }
 
 const policy = "k8sMasterRolePolicy-Ccm-1"
 
-// masters is an account whose role of the masters lacks something.
+// masters returns an account whose masters' role lacks a permission.
 func masters() *sim.World {
 	return &sim.World{
 		Cluster: sim.Cluster{ID: "c-cli", Type: "Kubernetes", MasterRole: "masters", Addons: map[string]string{"cloud-controller-manager": "v2.12.1"}},
@@ -33,8 +33,8 @@ func masters() *sim.World {
 	}
 }
 
-// sharing returns records of two Services that are fixed by the version of the policy that
-// another case has made: one found it made, the other needed nothing but a resync.
+// sharing returns records of two Services that are fixed by the policy version that another case has made: one found it in place,
+// the other needed only a resync.
 func sharing(made event.Record) []event.Record {
 	dns, mail := made, made
 	dns.Service = event.Service{Namespace: "shop", Name: "dns", UID: "44444444-4444-4444-4444-444444444444"}
@@ -47,8 +47,8 @@ func sharing(made event.Record) []event.Record {
 	return []event.Record{dns, mail}
 }
 
-// What other cases rely on is listed before it is undone, and taken from them only on a
-// person's word. Afterwards they say that their fix is gone, and what was undone stays to be seen.
+// An undo lists other cases that rely on the fix, and affects them only on a person's word. Afterwards they report that their fix
+// is gone, and what was undone remains visible.
 func TestUndoShared(t *testing.T) {
 	t.Parallel()
 	c, account := operator.API{User: "team"}.Against(t, masters())
@@ -87,7 +87,7 @@ func TestUndoShared(t *testing.T) {
 		t.Fatalf("without a word it said %s, and %s is in force", got.Err, inForce(sc))
 	}
 	sc.Wants(t, 0, "fixed", "", "ls", "--result", "fixed")
-	// At a terminal --shared alone does not do either: the steps are shown, and the person is asked.
+	// At a terminal --shared alone does not suffice either: the steps are shown, and the person is asked.
 	const back = "The failure that was fixed comes back, and its plan then needs approval."
 	sc.Wants(t, 0, "", back, "undo", made.Case)
 	sc.Types = true
@@ -120,13 +120,13 @@ func TestUndoShared(t *testing.T) {
 	writes(t, sc, made)
 }
 
-// inForce returns the version of the policy that is in force.
+// inForce returns the default version of the policy.
 func inForce(sc *operator.Testbed) string {
 	versions := sc.Cloud.Snapshot().Policies[0].Versions
 	return versions[slices.IndexFunc(versions, func(v sim.PolicyVersion) bool { return v.Default })].ID
 }
 
-// writes looks at what was written to the account, there and back.
+// writes checks what was written to the account and undone.
 func writes(t *testing.T, sc *operator.Testbed, made event.Record) {
 	t.Helper()
 	var list []struct {
@@ -154,7 +154,7 @@ func writes(t *testing.T, sc *operator.Testbed, made event.Record) {
 	sc.Wants(t, command.CodeWrong, "", "--writes lists writes and not cases", "ls", "--writes", "--open")
 }
 
-// A Service stands for its case where one is meant; else its cases are listed.
+// A Service name selects its case if the command has only one; otherwise its cases are listed.
 func TestService(t *testing.T) {
 	c, s := operator.Embed(t)
 	records := operator.Journalled()
@@ -173,7 +173,7 @@ func TestService(t *testing.T) {
 			t.Errorf("%v: %+v; want %d, %q", args, got, code, want)
 		}
 	}
-	says(command.CodeWrong, "no region is named", "undo", "shop/web") // the one case, of which the cluster is looked at next
+	says(command.CodeWrong, "no region is named", "undo", "shop/web") // the one case, whose cluster is read next
 	says(command.CodeWrong, "no case of pay/api has steps to undo. Its cases are:", "undo", "pay/api")
 	says(command.CodeWrong, asked.Case, "undo", "pay/api")
 	says(command.CodeWrong, "no case of shop/web waits for an approval", "approve", "shop/web")
@@ -196,8 +196,7 @@ func TestService(t *testing.T) {
 	says(command.CodeWrong, twice.Case, "undo", "shop/web")
 }
 
-// Two classes may have a case that began in the same second: the ID means the one that a command
-// is for, or else it is given with its class.
+// Two classes may have a case that began in the same second: the ID selects the one that the command applies to, or needs the class.
 func TestSameID(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -213,7 +212,7 @@ func TestSameID(t *testing.T) {
 	if err := operator.Seed(t.Context(), s, fixed, busy); err != nil {
 		t.Fatal(err)
 	}
-	says(command.CodeWrong, "no region is named", "undo", fixed.Case) // the one case, of which the cluster is looked at next
+	says(command.CodeWrong, "no region is named", "undo", fixed.Case) // the one case, whose cluster is read next
 	says(command.CodeWrong, "the plan of case "+busy.Case+" cannot be applied: NATS has deleted its failure", "approve", busy.Case)
 	says(0, "of class vswitch-ip-exhausted in", "show", fixed.Case+"/vswitch-ip-exhausted")
 	says(0, "of class busy in", "show", fixed.Case+"/busy")
@@ -230,7 +229,7 @@ func TestSameID(t *testing.T) {
 	says(command.CodeWrong, "no case of "+fixed.Case+" waits for an approval", "reject", fixed.Case)
 }
 
-// An empty name, or half of one, means nothing: it never stands for the one case that is left.
+// An empty or partial name matches nothing, not even the only case.
 func TestNoName(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -1,8 +1,8 @@
-// Package approval is the commands by which a person decides on one case: "approve" agrees
-// to its plan, "reject" says no to it, and "undo" takes back what was done.
+// Package approval holds the commands by which a person decides on one case: "approve" accepts its plan, "reject" refuses it, and
+// "undo" puts back what was written.
 //
-// An answer is an Approval that is created with the person's own kubeconfig. Where a cluster knows no Approvals nobody can answer:
-// a person applies the plan with "lbremedy run", with rights of their own.
+// An answer is an Approval created with the person's own kubeconfig. In a cluster without the kind Approval nobody can answer: a
+// person then applies the plan with "lbremedy run", using their own rights.
 package approval
 
 import (
@@ -30,7 +30,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{approve(p), reject(p), undo(p)}
 }
 
-// whoMay is how both commands say who may answer.
+// whoMay is the help's text on who may answer.
 const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
 your kubeconfig: RBAC says who may, and Kubernetes proves who did. Where the cluster has
 none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
@@ -103,7 +103,7 @@ type answer struct {
 	life            time.Duration
 	digest, comment string
 	print           bool
-	user            kube.User // who creates what is printed
+	user            kube.User // who creates the printed object
 }
 
 func (a *answer) flags(cmd *cobra.Command) {
@@ -156,7 +156,7 @@ func (a *answer) run(ctx context.Context, name string) error {
 	if a.print {
 		return a.show(r)
 	}
-	if a.verdict == kube.Approve && !finding { // no event brings a finding again
+	if a.verdict == kube.Approve && !finding { // no event delivers a finding again
 		_, err := s.Last(ctx, stream.Failed, event.FailedSubject(r.Cluster, r.Class, r.Service.UID))
 		if errors.Is(err, stream.ErrNotFound) {
 			return command.Wrong("the plan of case %s cannot be applied: NATS has deleted its failure, and it has not occurred again", r.Case)
@@ -168,13 +168,13 @@ func (a *answer) run(ctx context.Context, name string) error {
 	return a.give(ctx, r)
 }
 
-// show prints the Approval for somebody else to create.
+// show prints the Approval for another person to create.
 func (a *answer) show(r event.Record) error {
 	if err := approvals.Takes(r, a.verdict, a.user.Name); err != nil {
 		return command.Mistake{Err: err}
 	}
 	made := approvals.To(r, a.user, a.reply()).Manifest()
-	made.Name, made.GenerateName = "", made.Name+"-" // an answer that no longer counts is given again
+	made.Name, made.GenerateName = "", made.Name+"-" // allows another answer when this one no longer counts
 	var err error
 	if wrong := a.Print(made, func() { err = command.YAML(a.Out, made) }); wrong != nil {
 		return wrong
@@ -182,15 +182,12 @@ func (a *answer) show(r event.Record) error {
 	return err
 }
 
-// reply is what is answered.
 func (a *answer) reply() approvals.Reply {
 	return approvals.Reply{Verdict: a.verdict, Comment: a.comment, Lasts: a.life}
 }
 
-// patience is how long the API server may take.
 const patience = 10 * time.Second
 
-// give creates the Approval.
 func (a *answer) give(ctx context.Context, r event.Record) error {
 	cluster, err := a.Kube()
 	if err != nil {
@@ -229,7 +226,6 @@ func byHand(r event.Record) string {
 	return fmt.Sprintf("lbremedy run %s --apply --approve %s", r.Service, r.Digest)
 }
 
-// next says what comes next.
 func (a *answer) next(r event.Record) {
 	check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 	switch {
@@ -245,7 +241,7 @@ func (a *answer) next(r event.Record) {
 // waiting are the cases whose plan waits for an approval.
 var waiting = journal.Want{What: say.F("waits for an approval"), Is: func(h journal.History) bool { return waits(h.Last()) }}
 
-// approvable are those, and the cases whose plan was rejected: who did that may take it back.
+// approvable are those, and cases whose plan was rejected: the person who rejected it may change their mind.
 var approvable = journal.Want{What: say.F("waits for an approval or was rejected"), Is: func(h journal.History) bool {
 	r := h.Last()
 	return waits(r) || r.Status() == event.Rejected && r.Digest != ""

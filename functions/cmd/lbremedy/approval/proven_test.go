@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Two people of one group answer with their own kubeconfigs, and the plan is applied once;
-// who has no right to answer, or is of another group, brings about nothing.
+// Two people of one group answer with their own kubeconfigs, and the plan is applied once; people without the right to answer, or
+// of another group, change nothing.
 func TestProven(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -31,7 +31,7 @@ func TestProven(t *testing.T) {
 	if !strings.Contains(asked.Ask.String(), "The policy wants the approvals of 2 people from group:network.") {
 		t.Errorf("it asks %q", asked.Ask)
 	}
-	// The record says how it was found out.
+	// The record says how that was found out.
 	if !slices.ContainsFunc(asked.Reads, func(r event.Read) bool {
 		return r.Action == "vpc:DescribeVSwitches" && strings.Contains(r.Answer, "AvailableIpAddressCount")
 	}) {
@@ -69,8 +69,8 @@ func TestProven(t *testing.T) {
 	u.End(t)
 }
 
-// Where the cluster has no Approvals nobody can answer, "up" and "approve" say what to do instead, and a person applies the plan with
-// rights of their own: that one, and no other. One person is one of two that the policy wants.
+// In a cluster without Approvals nobody can answer. "up" and "approve" say what to do instead, and a person applies the plan with
+// their own rights: that one, and no other. One person is one of two that the policy wants.
 func TestNoApprovals(t *testing.T) {
 	sc := operator.NewTestbedOn(t, cluster.Alone(t))
 	u := sc.Up(t)
@@ -109,8 +109,8 @@ func TestNoApprovals(t *testing.T) {
 	u.End(t)
 }
 
-// Whose machine does not reach NATS has the Approval printed by lbremedy in its Pod, and creates
-// it. The Pod itself may not answer, and says what to do instead.
+// A person whose machine can't reach NATS lets lbremedy in its Pod print the Approval, and creates it. The Pod itself may not
+// answer, and says what to do instead.
 func TestPrinted(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -121,7 +121,7 @@ func TestPrinted(t *testing.T) {
 	proven()
 
 	may := []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
-	pod := sc.As(t, identity.User("up"), may) // somebody has bound the role to it
+	pod := sc.As(t, identity.User("up"), may) // somebody bound the role to it
 	wrong := func(want string, args ...string) {
 		t.Helper()
 		got := pod.Run(ctx, args...)
@@ -141,7 +141,7 @@ func TestPrinted(t *testing.T) {
 		}
 		return a, []byte(got.Out)
 	}
-	// As "kubectl create -f -" does.
+	// Like "kubectl create -f -".
 	create := func(user string, text []byte) error {
 		t.Helper()
 		config := sc.Kube.As(t, user, may)

@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An undoing is what the flags of undo say.
+// An undoing is the flags of undo.
 type undoing struct {
 	apply, shared, yes bool
 	by                 string
@@ -64,12 +64,11 @@ it writes during a pause too, and says so.`,
 	return cmd
 }
 
-// undoable are the cases with steps that can be undone.
 var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal.History) bool {
 	return wrote(event.Attempts(h))
 }}
 
-// wrote reports whether one of the attempts did more than trigger a resync, and find made what it wanted.
+// wrote reports whether one of the attempts did more than trigger a resync, or found the desired state in place.
 func wrote(attempts []event.Record) bool {
 	return slices.ContainsFunc(attempts, func(r event.Record) bool {
 		return slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes && !s.Found })
@@ -142,8 +141,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return p.Print(journal.Printed(rec), func() { journal.Report(p, rec) })
 }
 
-// applied returns what a case has applied and not taken back: a record of each
-// attempt, the newest first.
+// applied returns what a case has applied and not undone: a record of each attempt, the newest first.
 func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.Record, error) {
 	steps, back, err := (document.Store{Stream: s, Cluster: h.Last().Cluster}).Applied(ctx, h.Last())
 	switch {
@@ -159,13 +157,12 @@ func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.
 	return steps, nil
 }
 
-// An undoPlan is what an undo would do, with the cases that it takes a fix from.
+// An undoPlan is what an undo would do, and the cases that lose a fix by it.
 type undoPlan struct {
 	event.Record
 	Sharing []event.Record `json:"sharing"`
 }
 
-// newUndoPlan returns the plan as it is printed in JSON.
 func newUndoPlan(r event.Record, sharing []event.Record) undoPlan {
 	plan := undoPlan{r.In(nil), slices.Clone(sharing)}
 	for i, other := range plan.Sharing {
@@ -174,7 +171,7 @@ func newUndoPlan(r event.Record, sharing []event.Record) undoPlan {
 	return plan
 }
 
-// printUndo tells what undo does, up to where it stops, and whether the failure comes back.
+// printUndo prints what undo does, up to where it stops, and whether the failure comes back.
 func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops error) {
 	fmt.Fprintln(to, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
 	for i, s := range r.In(p.Language()).Steps {
@@ -194,7 +191,7 @@ func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops er
 	}
 }
 
-// would tells what undo would do with --apply, and for which cases.
+// would prints what undo would do with --apply, and for which cases.
 func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, stops error) {
 	printUndo(p, p.Out, r, back, stops)
 	printSharing(p, sharing)
@@ -211,7 +208,7 @@ func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, st
 	p.Note("Nothing was written; --apply undoes the steps.")
 }
 
-// printSharing tells which cases lose their fix as well.
+// printSharing prints the cases that lose their fix as well.
 func printSharing(p *cli.Program, sharing []event.Record) {
 	if len(sharing) == 0 {
 		return

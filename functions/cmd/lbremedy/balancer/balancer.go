@@ -1,4 +1,4 @@
-// Package balancer is the commands that list and show the load balancers behind Services.
+// Package balancer holds the commands that list and show the load balancers behind Services. Begin with Of.
 package balancer
 
 import (
@@ -26,7 +26,7 @@ func Command(p *cli.Program) *cobra.Command {
 	}, lsCommand(p), showCommand(p))
 }
 
-// A Balancing is a Service with its load balancer, as the inventory shows it.
+// A Balancing is a Service with its load balancer, as listed.
 type Balancing struct {
 	Namespace   string   `json:"namespace"`
 	Name        string   `json:"name"`
@@ -34,17 +34,16 @@ type Balancing struct {
 	AddressType string   `json:"addressType,omitempty"`
 	Kind        string   `json:"kind"` // CLB or NLB
 	ID          string   `json:"id,omitempty"`
-	State       string   `json:"state,omitempty"` // "gone" or "untagged", as the help says; empty: neither, or not known
+	State       string   `json:"state,omitempty"` // "gone" or "untagged", as the help says; empty: neither, or unknown
 	Made        string   `json:"made,omitempty"`  // "own" or "reused"
 	ChargeType  string   `json:"chargeType,omitempty"`
-	Backends    *int     `json:"backends,omitempty"` // of the load balancer; absent: not known
+	Backends    *int     `json:"backends,omitempty"` // of the load balancer; absent: unknown
 	Limit       *int     `json:"limit,omitempty"`    // of backends
 	Listeners   []string `json:"listeners,omitempty"`
-	Unknown     string   `json:"unknown,omitempty"` // what could not be determined, and why
+	Unknown     string   `json:"unknown,omitempty"` // what is unknown, and why
 }
 
-// inventory is what the inventory reads: the groups one by one too, since the list of
-// an NLB's does not tell how many backends each has.
+// inventory are the parts for the list. It reads NLBs' groups one by one too, since their list has no number of backends.
 var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Quotas}
 
 func lsCommand(p *cli.Program) *cobra.Command {
@@ -92,7 +91,6 @@ on standard error.`,
 	return cmd
 }
 
-// printList prints the inventory as a table.
 func printList(p *cli.Program, list []Balancing) {
 	columns := []any{"service", "load balancer", "state", "address", "backends", "listeners"}
 	if p.Wide() {
@@ -109,7 +107,7 @@ func printList(p *cli.Program, list []Balancing) {
 	t.Render()
 }
 
-// printUnknown says what could not be determined, and returns what the exit code follows from.
+// printUnknown prints what is unknown, and returns the error that sets the exit code.
 func printUnknown(p *cli.Program, list []Balancing) error {
 	unknown := 0
 	for _, b := range list {
@@ -124,7 +122,7 @@ func printUnknown(p *cli.Program, list []Balancing) error {
 	return nil
 }
 
-// name returns the load balancer's ID with what became of it.
+// name returns the load balancer's ID and state.
 func (b Balancing) name() string {
 	name := command.Clean(b.ID)
 	if b.State != "" {
@@ -133,7 +131,7 @@ func (b Balancing) name() string {
 	return name
 }
 
-// OfLimit returns how many backends there are, of how many.
+// OfLimit returns the number of backends and its limit.
 func (b Balancing) OfLimit() string {
 	switch {
 	case b.Backends == nil && b.Unknown == "":
@@ -146,7 +144,7 @@ func (b Balancing) OfLimit() string {
 	return fmt.Sprintf("%d of %d", *b.Backends, *b.Limit)
 }
 
-// Of returns what a snapshot says of a Service's load balancer.
+// Of returns the load balancer of a Service in a snapshot.
 func Of(s *doctor.Snapshot, svc *corev1.Service) Balancing {
 	b := Balancing{Namespace: svc.Namespace, Name: svc.Name, Address: ccm.Address(svc), Kind: "CLB", Made: "own"}
 	if ccm.NLB(svc) {
@@ -199,10 +197,10 @@ func Of(s *doctor.Snapshot, svc *corev1.Service) Balancing {
 	return b
 }
 
-// lost says of a load balancer that the controller does not find what became of it.
+// lost sets the state of a load balancer that the controller does not find.
 func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	if b.ID == "" {
-		b.ID = svc.Labels[ccm.BalancerLabel] // that the controller had
+		b.ID = svc.Labels[ccm.BalancerLabel] // the last one known to the controller
 	}
 	if b.ID == "" {
 		b.Made = ""
@@ -215,8 +213,7 @@ func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	b.State = "gone"
 }
 
-// serversOf counts the backends of a load balancer: of an NLB those of the groups that
-// its listeners use, each group once.
+// serversOf counts the backends of a load balancer; of an NLB those of the groups that its listeners use, each group once.
 func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	n := 0
 	if lb.NLB == nil {
@@ -249,7 +246,7 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	return n, nil
 }
 
-// userOf returns the Service whose load balancer has an ID.
+// userOf returns the Service that uses the load balancer with an ID.
 func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {
 	part := doctor.CLBs
 	if strings.HasPrefix(id, "nlb-") {
@@ -281,7 +278,7 @@ func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {
 	return "", command.Wrong("no Service in the cluster uses the load balancer %s", id)
 }
 
-// gatherOne gathers one Service, which an argument names.
+// gatherOne gathers the one Service named in an argument.
 func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
 	ref, err := cli.ServiceArg(arg)
 	if err != nil {

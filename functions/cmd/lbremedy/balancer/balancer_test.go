@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// The inventory says of each Service what its load balancer is, also where that is none.
+// The list names each Service's load balancer, or says that it has none.
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)
@@ -52,7 +52,7 @@ func TestInventory(t *testing.T) {
 		t.Errorf("of another namespace: %+v", got)
 	}
 
-	// What can't be told is a question mark, and no number.
+	// An unknown number is shown as a question mark.
 	lift := account.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Code: "Forbidden.RAM", Status: 403, Count: 1})
 	got = c.Run(t.Context(), "lb", "ls", "-o", "json")
 	lift()

@@ -10,12 +10,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// The backends of an NLB are those of the groups that its listeners use, each once;
-// what can't be told is no number.
+// The backends of an NLB are those of the groups that its listeners use, each counted once; unknown backends give no number.
 func TestServersOf(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		groups []string // of the listeners
+		groups []string // used by the listeners
 		failed map[doctor.Part]error
 		want   int
 		err    string

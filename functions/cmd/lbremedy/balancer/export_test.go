@@ -1,4 +1,4 @@
 package balancer
 
-// Label returns the load balancer as the table shows it.
+// Label returns the load balancer as shown in the table.
 func (b Balancing) Label() string { return b.name() }

@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Shown is a load balancer with what stands on it.
+// A Shown is a load balancer with its listeners and groups.
 type Shown struct {
 	Balancing
 	Status    string            `json:"status,omitempty"`
@@ -63,7 +63,7 @@ the load balancer by its ID.`,
 	}
 }
 
-// Show returns what a snapshot says of a Service's load balancer, with what stands on it.
+// Show returns the load balancer of a Service in a snapshot, with its listeners and groups.
 func Show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 	v := Shown{Balancing: Of(s, svc)}
 	b, err := s.Balancer(svc)
@@ -87,7 +87,7 @@ func Show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 	return v
 }
 
-// groupsOf returns the groups of a load balancer; of an NLB's those that its listeners use.
+// groupsOf returns the groups of a load balancer; of an NLB those that its listeners use.
 func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
 	var out []Group
 	for _, g := range groups {
@@ -104,7 +104,7 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
 		}
 		for _, e := range g.Backends {
 			at := e.ID
-			if e.IP != "" { // an ECS instance has none there
+			if e.IP != "" { // empty for an ECS instance
 				at += " " + e.IP
 			}
 			v.Backends = append(v.Backends, fmt.Sprintf("%s:%d weight %d", at, e.Port, e.Weight))
@@ -114,7 +114,6 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
 	return out
 }
 
-// printBalancer prints a load balancer.
 func printBalancer(p *cli.Program, v Shown) {
 	fmt.Fprintf(p.Out, "%s  %s %s\n", p.Paint(cli.Bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
 	p.Field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)

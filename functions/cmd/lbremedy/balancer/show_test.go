@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// lb show lists the load balancer that the controller made, with its tags and listeners.
+// lb show lists the load balancer made by the controller, with its tags and listeners.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -62,7 +62,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// A load balancer is shown by the Service that uses it, a Service by its name alone if no other has that.
+// The argument is the Service that uses the load balancer; a Service's name alone is enough if it is unique.
 func TestShowByName(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Typed asks whoever sits at the terminal to type a name. The flag says the same beforehand.
+// Typed asks the person at the terminal to type a name. The flag gives the same confirmation in advance.
 func (p *Program) Typed(name, flag string) error {
 	line, err := p.ask(p.Phrase("To go on, type %s: ", name))
 	if line == name {
@@ -32,15 +32,14 @@ func (p *Program) Typed(name, flag string) error {
 	return command.Wrong("%q is not %s: nothing was done", line, name)
 }
 
-// ask asks whoever sits at the terminal, and returns the line that is typed.
 func (p *Program) ask(question string) (string, error) {
 	fmt.Fprint(p.Err, question)
 	line, err := bufio.NewReader(p.In).ReadString('\n')
 	return strings.TrimSpace(line), err
 }
 
-// Person returns who calls, by the name that they give: as the API server of the kubeconfig
-// knows them, where it answers within seconds, and on which machine.
+// Person returns the caller: the given name, the user that the API server of the kubeconfig knows, if it answers within seconds,
+// and the machine.
 func (p *Program) Person(ctx context.Context, name string) event.Person {
 	who := event.Person{Name: name, Host: Hostname()}
 	cluster, err := p.Kube()
@@ -66,7 +65,7 @@ func (p *Program) Kube() (*kube.Cluster, error) {
 	return kube.New(config)
 }
 
-// KubeAs returns the cluster of the kubeconfig as the holder of a token sees it.
+// KubeAs returns the cluster of the kubeconfig with the credentials of a token.
 func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
 	config, err := kube.Load(p.kubeconfig, p.kubecontext)
 	if err != nil {
@@ -75,7 +74,7 @@ func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
 	return kube.New(kube.As(config, token))
 }
 
-// Whoami returns the name of the user; empty if it is not known.
+// Whoami returns the name of the user; empty if unknown.
 func Whoami() string {
 	u, err := user.Current()
 	if err != nil {
@@ -84,8 +83,8 @@ func Whoami() string {
 	return u.Username
 }
 
-// Hostname returns the name of this machine; empty if it is not known.
+// Hostname returns the name of this machine; empty if unknown.
 func Hostname() string {
-	name, _ := os.Hostname() // empty where it is not known
+	name, _ := os.Hostname() // empty if unknown
 	return name
 }

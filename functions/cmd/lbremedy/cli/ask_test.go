@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 )
 
-// A slow person types an answer after something else has happened.
+// A slow person answers only after something else has happened.
 type slow struct {
 	happens func()
 	io.Reader
@@ -22,12 +22,12 @@ func (s *slow) Read(to []byte) (int, error) {
 	return s.Reader.Read(to)
 }
 
-// A question ends with the call, so Ctrl-C ends it.
+// A question ends with the call: Ctrl-C ends it.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	silent, end := io.Pipe()
-	defer time.AfterFunc(20*time.Second, func() { end.Close() }).Stop() // what waits for an answer fails then
+	defer time.AfterFunc(20*time.Second, func() { end.Close() }).Stop() // makes whatever still waits for an answer fail
 	t.Cleanup(func() { end.Close() })
 	var asked strings.Builder
 	p := cli.New("dev")

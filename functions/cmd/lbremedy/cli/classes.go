@@ -23,10 +23,10 @@ func Classes() []string {
 	return ids
 }
 
-// Remedies returns all that cases can be of: the classes, and the doctor's checks.
+// Remedies returns all remedies: the classes', and those of the doctor's checks.
 func Remedies() []*remedy.Remedy { return slices.Concat(functions.All, checks.Remedies()) }
 
-// PolicyClasses returns the IDs that a policy file can name: those of remedies.
+// PolicyClasses returns the IDs that a policy file can name.
 func PolicyClasses() []string {
 	ids := Classes()
 	for _, r := range checks.Remedies() {
@@ -35,8 +35,7 @@ func PolicyClasses() []string {
 	return ids
 }
 
-// ClassOf returns the remedy of a class or a check, or an error that names the
-// nearest classes.
+// ClassOf returns the remedy of a class or check, or an error that names the most similar classes.
 func ClassOf(id string) (*remedy.Remedy, error) {
 	all := Remedies()
 	i := slices.IndexFunc(all, func(r *remedy.Remedy) bool { return r.Class == id })
@@ -46,7 +45,7 @@ func ClassOf(id string) (*remedy.Remedy, error) {
 	return all[i], nil
 }
 
-// NoClass returns the mistake of a person who names a class that does not exist.
+// NoClass returns the mistake for an unknown class.
 func NoClass(id string) error {
 	return command.Wrong("unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, Classes()), ", "))
 }

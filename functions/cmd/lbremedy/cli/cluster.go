@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// KnownCluster returns an error if NATS has never seen a cluster, which is then a typo or
-// not set up. The empty ID stands for all clusters.
+// KnownCluster returns an error if NATS has never seen a cluster: a typo, or not set up. The empty ID means all clusters.
 func KnownCluster(ctx context.Context, s *stream.Stream, cluster string) error {
 	said, err := Unseen(ctx, s, cluster)
 	if err == nil && said != nil {
@@ -25,8 +24,8 @@ func KnownCluster(ctx context.Context, s *stream.Stream, cluster string) error {
 	return err
 }
 
-// Unseen says that NATS has never seen a cluster, with the nearest one and all that it
-// knows. The sentence is empty for a cluster that it knows, and for the empty ID.
+// Unseen returns a sentence saying that NATS has never seen a cluster, with the most similar one and all known ones. It is empty
+// for a known cluster, and for the empty ID.
 func Unseen(ctx context.Context, s *stream.Stream, cluster string) (say.Text, error) {
 	if cluster == "" {
 		return nil, nil
@@ -48,7 +47,7 @@ func Unseen(ctx context.Context, s *stream.Stream, cluster string) (say.Text, er
 	return text.And("It knows %s", strings.Join(known, ", ")), nil
 }
 
-// OneCluster returns the cluster that the flags name, or else the only one that NATS knows.
+// OneCluster returns the cluster named in the flags, otherwise the only one that NATS knows.
 func (p *Program) OneCluster(ctx context.Context, s *stream.Stream) (string, error) {
 	if p.Cluster != "" {
 		return p.Cluster, nil
@@ -65,7 +64,7 @@ func (p *Program) OneCluster(ctx context.Context, s *stream.Stream) (string, err
 	return "", command.Wrong("no cluster is named, and NATS knows none: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster")
 }
 
-// InCluster returns the words that name a cluster at the end of a sentence; none for all clusters.
+// InCluster returns words for the end of a sentence that name a cluster; empty for all clusters.
 func InCluster(cluster string) say.Text {
 	if cluster == "" {
 		return nil
@@ -73,8 +72,8 @@ func InCluster(cluster string) say.Text {
 	return say.F(" in cluster %s", cluster)
 }
 
-// NoteNone says that there is none of something where the flags look for it, such as "case
-// of class quota", and whether NATS has never seen the cluster.
+// NoteNone prints that nothing was found, with the name of what the flags select, such as "case of class quota", and whether NATS
+// has never seen the cluster.
 func (p *Program) NoteNone(ctx context.Context, s *stream.Stream, what say.Text) error {
 	p.Note("No %s%s.", what, InCluster(p.Cluster))
 	said, err := Unseen(ctx, s, p.Cluster)
@@ -84,7 +83,7 @@ func (p *Program) NoteNone(ctx context.Context, s *stream.Stream, what say.Text)
 	return err
 }
 
-// OnStream returns what runs a command with the stream.
+// OnStream returns a function that runs a command with the stream.
 func (p *Program) OnStream(run func(ctx context.Context, s *stream.Stream, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, err := p.Stream(cmd.Context())
@@ -96,8 +95,7 @@ func (p *Program) OnStream(run func(ctx context.Context, s *stream.Stream, args 
 	}
 }
 
-// NotePause says beside the data which pause is in force in the cluster that the flags
-// name, or in any if they name none.
+// NotePause prints beside the data the pause of the cluster in the flags, or of any cluster if they name none.
 func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
 	all, err := control.Pauses(ctx, s)
 	if err != nil {
@@ -112,7 +110,7 @@ func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
 	}
 }
 
-// PauseLine says which clusters a pause is for, who made it, when and why.
+// PauseLine describes a pause: its clusters, who made it, when and why.
 func PauseLine(one control.Pause) say.Text {
 	text := one.Text().Map(command.Clean)
 	if one.Cluster != "" {

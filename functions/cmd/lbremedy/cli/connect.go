@@ -22,11 +22,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Log returns the logger that the flags ask for.
+// Log returns the logger set by the flags.
 func (p *Program) Log() *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(p.level)); err != nil {
-		level = slog.LevelWarn // settle has checked it
+		level = slog.LevelWarn // Settle has checked it
 	}
 	o := &slog.HandlerOptions{Level: level}
 	if p.format == "json" {
@@ -35,7 +35,7 @@ func (p *Program) Log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.Err, o))
 }
 
-// Host returns the configuration of a host as the flags have it.
+// Host returns the configuration of a host set by the flags.
 func (p *Program) Host() host.Config {
 	return host.Config{
 		Config: connect.Config{
@@ -47,8 +47,8 @@ func (p *Program) Host() host.Config {
 	}
 }
 
-// Look connects to the cluster and the cloud, and finds out whether there is a key
-// and whether the cluster is the one that the flags name, before a class asks.
+// Look connects to the cluster and the cloud. Before a class reads anything, it checks that there is a key and that the cluster is
+// the one named in the flags.
 func (p *Program) Look(ctx context.Context, c host.Config) (*host.Connection, error) {
 	c.Credentials = p.Keys
 	env, err := host.Look(c)
@@ -69,7 +69,7 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*host.Connection, er
 	case errors.Is(err, cloud.ErrNotFound):
 		return nil, command.Wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
 	case errors.Is(err, cloud.ErrDenied):
-		// A class that needs more says so itself.
+		// A class that needs more reports that.
 	case err != nil:
 		return nil, say.Errorf("look up the cluster at Alibaba Cloud, which must be reachable from here: %w", err)
 	case ack.Region != "" && ack.Region != c.Region:
@@ -78,14 +78,14 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*host.Connection, er
 	return env, nil
 }
 
-// badKey is what a key or token that can't be right is answered with.
+// badKey matches the error codes for an invalid key or token.
 var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
 
-// BadKey reports whether Alibaba Cloud answers with this code to a key that can't be right.
+// BadKey reports whether this is Alibaba Cloud's error code for an invalid key.
 func BadKey(code string) bool { return badKey().MatchString(code) }
 
-// SecretFlag gives a command the flag --secrets, and returns what it or LBREMEDY_SECRETS says when the
-// command runs: the directories with the files that sinks of the policy may name.
+// SecretFlag gives a command the flag --secrets, and returns a function with its value or that of LBREMEDY_SECRETS, to call when
+// the command runs: the directories with the files that sinks of the policy may name.
 func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	dirs := cmd.Flags().StringSlice("secrets", []string{"/etc/lbremedy/secrets"},
 		"`directories` with the files that sinks of the policy may name, of secrets and templates, separated by commas")
@@ -97,9 +97,9 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// Prepare connects to what a fix takes. With apply it takes the stream, and the policy that is in force at each write. Without it the
-// stream is not needed, but where one is known a plan is judged as with it: by the policy in force, pauses, budgets and the journal. The
-// policy that a file has counts in the place of the one in force. The caller closes the stream of the environment, if it has one.
+// Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write.
+// Without it the stream is optional; if one is known, a plan is judged as with it: by the policy in force, pauses, budgets and the
+// audit. The policy in file, if any, replaces the one in force. The caller closes the stream of the environment, if it has one.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.Connection, error) {
 	var given *policyfile.Source
 	if file != "" {
@@ -141,8 +141,8 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 	return env, nil
 }
 
-// beside gives the environment the stream, if one is known, and the policy that is in force
-// now. That it can't be read is said, and no error.
+// beside gives the environment the stream, if one is known, and the policy now in force. If they can't be read, it prints a note,
+// not an error.
 func (p *Program) beside(ctx context.Context, env *host.Connection, file string) {
 	if !p.Known() {
 		return

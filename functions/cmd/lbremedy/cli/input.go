@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// ServiceArg returns the Service that an argument names.
+// ServiceArg returns the Service named in an argument.
 func ServiceArg(arg string) (event.Service, error) {
 	ns, name, ok := strings.Cut(arg, "/")
 	if !ok || !kube.ValidName(ns) || !kube.ValidName(name) {
@@ -23,15 +23,15 @@ func ServiceArg(arg string) (event.Service, error) {
 	return event.Service{Namespace: ns, Name: name}, nil
 }
 
-// nodePrefix begins an argument that names a node, as kubectl has it.
+// nodePrefix begins an argument that names a node, as in kubectl.
 const nodePrefix = event.KindNode + "/"
 
-// isOther reports whether an argument names a node or the cluster. A Service in a namespace called node is named with -n.
+// isOther reports whether an argument names a node or the cluster. For a Service in a namespace called node, use -n.
 func isOther(arg string) bool {
 	return arg == event.KindCluster || strings.HasPrefix(arg, nodePrefix)
 }
 
-// Object returns what an argument names: a Service, a node, or the cluster.
+// Object returns the object named in an argument: a Service, a node, or the cluster.
 func (p *Program) Object(arg string) (event.Service, error) {
 	if !isOther(arg) {
 		return ServiceArg(arg)
@@ -46,20 +46,19 @@ func (p *Program) Object(arg string) (event.Service, error) {
 	return event.Service{Kind: event.KindNode, Name: name}, nil
 }
 
-// A Scope is a namespace or a Service that flags name. The zero scope is all.
+// A Scope is the namespace or Service that flags select. The zero scope selects all.
 type Scope struct {
 	Namespace string
-	Service   string // NAME or NAMESPACE/NAME; after Check the name alone
-	all       bool   // the flag that says so
+	Service   string // NAME or NAMESPACE/NAME; after Check only the name
+	all       bool   // the flag for all namespaces
 }
 
-// Check takes the name of a Service apart, and says if half of it is missing, or if it
-// contradicts the namespace.
+// Check splits the name of a Service. It fails if a part is missing or contradicts the namespace.
 func (s *Scope) Check() error {
 	if s.all && s.Namespace != "" {
 		return command.Wrong("--all-namespaces contradicts --namespace %s: leave out one of them", s.Namespace)
 	}
-	s.all = false // it chooses nothing
+	s.all = false // selects nothing
 	if ns, name, ok := strings.Cut(s.Service, "/"); ok {
 		if !kube.ValidName(ns) || !kube.ValidName(name) {
 			return command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", s.Service)
@@ -77,7 +76,7 @@ func (s Scope) Has(svc event.Service) bool {
 	return (s.Namespace == "" || s.Namespace == svc.Namespace) && (s.Service == "" || s.Service == svc.Name)
 }
 
-// Service reads a Service that a person names.
+// Service reads the Service of a reference.
 func Service(ctx context.Context, env *host.Connection, ref event.Service) (*corev1.Service, error) {
 	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -86,11 +85,10 @@ func Service(ctx context.Context, env *host.Connection, ref event.Service) (*cor
 	return svc, err
 }
 
-// most is how many bytes are read of a file: no list of Events or Services has more.
+// most limits the bytes read from a file: no list of Events or Services is larger.
 const most = 512 << 20
 
-// ReadText returns the text of a file, or of standard input for "-", and what to call it
-// in sentences.
+// ReadText returns the content of a file, or of standard input for "-", and its name for sentences.
 func (p *Program) ReadText(path string) (name string, data []byte, err error) {
 	if name = path; path == "-" {
 		name = "standard input"

@@ -14,14 +14,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// inChinese returns the catalogue, with what the folders of classes hold.
+// inChinese is the catalogue, including the folders of classes.
 var inChinese = functions.Chinese(chinese.Language)
 
-// languages are the values of --language.
 var languages = []string{"en", "zh"}
 
-// Tongue returns the language with this tag, such as zh, zh-CN or the zh_CN.UTF-8 of a locale;
-// nil, which is English, for one that there is no catalogue of.
+// Tongue returns the language with this tag, such as zh, zh-CN or the zh_CN.UTF-8 of a locale; nil, which is English, without a catalogue.
 func Tongue(tag string) *say.Language {
 	base := strings.FieldsFunc(strings.ToLower(tag), func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == '@' })
 	if len(base) > 0 && base[0] == "zh" {
@@ -30,33 +28,32 @@ func Tongue(tag string) *say.Language {
 	return nil
 }
 
-// Language returns what people are told in: --language, or else what the locale says for messages.
+// Language returns the language for people: --language, otherwise the locale's for messages.
 func (p *Program) Language() *say.Language {
 	return Tongue(cmp.Or(p.language, p.Getenv("LC_ALL"), p.Getenv("LC_MESSAGES"), p.Getenv("LANG")))
 }
 
-// Reader returns what says in which language help and errors of use are: the global flags may
-// name it, and their variables, even where these hold mistakes.
+// Reader returns a function for the language of help and usage errors: it honours the global flags and their variables, even if
+// these contain mistakes.
 func (p *Program) Reader(root *cobra.Command) func() *say.Language {
 	return func() *say.Language {
-		_ = p.Settle(root) // what is wrong with it is no matter of the help
+		_ = p.Settle(root) // its errors don't matter to the help
 		return p.Language()
 	}
 }
 
-// Phrase returns a text for people in their language: of a format as of fmt.Sprintf, whose arguments
-// may be texts.
+// Phrase returns a text in the reader's language: a format as of fmt.Sprintf, whose arguments may be texts.
 func (p *Program) Phrase(format string, args ...any) string {
 	return p.Language().Phrase(format, args...)
 }
 
-// Tell returns a text in the language of the reader.
+// Tell returns a text in the reader's language.
 func (p *Program) Tell(t say.Text) string { return t.In(p.Language()) }
 
-// Reads returns the program for a request of a browser: in the first language that the browser
-// asks for and that there is, or else in the program's own.
+// Reads returns the program for a browser's request, with the first available language that the browser asks for, otherwise the
+// program's own.
 func (p *Program) Reads(h http.Header) *Program {
-	tags, _, _ := language.ParseAcceptLanguage(h.Get("Accept-Language")) // a header that says nothing asks for nothing
+	tags, _, _ := language.ParseAcceptLanguage(h.Get("Accept-Language")) // an invalid header asks for nothing
 	for _, tag := range tags {
 		if base, _ := tag.Base(); slices.Contains(languages, base.String()) {
 			own := *p

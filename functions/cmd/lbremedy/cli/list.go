@@ -6,9 +6,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// The flags of lists, as kubectl has them. Lists are of all namespaces unless one is named.
+// Flags of lists, as in kubectl. Lists cover all namespaces unless one is named.
 
-// AddNamespace gives a command --namespace, which says this of itself, and --all-namespaces.
+// AddNamespace gives a command --namespace, with this usage, and --all-namespaces.
 func (p *Program) AddNamespace(cmd *cobra.Command, s *Scope, usage string) {
 	cmd.Flags().StringVarP(&s.Namespace, "namespace", "n", "", usage)
 	cmd.Flags().BoolVarP(&s.all, "all-namespaces", "A", false, "all namespaces, as without --namespace")

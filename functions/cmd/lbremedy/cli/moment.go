@@ -14,7 +14,7 @@ func Duration(s string) (time.Duration, error) {
 	return time.Duration(d), err
 }
 
-// A Moment is a flag for a point in time: how long ago, or when.
+// A Moment is a flag for a point in time: an age, or a time.
 type Moment struct {
 	time.Time
 	text string
@@ -23,10 +23,10 @@ type Moment struct {
 // String returns what was given.
 func (m *Moment) String() string { return m.text }
 
-// Type is what the help says of the value.
+// Type returns the name of the value in the help.
 func (m *Moment) Type() string { return "time" }
 
-// Set reads how long ago, such as 90m or 7d, or a date or time of RFC 3339.
+// Set reads an age, such as 90m or 7d, or a date or time of RFC 3339.
 func (m *Moment) Set(s string) error {
 	m.text = s
 	if d, err := Duration(s); err == nil {

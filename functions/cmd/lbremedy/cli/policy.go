@@ -13,10 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// inConfigMap is what --policy begins with where it names a ConfigMap.
+// inConfigMap begins a --policy that names a ConfigMap.
 const inConfigMap = "configmap:"
 
-// InConfigMap reports whether --policy names a ConfigMap, and no file.
+// InConfigMap reports whether --policy names a ConfigMap rather than a file.
 func InConfigMap(named string) bool { return strings.HasPrefix(named, inConfigMap) }
 
 // ParsePolicy reads the text of a policy.
@@ -24,7 +24,7 @@ func ParsePolicy(text []byte) (policy.Version, error) {
 	return policyfile.Parse(text, PolicyClasses())
 }
 
-// PolicySource returns where the policy lies that --policy names: a file, or a ConfigMap. It reads nothing yet.
+// PolicySource returns the source that --policy names: a file, or a ConfigMap. It doesn't read it yet.
 func (p *Program) PolicySource(named string) (*policyfile.Source, error) {
 	of, ok := strings.CutPrefix(named, inConfigMap)
 	if !ok {
@@ -41,7 +41,7 @@ func (p *Program) PolicySource(named string) (*policyfile.Source, error) {
 	return policyfile.FromConfigMap(c, namespace, name, ParsePolicy), nil
 }
 
-// ReadPolicy reads the policy that --policy names.
+// ReadPolicy reads the policy named by --policy.
 func (p *Program) ReadPolicy(ctx context.Context, named string) (policy.Version, error) {
 	_, v, err := p.readPolicy(ctx, named)
 	return v, err

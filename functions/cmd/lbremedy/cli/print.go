@@ -19,22 +19,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// The forms of output for people.
+// Forms of output for people.
 const (
 	tableForm = "table"
 	wideForm  = "wide"
 )
 
-// forms are those of data, as an error and the help name them.
+// forms lists all output forms, for an error and the help.
 const forms = "table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"
 
-// Wide reports whether tables are to show everything, however wide they are.
+// Wide reports whether tables show all columns at full width.
 func (p *Program) Wide() bool { return p.Output == wideForm }
 
 // ForPeople reports whether the output is for people, not for programs.
 func (p *Program) ForPeople() bool { return p.Output == tableForm || p.Wide() }
 
-// writer returns what writes data in the form that the flags ask for; nil if it is for people.
+// writer returns a function that writes data in the selected form; nil for people.
 func (p *Program) writer() (func(io.Writer, any) error, error) {
 	name, text, _ := strings.Cut(p.Output, "=")
 	switch {
@@ -52,11 +52,10 @@ func (p *Program) writer() (func(io.Writer, any) error, error) {
 	return nil, command.Wrong("--output: %q is not one of %s", p.Output, forms)
 }
 
-// zeroTime matches a field of JSON with the time that Go writes where none exists. The
-// quotes of such a text inside a string are escaped.
+// zeroTime matches a JSON field with Go's zero time. In a string the quotes of such text are escaped.
 var zeroTime = regex.New(`"\w+":"0001-01-01T00:00:00Z",|,?"\w+":"0001-01-01T00:00:00Z"`)
 
-// encoded returns a value as JSON without times that are none.
+// encoded returns a value as JSON without zero times.
 func encoded(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := command.JSON(&b, value, ""); err != nil {
@@ -69,7 +68,7 @@ func encoded(value any) (json.RawMessage, error) {
 	return data, nil
 }
 
-// Print writes a value as the flags ask for; in a form for people, show does it.
+// Print writes a value in the selected form; for people it calls show.
 func (p *Program) Print(value any, show func()) error {
 	write, err := p.writer()
 	if err != nil {
@@ -86,8 +85,7 @@ func (p *Program) Print(value any, show func()) error {
 	return write(p.Out, data)
 }
 
-// Line writes a value among many as they come: a line of JSON, of a template or of an
-// expression, or a document of YAML.
+// Line writes one value of a sequence: a line of JSON, of a template or of an expression, or a YAML document. For people it calls show.
 func (p *Program) Line(value any, show func()) error {
 	switch p.Output {
 	case "json":
@@ -107,10 +105,10 @@ func (p *Program) Line(value any, show func()) error {
 	return err
 }
 
-// A Colour is an escape sequence of a terminal.
+// A Colour is a terminal's escape sequence.
 type Colour string
 
-// The colours of what is printed.
+// Colours of the output.
 const (
 	Red    Colour = "\x1b[31m"
 	Green  Colour = "\x1b[32m"
@@ -121,10 +119,10 @@ const (
 	plain         = "\x1b[0m"
 )
 
-// Paint colours a text of the output.
+// Paint colours a text for standard output.
 func (p *Program) Paint(c Colour, s string) string { return p.PaintOn(p.Out, c, s) }
 
-// PaintOn colours a text if its reader sits at a terminal and wants colours.
+// PaintOn colours a text if the stream is a terminal and colours are wanted.
 func (p *Program) PaintOn(stream io.Writer, c Colour, s string) string {
 	if c == "" || s == "" || p.Getenv("NO_COLOR") != "" || p.Getenv("TERM") == "dumb" || p.Terminal(stream) == 0 {
 		return s
@@ -132,13 +130,12 @@ func (p *Program) PaintOn(stream io.Writer, c Colour, s string) string {
 	return string(c) + s + plain
 }
 
-// Plain returns a text for people as one clean line.
+// Plain returns a text as one clean line.
 func Plain(s string) string {
 	return command.Local(strings.Join(strings.Fields(command.Clean(s)), " "))
 }
 
-// Cell returns a text for one line: clean, and short where a terminal has no room for it
-// beside the others.
+// Cell returns a text for one line: clean, and cut if the terminal lacks room for it beside the others.
 func (p *Program) Cell(s string, others int) string {
 	s = strings.Join(strings.Fields(command.Clean(s)), " ")
 	width := p.Terminal(p.Out)
@@ -148,8 +145,7 @@ func (p *Program) Cell(s string, others int) string {
 	return text.Trim(s, max(20, width-others))
 }
 
-// Wrap returns the text in lines of at most width, each after the indent and the
-// blanks that its paragraph begins with. A word is never cut.
+// Wrap breaks the text into lines of at most width, each after the indent and the blanks that begin its paragraph. It never cuts a word.
 func Wrap(s, indent string, width int) string {
 	var b strings.Builder
 	s = clocks().ReplaceAllString(command.Local(command.Clean(s)), "$1"+glue+"$2"+glue+"$3")
@@ -174,13 +170,12 @@ func Wrap(s, indent string, width int) string {
 	return strings.ReplaceAll(b.String(), glue, " ")
 }
 
-// glue replaces the spaces in a time until lines are broken, so that a time stays on one line. It is as wide as a space.
+// glue replaces the spaces in a time while lines are broken, to keep it on one line. It is as wide as a space.
 const glue = "\u2800"
 
 var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)
 
-// parts returns what a word can be broken into: Chinese breaks between any two characters, but not
-// before a closing mark nor behind an opening one.
+// parts splits a word where it can be broken: Chinese breaks between any two characters, but not before a closing or after an opening mark.
 func parts(word string) []string {
 	const closing, opening = "，。；：！？、）”*", "（“*"
 	var list []string
@@ -195,7 +190,7 @@ func parts(word string) []string {
 	return append(list, word[begin:])
 }
 
-// Ago returns how long ago a time was, as kubectl writes ages.
+// Ago returns a time's age as kubectl writes ages.
 func (p *Program) Ago(t time.Time) string {
 	if t.IsZero() {
 		return p.Phrase("unknown")
@@ -203,7 +198,7 @@ func (p *Program) Ago(t time.Time) string {
 	return duration.HumanDuration(max(0, p.Now().Sub(t)))
 }
 
-// Clock returns a time as a person reads it.
+// Clock formats a time for people.
 func Clock(t time.Time) string {
 	if t.IsZero() {
 		return "unknown"
@@ -211,16 +206,16 @@ func Clock(t time.Time) string {
 	return t.Local().Format(command.Clock)
 }
 
-// A Progress tells a person at a terminal how far long work is.
+// A Progress shows the progress of long work at a terminal.
 type Progress struct {
-	to   io.Writer // nil: nobody looks
+	to   io.Writer // nil: no terminal
 	next time.Time
 	now  func() time.Time
 
 	language *say.Language
 }
 
-// Progress returns what tells how far the work is, if a person looks.
+// Progress returns a Progress that prints only at a terminal.
 func (p *Program) Progress() *Progress {
 	g := &Progress{language: p.Language(), now: p.Now, next: p.Now().Add(300 * time.Millisecond)}
 	if p.Terminal(p.Err) > 0 {
@@ -229,7 +224,7 @@ func (p *Program) Progress() *Progress {
 	return g
 }
 
-// Say replaces what was said before, a few times a second at most.
+// Say replaces the last line, at most a few times a second.
 func (g *Progress) Say(format string, args ...any) {
 	if g.to == nil || g.now().Before(g.next) {
 		return
@@ -238,19 +233,19 @@ func (g *Progress) Say(format string, args ...any) {
 	fmt.Fprint(g.to, "\r\x1b[K"+g.language.Phrase(format, args...))
 }
 
-// Done takes back what was said.
+// Done erases the last line.
 func (g *Progress) Done() {
 	if g.to != nil {
 		fmt.Fprint(g.to, "\r\x1b[K")
 	}
 }
 
-const margin = 11 // columns before the text of a report
+const margin = 11 // columns before a report's text
 
-// Field prints one part of a report, under the English name in the reader's language; nothing
-// if it is empty. A command has a line of its own, which is not wrapped, so that it can be pasted.
+// Field prints one part of a report under its English name, translated; nothing if it is empty. A command gets its own unwrapped
+// line, ready to be pasted.
 func (p *Program) Field(name, text string) {
-	text = strings.TrimSpace(command.Clean(text)) // may hold nothing but what is left out
+	text = strings.TrimSpace(command.Clean(text)) // may become empty
 	if text == "" {
 		return
 	}
@@ -266,7 +261,7 @@ func (p *Program) Field(name, text string) {
 	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(Columns(name), margin-1):])
 }
 
-// Width is how wide a report is: as the terminal, or else as COLUMNS says.
+// Width returns the width of a report: the terminal's, otherwise COLUMNS.
 func (p *Program) Width() int {
 	w := p.Terminal(p.Out)
 	if n, err := strconv.Atoi(p.Getenv("COLUMNS")); w == 0 && err == nil {
@@ -278,7 +273,7 @@ func (p *Program) Width() int {
 	return 100
 }
 
-// Note says something beside the data.
+// Note prints a note beside the data.
 func (p *Program) Note(format string, args ...any) {
 	fmt.Fprintln(p.Err, command.Local(p.Phrase(format, args...)))
 }
@@ -292,7 +287,7 @@ func Capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[n:]
 }
 
-// Short returns a duration without digits that nobody needs.
+// Short formats a duration without needless digits.
 func Short(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(100 * time.Microsecond).String()

@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// People read times in their zone; what is quoted or belongs to a command stays as it is.
+// Times appear in the reader's zone; quoted ones and those in commands stay unchanged.
 func TestLocal(t *testing.T) {
 	zone := time.Local
 	time.Local = time.FixedZone("CST", 8*60*60)

@@ -1,6 +1,5 @@
-// Package cli is what the commands of lbremedy share: a call with its global flags, the
-// connections to NATS, the cluster and the cloud, what arguments and files mean, and the
-// forms in which data is printed.
+// Package cli holds what the commands of lbremedy share: a call with its global flags, connections to NATS, the cluster and the
+// cloud, the meaning of arguments and files, and output forms. Begin with Program.
 package cli
 
 import (
@@ -18,20 +17,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A Program is one call of lbremedy: what it is given, and where it writes.
+// A Program is one call of lbremedy: its inputs and outputs.
 type Program struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
-	Terminal func(stream any) int // width; 0: no terminal
+	Terminal func(stream any) int // width; 0: not a terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
-	Plugin   bool // kubectl has called it, as "kubectl lbremedy"
+	Plugin   bool // called as "kubectl lbremedy"
 	Settings
 }
 
-// New returns a call with what the process has.
+// New returns a call with the process's inputs and outputs.
 func New(version string) *Program {
 	return &Program{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Terminal: terminal,
@@ -40,8 +39,7 @@ func New(version string) *Program {
 	}
 }
 
-// Call returns the program for one call, and what tells at its end why its output could not be
-// written, if so.
+// Call returns the program for one call, and a function that returns, at its end, the error of writing its output, if any.
 func (p *Program) Call(ctx context.Context) (*Program, func() error) {
 	own, in, out := *p, &input{ctx, p.In}, &output{to: p.Out}
 	own.In, own.Out = in, out
@@ -61,7 +59,7 @@ func (p *Program) Call(ctx context.Context) (*Program, func() error) {
 	}
 }
 
-// An output remembers the first error of a write: tables and reports don't look at it.
+// An output remembers the first write error: tables and reports ignore it.
 type output struct {
 	to  io.Writer
 	mu  sync.Mutex
@@ -76,7 +74,7 @@ func (o *output) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// An input ends with the context: nothing else ends the wait for somebody who sits at a terminal.
+// An input ends with the context: nothing else ends a read from a terminal.
 type input struct {
 	ctx context.Context
 	io.Reader
@@ -89,7 +87,7 @@ func (i *input) Read(to []byte) (int, error) {
 	}
 	done := make(chan read, 1)
 	go func() {
-		data := make([]byte, len(to)) // to is the caller's again once the context has ended
+		data := make([]byte, len(to)) // the caller may reuse to once the context has ended
 		n, err := i.Reader.Read(data)
 		done <- read{data[:n], err}
 	}()
@@ -101,7 +99,7 @@ func (i *input) Read(to []byte) (int, error) {
 	}
 }
 
-// terminal returns the width of the terminal behind a reader or writer; 0 if none exists.
+// terminal returns the width of the terminal behind a reader or writer; 0 if it is not a terminal.
 func terminal(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -114,10 +112,10 @@ func terminal(stream any) int {
 	return width
 }
 
-// The exit codes of lbremedy, beside those of all programs.
+// Exit codes of lbremedy, besides those of all programs.
 const (
-	CodeOpen     = 3 // all went well, and a case is not settled
+	CodeOpen     = 3 // all went well, but a case is not settled
 	CodeWarning  = 4 // the worst finding is a warning
-	CodeCritical = 5 // there is a critical finding
-	CodeUnknown  = 6 // no critical finding, and something could not be determined
+	CodeCritical = 5 // the worst finding is critical
+	CodeUnknown  = 6 // no critical finding, but something is unknown
 )

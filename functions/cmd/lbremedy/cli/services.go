@@ -13,20 +13,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// serviceArg stands in the usage of commands that take Services.
+// serviceArg is the argument in the usage of commands that take Services.
 const serviceArg = "NAMESPACE/SERVICE"
 
-// The usage of such a command names what it accepts in place of a Service.
+// Alternatives to a Service in the usage of such a command.
 const (
 	caseArg     = "CASE|"
 	BalancerArg = "LOAD-BALANCER" // its ID
 	ObjectArg   = serviceArg + "|node/NODE|cluster"
 )
 
-// NameServices lets all commands below root that take Services take their names with -n, as
-// kubectl does: "-n shop web" is shop/web. A name without a namespace is found if the cluster has one Service
-// of that name. As a plugin of kubectl they also take service/web and svc/web, in that namespace or
-// in the one of the context.
+// NameServices lets all commands below root that take Services take their names with -n, as in kubectl: "-n shop web" is shop/web.
+// A name without a namespace works if it is unique in the cluster. As a kubectl plugin they also take service/web and svc/web, in
+// that namespace or in the context's.
 func (p *Program) NameServices(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		p.NameServices(cmd)
@@ -51,14 +50,14 @@ func (p *Program) NameServices(root *cobra.Command) {
 	}
 }
 
-// named returns an argument with the namespace of the Service that it names, or as it is.
+// named completes an argument with the Service's namespace; other arguments stay unchanged.
 func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	if strings.Contains(cmd.Use, ObjectArg) && isOther(arg) {
 		return arg, nil
 	}
 	kind, name, ok := strings.Cut(arg, "/")
 	namespace, file := cmd.Flag("namespace").Value.String(), cmd.Flag("file")
-	elsewhere := strings.Contains(cmd.Use, caseArg) || file != nil && file.Changed // the cluster does not tell which Services are meant
+	elsewhere := strings.Contains(cmd.Use, caseArg) || file != nil && file.Changed // the cluster doesn't know which Services are meant
 	switch {
 	case p.Plugin && ok && (kind == "svc" || kind == "service" || kind == "services") && kube.ValidName(name):
 		if namespace == "" {
@@ -80,8 +79,8 @@ func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	return arg, nil
 }
 
-// found returns the only Service of the cluster that has a name, with its namespace. Of several the one counts that is of type LoadBalancer.
-// The ID of a load balancer that no Service has for its name is returned as it is, if the command takes one.
+// found returns the only Service of the cluster with a name, with its namespace. If there are several, the only one of type
+// LoadBalancer is taken. A load balancer's ID that is not a Service's name is returned unchanged, if the command takes one.
 func (p *Program) found(ctx context.Context, name string, orBalancer bool) (string, error) {
 	cluster, err := p.Kube()
 	if err != nil {

@@ -55,8 +55,8 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// narrows refuses a flag that narrows down what the command means, and is empty, as the variable of a script is that was not
-// set: without the flag the command means all.
+// narrows refuses an empty flag that would narrow down the command, as from a script's unset variable: without the flag the
+// command would apply to everything.
 func narrows(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); strings.HasPrefix(f.Usage, "only ") && (value == "" || value == "[]") {
@@ -66,7 +66,7 @@ func narrows(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// Chosen adds to the name of something the flags that narrow it down.
+// Chosen adds the narrowing flags to a name.
 func Chosen(cmd *cobra.Command, what say.Text) say.Text {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch value := f.Value.String(); {
@@ -80,8 +80,7 @@ func Chosen(cmd *cobra.Command, what say.Text) say.Text {
 	return what
 }
 
-// Settle gives each global flag that wasn't set the value of its variable, and checks what has
-// a fixed set of values.
+// Settle sets each global flag that was not given from its variable, and checks those with a fixed set of values.
 func (p *Program) Settle(cmd *cobra.Command) error {
 	if err := narrows(cmd); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// Source returns what a snapshot is read from, with progress said to a terminal.
+// Source returns the source of a snapshot, with progress shown at a terminal.
 func (p *Program) Source(env *host.Connection, g *Progress) doctor.Source {
 	var mu sync.Mutex
 	say := func(part doctor.Part, done, total int) {
@@ -26,7 +26,7 @@ func (p *Program) Source(env *host.Connection, g *Progress) doctor.Source {
 	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: p.Now(), Policy: env.Policy, Progress: say}
 }
 
-// Gather reads parts of the cluster, of what Only and Counts of the source say.
+// Gather reads parts of the cluster, limited by Only and Counts of the source.
 func (p *Program) Gather(ctx context.Context, of doctor.Source, list []doctor.Part) (*doctor.Snapshot, error) {
 	env, err := p.Look(ctx, p.Host())
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// A place is where the stream of "lbremedy up" is, as its state directory says. It
-// stays after the end of up, so that a later one has the same token.
+// A place is the address of the stream of "lbremedy up", in its state directory. It remains after up ends, and the next up reuses
+// the token.
 type place struct {
 	URL   string `json:"url"`
 	Token string `json:"token"`
@@ -55,13 +55,13 @@ func readPlace(dir string) (place, error) {
 	return at, nil
 }
 
-// write leaves the place in the state directory, for its owner alone.
+// write writes the place into the state directory, readable by its owner only.
 func (at place) write(dir string) error {
 	data, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, "nats-*") // made with mode 0600
+	tmp, err := os.CreateTemp(dir, "nats-*") // created with mode 0600
 	if err != nil {
 		return say.Errorf("write the state directory: %w", err)
 	}
@@ -76,7 +76,7 @@ func (at place) write(dir string) error {
 	return nil
 }
 
-// Embed starts NATS in this process, with the token of the last time.
+// Embed starts NATS in this process, with the previous token.
 func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, place{}, say.Errorf("make the state directory: %w", err)
@@ -106,7 +106,7 @@ func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 	return server, at, nil
 }
 
-// Stream connects to the NATS of the flags, or else of the state directory.
+// Stream connects to the NATS of the flags, otherwise of the state directory.
 func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
 	c := p.Host()
 	if c.NATS != "" {
@@ -132,7 +132,7 @@ func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
 	return s, err
 }
 
-// Known reports whether flags or state directory name a NATS.
+// Known reports whether the flags or the state directory name a NATS.
 func (p *Program) Known() bool {
 	if p.NATS != "" {
 		return true
@@ -145,8 +145,7 @@ func (p *Program) Known() bool {
 	return err == nil
 }
 
-// Address returns where NATS is, as flags or state directory say, without the secrets that
-// an address may hold; empty if none is known.
+// Address returns the address of NATS from the flags or the state directory, without the secrets that it may contain; empty if unknown.
 func (p *Program) Address() string {
 	list := p.NATS
 	if list == "" {
@@ -163,8 +162,7 @@ func (p *Program) Address() string {
 	return event.Addresses(list)
 }
 
-// Dial connects to the NATS of a configuration. What is wrong with that is a mistake of
-// the caller.
+// Dial connects to the NATS of a configuration. An invalid configuration is a mistake of the caller.
 func Dial(ctx context.Context, c host.Config) (*stream.Stream, error) {
 	s, err := c.Stream(ctx)
 	if err != nil && !errors.Is(err, stream.ErrUnavailable) && ctx.Err() == nil {

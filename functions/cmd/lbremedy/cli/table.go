@@ -11,22 +11,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A Table is rows under the names of their columns. At a terminal it is as wide as that at most, unless it is to be
-// wide: long texts end in an ellipsis. In a pipe nothing is cut. A row is one line.
+// A Table is rows with column names. At a terminal it is at most as wide as the terminal, unless it is a wide table: long texts
+// end in an ellipsis. In a pipe nothing is cut. A row is one line.
 type Table struct {
 	p       *Program
 	columns []any // English
 	rows    [][]any
-	prose   int // column of sentences, which gives way later than names; -1: none
+	prose   int // column of sentences, which is shortened later than names; -1: none
 }
 
 // Table returns a table with these columns.
 func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, prose: -1} }
 
-// Prose leaves twice as much room to the column as to names.
+// Prose gives the column twice as much room as names.
 func (t *Table) Prose(column string) { t.prose = slices.Index(t.columns, any(column)) }
 
-// AppendRow adds a row with a value for each column. An empty value becomes "-", so that each line has the same number of words.
+// AppendRow adds a row with a value for each column. An empty value becomes "-", which keeps the number of words in each line constant.
 func (t *Table) AppendRow(row []any) {
 	for i, cell := range row {
 		if s, ok := cell.(string); ok && (s == "" || strings.ContainsAny(s, "\n\r\t")) {
@@ -36,10 +36,10 @@ func (t *Table) AppendRow(row []any) {
 	t.rows = append(t.rows, row)
 }
 
-// short is how many columns a name or a word has at most that stays whole as long as others can give way.
+// short is the width up to which a name or word stays whole as long as others can be shortened.
 const short = 14
 
-// Render prints the table; nothing if it has no rows.
+// Render prints the table, unless it has no rows.
 func (t *Table) Render() {
 	if len(t.rows) == 0 {
 		return
@@ -68,8 +68,8 @@ func (t *Table) Render() {
 	w.Render()
 }
 
-// fit returns the width of each column and the space between two, so that the table does not exceed the limit; 0 sets no limit.
-// The widest columns give way first, down to the names of columns.
+// fit returns the width of each column and the space between two, to keep the table within the limit; 0: no limit. The widest
+// columns are shortened first, at most to their names.
 func (t *Table) fit(limit int) (widths []int, gap int) {
 	sum := 0
 	for i := range t.columns {
@@ -106,10 +106,10 @@ func (t *Table) fit(limit int) (widths []int, gap int) {
 	return widths, gap
 }
 
-// least is how many columns are left of a text.
+// least is the smallest width of a shortened text.
 const least = 8
 
-// natural returns how wide a column is with all its texts.
+// natural returns the width of a column with all its texts in full.
 func (t *Table) natural(column int) int {
 	most := Columns(t.head(column))
 	for _, row := range t.rows {
@@ -121,8 +121,8 @@ func (t *Table) natural(column int) int {
 // head returns the name of a column in the reader's language.
 func (t *Table) head(column int) string { return t.p.Language().Format(fmt.Sprint(t.columns[column])) }
 
-// Columns returns how many columns a text takes: a Chinese character two.
+// Columns returns how many columns a text takes; a Chinese character takes two.
 func Columns(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }
 
-// Cut returns a text in at most so many columns, with an ellipsis where it was cut.
+// Cut shortens a text to that many columns, with an ellipsis.
 func Cut(s string, columns int) string { return text.Snip(s, columns, "…") }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A table is as wide as the terminal at most: sentences give way before names, and short words last. In a pipe it is whole.
+// A table is at most as wide as the terminal: sentences are shortened before names, and short words last. In a pipe it is whole.
 func TestTableFits(t *testing.T) {
 	t.Parallel()
 	print := func(width int, output string) string {

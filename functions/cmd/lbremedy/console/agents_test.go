@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// tools asks for the tools as an agent does that brings a token, and wants an answer with this code. It returns the answer.
+// tools requests the tools as an agent with a token does, expects this code, and returns the answer.
 func (x *console) tools(token string, code int, change func(*http.Request)) string {
 	x.t.Helper()
 	return x.do(&http.Client{}, http.MethodPost, "/mcp", code, func(r *http.Request) {
@@ -30,7 +30,7 @@ func (x *console) tools(token string, code int, change func(*http.Request)) stri
 	})
 }
 
-// An agent comes in with the key of the address, and with nothing else; the key in a header lets nobody in at the pages.
+// An agent is admitted only with the key of the address; the key in a header opens no pages.
 func TestAgentKey(t *testing.T) {
 	c, _ := operator.Embed(t)
 	x := start(t, c)
@@ -52,7 +52,7 @@ func TestAgentKey(t *testing.T) {
 	x.do(&http.Client{}, http.MethodGet, "/mcp", http.StatusMethodNotAllowed, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+x.key) })
 }
 
-// An agent of a team brings its person's token. It opens a session as a login does, under the same rules, and again when that has ended.
+// A team's agent sends its person's token. The token opens a session under the same rules as a login, and a new one when that has ended.
 func TestAgentLogin(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	sc.Embed(t)
@@ -77,13 +77,13 @@ func TestAgentLogin(t *testing.T) {
 	}
 	x.do(&http.Client{}, http.MethodGet, "/questions", http.StatusUnauthorized, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+ann) })
 	x.Kube.As(t, "system:serviceaccount:"+x.Namespace+":ann", nil)
-	ahead.Add(int64(time.Minute)) // whether ann may look is asked again
+	ahead.Add(int64(time.Minute)) // ann's right to look is checked again
 	if got := x.tools(ann, http.StatusForbidden, nil); strings.Contains(got, "propose") {
 		t.Errorf("ann still gets %s", got)
 	}
 }
 
-// A person who starts the server at a terminal is told who starts it.
+// At a terminal, the server says who started it.
 func TestAgentTerminal(t *testing.T) {
 	got := operator.Call{Env: operator.Home(t), Types: true}.Run(t.Context(), "mcp")
 	if got.Code != command.CodeWrong || !strings.Contains(got.Err, "have an agent start it") || got.Out != "" {

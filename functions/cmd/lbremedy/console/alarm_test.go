@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// The first page begins with what keeps lbremedy from its work, and says what a person does about it.
+// The first page begins with what prevents lbremedy from working, and what to do about it.
 func TestAlarms(t *testing.T) {
 	c, s := operator.Embed(t)
 	failed := operator.Lately()[3]
@@ -26,7 +26,7 @@ func TestAlarms(t *testing.T) {
 	x := start(t, c, "--alias", "c1=production")
 	x.until("/", "production")
 	x.until("/", "Failed and still open: 1 case.")
-	x.until("/questions", "pay/api") // a case that has failed is open, and waits for a person
+	x.until("/questions", "pay/api") // a failed case is open, and waits for a person
 	if page := x.get("/", http.StatusOK); !strings.Contains(page, `title="c1"`) ||
 		strings.Contains(page, "Writes are paused") || strings.Contains(page, "is spent") {
 		t.Errorf("before anything has stopped: %s", page)
@@ -57,7 +57,7 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// Where the cluster has no Approvals, no button offers one.
+// In a cluster without Approvals, no button offers one.
 func TestNoKind(t *testing.T) {
 	sc := operator.NewTestbedOn(t, cluster.Alone(t))
 	u := sc.Up(t)

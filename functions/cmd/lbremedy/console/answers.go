@@ -26,15 +26,15 @@ func readPlan(text string) (approval.Question, bool) {
 	return approval.Question{Cluster: f[0], UID: f[1], Class: f[2], Case: f[3], Attempt: attempt, Digest: f[5]}, err == nil
 }
 
-// A question is a plan with what there is to say of it.
+// A question is a plan and its state.
 type question struct {
 	Plan    approval.Question
-	Record  *event.Record // the newest of the case's class; nil if absent
-	Closed  error         // why nobody can answer it; nil: somebody can
+	Record  *event.Record // newest of the case's class; nil: none
+	Closed  error         // why it can't be answered; nil: it can
 	Missed  error         // why the person's last answer was not saved
 	Answers []kube.Approval
 	Mine    bool   // the person has answered it
-	Apply   string // the command that applies an approved plan, where nothing else does
+	Apply   string // the command for an approved plan, if nothing else applies it
 }
 
 // Same reports whether the case still has the plan.
@@ -42,7 +42,7 @@ func (q question) Same() bool {
 	return q.Record.Case == q.Plan.Case && q.Record.Digest == q.Plan.Digest
 }
 
-// Undo returns the command that undoes the plan once it is applied; empty: no step can be undone, or the plan is another one.
+// Undo returns the command that undoes the plan once it is applied; empty: no step can be undone, or the plan has changed.
 func (q question) Undo() string {
 	if q.Record != nil && q.Same() && slices.ContainsFunc(q.Record.Steps, func(s event.StepRecord) bool { return s.Undo != nil }) {
 		return "lbremedy undo " + q.Record.Case
@@ -53,23 +53,22 @@ func (q question) Undo() string {
 // Open reports whether the person may still answer it.
 func (q question) Open() bool { return q.Closed == nil && !q.Mine }
 
-// An answersBody is what the page shows on which a person answers.
 type answersBody struct {
 	Verdict  kube.Verdict
 	Rows     []question
 	Open     int
 	Here     template.URL // the address of this page
 	MayNot   string       // why the person can't answer
-	Unlisted string       // why it is not known who has answered
+	Unlisted string       // why the existing answers are unknown
 }
 
-// verdicts are the answers, as an address names them.
+// verdicts are the answers by their name in addresses.
 var verdicts = map[string]kube.Verdict{"approve": kube.Approve, "reject": kube.Reject}
 
-// mostPlans is how many plans can be answered at once.
+// mostPlans is how many plans one request can answer.
 const mostPlans = listed
 
-// questionsOf returns the plans that a request names, and what there is to say of each.
+// questionsOf returns the questions named in a request, with their states.
 func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 	q := r.URL.Query()
 	b := answersBody{Verdict: verdicts[q.Get("verdict")]}
@@ -124,17 +123,16 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 			}
 		}
 	}
-	b.MayNot, b.Here = cmp.Or(me.why, b.MayNot), template.URL("/answers?"+q.Encode()) // which has no character that HTML or JavaScript knows
+	b.MayNot, b.Here = cmp.Or(me.why, b.MayNot), template.URL("/answers?"+q.Encode()) // has no characters special to HTML or JavaScript
 	return b, nil
 }
 
-// takesBack reports whether an Approval is the rejection that a record tells of, so that who gave
-// it may still approve the plan.
+// takesBack reports whether an Approval is the rejection that a record reports: the person who gave it may still approve the plan.
 func takesBack(rec *event.Record, a kube.Approval) bool {
 	return rec.Rejected != nil && rec.Rejected.Object == string(a.UID) && a.Spec.Verdict == kube.Reject
 }
 
-// rejecting returns the name of the person, where it matters: at a plan that somebody has rejected.
+// rejecting returns the person's name if it matters: for a plan that somebody has rejected.
 func (p *person) rejecting(ctx context.Context, rec *event.Record) string {
 	if rec == nil || rec.Rejected == nil {
 		return ""
@@ -142,13 +140,12 @@ func (p *person) rejecting(ctx context.Context, rec *event.Record) string {
 	return p.name(ctx)
 }
 
-// answers shows plans, who has answered them, and where the person answers.
+// answers shows plans, their answers, and the form for the person's own.
 func (s *server) answers(r *http.Request) (page, error) {
 	b, err := s.questionsOf(r)
 	return page{Title: word("Answer"), name: "answers", Body: b}, err
 }
 
-// decide answers the plans that a form names, in the person's name.
 func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	b, err := s.questionsOf(r)
 	comment := strings.TrimSpace(r.PostFormValue("comment"))
@@ -180,7 +177,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 
-// record reads the newest record of the Service and class of a question. It returns nil if the journal has no such record.
+// record reads the newest record of the Service and class of a question; nil if the audit has none.
 func (b *book) record(ctx context.Context, q approval.Question) (*event.Record, error) {
 	s, err := b.reached()
 	if err != nil {

@@ -40,13 +40,13 @@ var (
 	answers = rbacv1.PolicyRule{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}
 )
 
-// A team is people with accounts in a cluster, who look at a console in it.
+// A team is people with accounts in a cluster, and a console running in it.
 type team struct {
 	*operator.Testbed
 	*console
 }
 
-// account makes a ServiceAccount with these rights, and returns a token of it.
+// account makes a ServiceAccount with these rights, and returns a token for it.
 func (x *team) account(name string, rules ...rbacv1.PolicyRule) string {
 	x.t.Helper()
 	accounts, ctx := x.Kube.Client().CoreV1().ServiceAccounts(x.Namespace), x.t.Context()
@@ -71,7 +71,7 @@ func (x *team) other() *console {
 	return &console{x.t, x.base, "", &http.Client{Jar: jar}}
 }
 
-// login returns the console as who holds a token sees it.
+// login returns the console as the holder of a token.
 func (x *team) login(token string) *console {
 	x.t.Helper()
 	o := x.other()
@@ -81,7 +81,6 @@ func (x *team) login(token string) *console {
 	return o
 }
 
-// status returns the code with which a page is answered.
 func (x *console) status(path string) int {
 	x.t.Helper()
 	answer, err := x.browser.Get(x.base + path)
@@ -92,7 +91,6 @@ func (x *console) status(path string) int {
 	return answer.StatusCode
 }
 
-// approvals returns the Approvals of the Service's namespace.
 func (x *team) approvals() []kube.Approval {
 	x.t.Helper()
 	c, err := kube.New(x.Kube.Config)
@@ -106,8 +104,8 @@ func (x *team) approvals() []kube.Approval {
 	return all
 }
 
-// People log in with tokens of their own, see what they may see, and answer in their own name:
-// the console itself has no right in the cluster.
+// People log in with their own tokens, see what they may see, and answer in their own name: the console itself has no rights in
+// the cluster.
 func TestLogin(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -122,7 +120,7 @@ func TestLogin(t *testing.T) {
 	service := sc.Namespace + "/web"
 	ann, bob := x.account("ann", looks, answers), x.account("bob", looks, answers)
 
-	// Who has not logged in, or may not look, is told nothing.
+	// People who have not logged in, or may not look, see nothing.
 	stranger := x.other()
 	for _, path := range []string{"/", "/questions", "/cases", "/live", "/answers?verdict=approve", "/nowhere", "/?key=x"} {
 		if page := stranger.get(path, http.StatusUnauthorized); strings.Contains(page, service) || !strings.Contains(page, "<h1>Log in</h1>") {
@@ -140,7 +138,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("eve gets in: %s", page)
 	}
 	x.do(stranger.browser, http.MethodPost, "/login", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
-	// The login leads to a page of this console, whichever is asked for.
+	// A login leads only to pages of this console, whatever is requested.
 	page = x.other().post("/login", http.StatusNotFound, url.Values{"token": {ann}, "to": {"//evil.example/nowhere"}})
 	if !strings.Contains(page, "<h1>Not found</h1>") && !strings.Contains(page, "There is no such page") {
 		t.Errorf("the login leads away: %s", page)
@@ -157,7 +155,7 @@ func TestLogin(t *testing.T) {
 		Cluster: asked.Cluster, UID: asked.Service.UID, Class: asked.Class, Case: asked.Case, Attempt: asked.NextAttempt(), Digest: asked.Digest,
 	}
 
-	// Who may look and not answer is told so, and brings about nothing.
+	// A person who may look but not answer is told so, and changes nothing.
 	eddy := x.login(x.account("eddy", looks))
 	eddy.until("/questions", "You may not answer in the namespace "+sc.Namespace)
 	page = eddy.post(as(this, nil), http.StatusOK, url.Values{})
@@ -165,7 +163,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("eddy answers: %s", page)
 	}
 
-	// An answer is to the plan that was shown, and to no other.
+	// An answer applies only to the plan that was shown.
 	a := x.login(ann)
 	a.until("/questions", `name="verdict" value="approve"`)
 	for want, change := range map[string]func(*approval.Question){
@@ -230,7 +228,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("too late: %s", page)
 	}
 
-	// A login ends with the account, with time, and when one says so.
+	// A login ends with the account, after a time, and by logging out.
 	if err := c.Client().CoreV1().ServiceAccounts(sc.Namespace).Delete(ctx, "bob", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +241,7 @@ func TestLogin(t *testing.T) {
 			}
 		}
 	}
-	// The API server takes a token for good for ten more seconds (k8s.io/kubernetes v1.37.2, pkg/kubeapiserver/options/authentication.go).
+	// The API server accepts a token for ten more seconds (k8s.io/kubernetes v1.37.2, pkg/kubeapiserver/options/authentication.go).
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); b.status("/questions") == http.StatusOK && time.Now().Before(deadline); <-tick.C {
@@ -257,9 +255,9 @@ func TestLogin(t *testing.T) {
 	ahead.Add(int64(14 * time.Minute))
 	eddy.get("/", http.StatusOK)
 	a.do(a.browser, http.MethodGet, "/", http.StatusOK, func(r *http.Request) { r.Header.Set("Lbremedy-Live", "1") })
-	a.changes() // the stream, which a browser opens again by itself
+	a.changes() // the stream, which a browser reopens automatically
 	ahead.Add(int64(2 * time.Minute))
-	ended("ann", a) // whose browser alone has asked
+	ended("ann", a) // only her browser has sent requests
 	for ahead.Load() < int64(time.Hour) {
 		eddy.get("/", http.StatusOK)
 		ahead.Add(int64(14 * time.Minute))
@@ -271,7 +269,7 @@ func TestLogin(t *testing.T) {
 	u.End(t)
 }
 
-// certificate writes one for 127.0.0.1, with its key, and returns its serial number.
+// certificate writes a certificate for 127.0.0.1 and its key, and returns its serial number.
 func certificate(t *testing.T, cert, key string) *big.Int {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -299,7 +297,7 @@ func certificate(t *testing.T, cert, key string) *big.Int {
 	return serial
 }
 
-// With a certificate the console serves HTTPS, and takes a new one without a start.
+// With a certificate the console serves HTTPS, and uses a new one without a restart.
 func TestHTTPS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

@@ -19,15 +19,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An authenticator lets people in.
+// An authenticator admits people.
 type authenticator interface {
-	// enter returns who asks. It answers everybody else itself, and returns nil.
+	// enter returns the person behind a request. It answers all other requests itself, and returns nil.
 	enter(w http.ResponseWriter, r *http.Request) *person
-	// stays reports whether somebody who was let in may go on following changes.
+	// stays reports whether an admitted person may keep following changes.
 	stays(r *http.Request) bool
 }
 
-// entered asks the authenticator before any page is shown.
+// entered authenticates requests before any page is shown.
 func (s *server) entered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := s.auth.enter(w, r); p != nil {
@@ -36,7 +36,6 @@ func (s *server) entered(next http.Handler) http.Handler {
 	})
 }
 
-// stay returns an address of this server without its host.
 func stay(u *url.URL) string {
 	to := url.URL{Path: u.Path, RawQuery: u.RawQuery}
 	if !strings.HasPrefix(to.Path, "/") || strings.HasPrefix(to.Path, "//") || strings.ContainsRune(to.Path, '\\') {
@@ -45,16 +44,16 @@ func stay(u *url.URL) string {
 	return to.String()
 }
 
-// agents is the path of the Model Context Protocol. Each request brings the token or the key with which a person logs in.
+// agents is the path of the Model Context Protocol. Each request carries the token or the key with which a person logs in.
 const agents = "/mcp"
 
-// ofAgent returns the bearer token of a request of a program.
+// ofAgent returns the bearer token of a program's request.
 func ofAgent(r *http.Request) (token string, ok bool) {
 	token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return strings.TrimSpace(token), ok && r.URL.Path == agents
 }
 
-// keyed lets in who has the key: once in the address, and from then on in a cookie.
+// keyed admits holders of the key: first in the address, then in a cookie.
 type keyed struct {
 	*server
 	key    string
@@ -86,61 +85,60 @@ func (k keyed) enter(w http.ResponseWriter, r *http.Request) *person {
 	return k.person
 }
 
-// cookie returns a cookie that the browser brings to this console alone. A negative age deletes it.
+// cookie returns a cookie that the browser sends to this console only. A negative age deletes it.
 func (s *server) cookie(value string, age int) *http.Cookie {
 	c := &http.Cookie{Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: age}
 	if c.Secure = s.url.Scheme == "https"; c.Secure {
 		c.Name = "__Host-lbremedy-console"
-	} else { // cookies don't tell ports apart
+	} else { // cookies don't distinguish ports
 		c.Name = "lbremedy-console-" + s.url.Port()
 	}
 	return c
 }
 
-// How long a login lasts.
+// Limits of logins.
 const (
-	longest  = time.Hour        // in all
-	idle     = 15 * time.Minute // while nobody does anything
-	recheck  = 30 * time.Second // until the API server is asked again whether its token still counts
+	longest  = time.Hour        // life of a login
+	idle     = 15 * time.Minute // without activity
+	recheck  = 30 * time.Second // interval of asking the API server whether the token is still valid
 	trusted  = 5 * time.Minute  // without an answer of the API server
-	sessions = 500              // at a time; one more ends the one that is idle longest
-	atOnce   = 8                // logins and answers at a time
+	sessions = 500              // at a time; another one ends the longest idle one
+	atOnce   = 8                // concurrent logins and answers
 )
 
-// logins lets in whoever the API server knows and lets list the Services of all
-// namespaces. It asks with the person's own token, so that the console itself needs no right
-// for it.
+// logins admits users whom the API server knows and lets list the Services of all namespaces. It asks with the person's own token,
+// so the console itself needs no right for that.
 type logins struct {
 	*server
 	as   func(token string) (*kube.Cluster, error)
-	free chan struct{} // what goes on at once
+	free chan struct{} // limits concurrency
 
-	mu  sync.Mutex          // of all sessions
-	all map[string]*session // by the value of the cookie
+	mu  sync.Mutex          // guards all sessions
+	all map[string]*session // by the cookie's value
 }
 
-// A session is what a login opens. The token is kept in memory alone.
+// A session is an open login. The token is kept only in memory.
 type session struct {
 	*person
 	began, used, checked time.Time
-	asking               sync.Mutex // the API server
+	asking               sync.Mutex // held while asking the API server
 }
 
 func newLogins(s *server, as func(string) (*kube.Cluster, error)) *logins {
 	return &logins{server: s, as: as, free: make(chan struct{}, atOnce), all: map[string]*session{}}
 }
 
-// Why somebody is not let in.
+// Reasons for refusing a login.
 var (
 	errNoLogin = errors.New("log in to look at the console")
 	errEnded   = errors.New("the login has ended: log in again")
 	errUnknown = errors.New("the API server does not accept this token")
 )
 
-// A shut is that a user may not look.
+// A shut is the error of a user who may not look.
 type shut struct{ user string }
 
-// Error says who may not look.
+// Error returns the user and the missing right.
 func (s shut) Error() string { return s.user + " may not list the Services of all namespaces" }
 
 // Unwrap returns kube.ErrDenied.
@@ -159,7 +157,7 @@ func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return nil
 	}
-	x, err := l.session(r, r.Header.Get(unasked) == "" && r.URL.Path != "/live") // a browser opens the stream again by itself
+	x, err := l.session(r, r.Header.Get(unasked) == "" && r.URL.Path != "/live") // a browser reopens the stream automatically
 	if token, ok := ofAgent(r); ok {
 		x, err = l.agent(r, token)
 	}
@@ -175,7 +173,7 @@ func (l *logins) stays(r *http.Request) bool {
 	return err == nil
 }
 
-// refuse shows where one logs in, and what was wrong.
+// refuse shows the login page, and the error.
 func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to string) {
 	b := loginBody{To: to, Cluster: l.p.Cluster}
 	code := http.StatusUnauthorized
@@ -202,13 +200,12 @@ func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to st
 	l.show(w, r, code, page{Title: word("Log in"), name: "login", Body: b})
 }
 
-// A loginBody is what the page shows where one logs in.
 type loginBody struct {
 	To, Cluster string
 	Wrong       say.Text
 }
 
-// login opens a session for who brings a token.
+// login opens a session for the bearer of a token.
 func (l *logins) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), "/"
 	if u, err := url.Parse(r.PostFormValue("to")); err == nil {
@@ -223,7 +220,7 @@ func (l *logins) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// agent returns the session of a program, which its token opens as that of a person, and opens again when it has ended.
+// agent returns the session of a program, which its token opens like a person's, and again when it has ended.
 func (l *logins) agent(r *http.Request, token string) (*session, error) {
 	sum := sha256.Sum256([]byte(token))
 	id := "agent " + hex.EncodeToString(sum[:])
@@ -259,7 +256,7 @@ func (l *logins) open(ctx context.Context, id, token string) (*session, error) {
 	return x, nil
 }
 
-// known returns the name of the user of a token who may look.
+// known returns the user of a token, if they may look.
 func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -283,7 +280,7 @@ func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	return me.Name, nil
 }
 
-// keep keeps a session. One too many ends the one that is idle longest.
+// keep stores a session. If there are too many, the longest idle one ends.
 func (l *logins) keep(id string, x *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -312,8 +309,7 @@ func (l *logins) end(id string) {
 	delete(l.all, id)
 }
 
-// session returns the session of a request, or why there is none. Used is whether the person
-// has done something, and not their browser by itself.
+// session returns the session of a request, or why it has none. used says that the person was active, not only their browser.
 func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	c, err := r.Cookie(l.cookie("", 0).Name)
 	if err != nil {
@@ -322,7 +318,6 @@ func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	return l.kept(r.Context(), c.Value, used)
 }
 
-// kept returns the session with an ID, or why there is none.
 func (l *logins) kept(ctx context.Context, id string, used bool) (*session, error) {
 	l.mu.Lock()
 	x := l.all[id]
@@ -338,7 +333,7 @@ func (l *logins) kept(ctx context.Context, id string, used bool) (*session, erro
 	l.mu.Unlock()
 	x.asking.Lock()
 	defer x.asking.Unlock()
-	since := now.Sub(x.checked) // written by who asks
+	since := now.Sub(x.checked) // written by the requester
 	if since <= recheck {
 		return x, nil
 	}
@@ -354,5 +349,5 @@ func (l *logins) kept(ctx context.Context, id string, used bool) (*session, erro
 	return x, nil
 }
 
-// unasked is the header of what a browser asks for by itself.
+// unasked is the header of requests that a browser makes automatically.
 const unasked = "Lbremedy-Live"

@@ -25,22 +25,22 @@ import (
 )
 
 const (
-	kept   = 30 * 24 * time.Hour    // how far back the journal is read
-	lately = 24 * time.Hour         // what Now tells of
-	soon   = 250 * time.Millisecond // between two questions for what is new
-	stands = 3 * time.Second        // between two looks at what is no journal: policy, pauses, breakers
-	queued = 30 * time.Second       // between two looks at exporter and backlog
-	again  = time.Second            // before another try to reach NATS
+	kept   = 30 * 24 * time.Hour    // how far back the audit is read
+	lately = 24 * time.Hour         // period of the page Now
+	soon   = 250 * time.Millisecond // between two checks for news
+	stands = 3 * time.Second        // between two reads of what the audit lacks: policy, pauses, breakers
+	queued = 30 * time.Second       // between two reads of exporter and backlog
+	again  = time.Second            // before a retry to reach NATS
 )
 
-// A book is the journal as the pages need it: a line for each Service and class and for each case
-// of the last 30 days. What else a page shows of one it reads from NATS.
+// A book is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read
+// other details of a case from NATS.
 type book struct {
 	p   *cli.Program
 	hub *hub
 
 	mu     sync.Mutex
-	stream *stream.Stream // nil: NATS is not reached
+	stream *stream.Stream // nil: NATS is unreachable
 	away   away           // since when, and why
 	*shelf                // nil: nothing has been read yet
 	stands []standing     // by cluster
@@ -48,18 +48,18 @@ type book struct {
 	classes map[string]*remedy.Remedy // by ID
 }
 
-// away says since when NATS is not reached.
+// away says since when NATS is unreachable, and why.
 type away struct {
 	Since time.Time
 	Why   string
 }
 
-// A shelf is what was read of the journal.
+// A shelf is the content read from the audit.
 type shelf struct {
 	sequence uint64
-	latest   map[caseKey]*past // the newest case of each Service and class; their keys have no ID
+	latest   map[caseKey]*past // newest case of each Service and class; the keys have no ID
 	cases    map[caseKey]*past
-	broken   map[uint64]bool // sequences of records that can't be read
+	broken   map[uint64]bool // sequences of unreadable records
 }
 
 func newShelf() *shelf {
@@ -68,12 +68,12 @@ func newShelf() *shelf {
 
 type caseKey struct{ cluster, uid, class, id string }
 
-// A past is a case as far as lists and counts need it. Nobody changes one.
+// A past is a case as far as lists and counts need it. It is immutable.
 type past struct {
 	Cluster, Class, Case string
 	Service              event.Service
 	Status               event.Status
-	At, First            time.Time    // of the newest record; of the failure
+	At, First            time.Time    // time of the newest record; of the failure
 	Impact               event.Impact // while the case is open
 	Finding              say.Text
 	Message              string
@@ -81,10 +81,10 @@ type past struct {
 	*ask                        // nil: it waits for nobody
 }
 
-// A standing is how a cluster stands beside its cases.
+// A standing is the state of a cluster besides its cases.
 type standing struct {
 	status.Status
-	counted time.Time // when exporter and backlog were looked at
+	counted time.Time // when exporter and backlog were read
 }
 
 func newBook(p *cli.Program, h *hub) *book {
@@ -109,7 +109,7 @@ func (b *book) run(ctx context.Context) {
 	}
 }
 
-// lose notes that NATS is not reached.
+// lose records that NATS is unreachable.
 func (b *book) lose(err error) {
 	b.mu.Lock()
 	before := b.away
@@ -124,7 +124,7 @@ func (b *book) lose(err error) {
 	}
 }
 
-// follow reads the journal and goes on with what is new. The error says why it can't.
+// follow reads the audit and continues with news. The error says why it stopped.
 func (b *book) follow(ctx context.Context) error {
 	s, err := b.p.Stream(ctx)
 	if err != nil {
@@ -159,7 +159,6 @@ func (b *book) follow(ctx context.Context) error {
 	return g.Wait()
 }
 
-// news takes in what is new in the journal.
 func (b *book) news(ctx context.Context, s *stream.Stream, subjects string) error {
 	for h := b.shelf; ; {
 		if !retry.Sleep(ctx, soon) {
@@ -182,7 +181,7 @@ func (b *book) news(ctx context.Context, s *stream.Stream, subjects string) erro
 	}
 }
 
-// stay keeps what is no journal current, and drops what is too old.
+// stay refreshes what the audit lacks, and drops what is too old.
 func (b *book) stay(ctx context.Context, s *stream.Stream) error {
 	for retry.Sleep(ctx, stands) {
 		list, err := b.look(ctx, s, b.shelf)
@@ -205,8 +204,7 @@ func (b *book) stay(ctx context.Context, s *stream.Stream) error {
 	return ctx.Err()
 }
 
-// same reports whether two looks at a cluster saw the same. That the exporter has given a sign
-// of life once more is nothing new.
+// same reports whether two states of a cluster are the same. Another sign of life of the exporter is not a change.
 func (x standing) same(y standing) bool {
 	if x.Exporter != nil && y.Exporter != nil {
 		e := *y.Exporter
@@ -218,7 +216,7 @@ func (x standing) same(y standing) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// add takes a message of the journal in. It may come twice.
+// add adds a message of the audit. It may be repeated.
 func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	h.sequence = max(h.sequence, m.Sequence)
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
@@ -248,8 +246,8 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	}
 }
 
-// forget drops the cases that were over before a time, and all that the journal does not hold any more, of which first is
-// the oldest record. It reports whether a newest case was dropped.
+// forget drops the cases that ended before a time, and all that the audit no longer holds; first is its oldest record. It reports
+// whether a newest case was dropped.
 func (h *shelf) forget(before time.Time, first uint64) bool {
 	n := len(h.latest)
 	maps.DeleteFunc(h.cases, func(_ caseKey, c *past) bool { return c.At.Before(before) || c.sequence < first })
@@ -258,7 +256,7 @@ func (h *shelf) forget(before time.Time, first uint64) bool {
 	return len(h.latest) < n
 }
 
-// look reads how the clusters stand. The error is one of NATS as a whole.
+// look reads the states of the clusters. The error is one of NATS as a whole.
 func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing, error) {
 	clusters := []string{b.p.Cluster}
 	if b.p.Cluster == "" {
@@ -292,7 +290,7 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 	return list, nil
 }
 
-// tally counts the cases of a cluster; of all with "". Without a shelf it counts those of the book.
+// tally counts the cases of a cluster; of all clusters with "". Without a shelf it uses the book's.
 func (b *book) tally(h *shelf, cluster string) journal.Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,8 +315,7 @@ func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
 	return t
 }
 
-// standing returns what is said on each page: whether NATS is away, whether nothing has been
-// read yet, and how many questions wait.
+// standing returns what every page shows: whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
 func (b *book) standing() (*away, bool, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -338,7 +335,7 @@ func (b *book) standing() (*away, bool, int) {
 	return gone, false, len(causes)
 }
 
-// reached returns the connection to NATS. The error says why there is none.
+// reached returns the connection to NATS, or why it is unreachable.
 func (b *book) reached() (*stream.Stream, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -348,8 +345,7 @@ func (b *book) reached() (*stream.Stream, error) {
 	return b.stream, nil
 }
 
-// newest returns the newest cases of each Service and class that are wanted, the one that changed
-// last first.
+// newest returns the wanted newest cases of each Service and class, the most recently changed first.
 func (b *book) newest(want func(*past) bool) []*past {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -378,12 +374,11 @@ func (b *book) each(f func(*past)) {
 	}
 }
 
-// newer orders cases: the one that changed last comes first.
+// newer orders cases: the most recently changed first.
 func newer(x, y *past) int {
 	return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
 }
 
-// clusters returns how each cluster stands, with its counts as of now.
 func (b *book) clusters() []standing {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -394,7 +389,7 @@ func (b *book) clusters() []standing {
 	return list
 }
 
-// cluster returns how a cluster stands; the only one where none is named. False if it is not known.
+// cluster returns the state of a cluster; without a name, of the only one. False if it is unknown.
 func (b *book) cluster(name string) (standing, bool) {
 	list := b.clusters()
 	if name == "" && len(list) > 0 {
@@ -407,7 +402,7 @@ func (b *book) cluster(name string) (standing, bool) {
 	return list[i], true
 }
 
-// alone reports whether there is but one cluster, so that its ID need not stand everywhere.
+// alone reports whether there is only one cluster, whose ID pages can then omit.
 func (b *book) alone() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,16 +18,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A sheet is a part of a long list, with what leads to the others.
+// A sheet is a part of a long list, and links to the others.
 type sheet struct {
 	All, From, To  int
 	Before, Behind string // addresses; empty if absent
 }
 
-// perSheet is how many rows a page shows of a list.
 const perSheet = 100
 
-// sheetOf returns the part of a list that a request asks for.
+// sheetOf returns the requested part of a list.
 func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 	n, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if last := (len(list) - 1) / perSheet; err != nil || n < 0 || n > last {
@@ -57,11 +56,11 @@ type table struct {
 
 // A head is the head of a column.
 type head struct {
-	Name, Link string // Link sorts by the column; empty: nothing does
+	Name, Link string // Link sorts by the column; empty: not sortable
 	Sorted     string // ascending or descending
 }
 
-// sorts compare two cases by a column; nil if cases cannot be sorted by it.
+// sorts are the columns and their comparisons of cases; nil if not sortable.
 var sorts = []struct {
 	key, name string
 	order     func(x, y *past) int
@@ -78,7 +77,7 @@ var sorts = []struct {
 	{"", word("Finding"), nil},
 }
 
-// heads are those of a table of cases; with a request they are links that sort it.
+// heads returns the column heads of a table of cases; with a request they are links that sort it.
 func heads(r *http.Request) []head {
 	var list []head
 	for _, c := range sorts {
@@ -102,7 +101,7 @@ func heads(r *http.Request) []head {
 	return list
 }
 
-// arrange sorts cases as a request asks for. They come with the one that changed last first.
+// arrange sorts cases as requested. They arrive with the most recently changed first.
 func arrange(r *http.Request, list []*past) {
 	for _, c := range sorts {
 		if c.order != nil && c.key == r.URL.Query().Get("sort") {
@@ -114,7 +113,6 @@ func arrange(r *http.Request, list []*past) {
 	}
 }
 
-// A casesBody is what the list of cases shows.
 type casesBody struct {
 	Query, Result, Class, Sort string
 	Results, Classes           []string
@@ -156,35 +154,33 @@ func holds(words []string, texts ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 }
 
-// A caseBody is what the page of a case shows.
 type caseBody struct {
 	journal.Story
 	Record *event.Record // the newest
 	Open   bool
-	Parts  []part // that come before the plan
-	More   []part // that come after it
+	Parts  []part // parts before the plan
+	More   []part // parts after it
 	Done   int
 	Reads  []event.Read
 	Asks   member
-	Again  approval.Question // a plan that the reader has rejected and may still approve; the zero Question: none
+	Again  approval.Question // a plan that the reader has rejected and may still approve; zero: none
 	Links  []link
 	Others []*past
 }
 
-// A part of what is told of a case, with what somebody else has said at its end.
+// A part is one part of a case's story, with a quotation at its end.
 type part struct {
 	Name, Quote string
 	Pieces      []say.Piece
 }
 
-// A stepRow is a step of a plan with how far it is.
 type stepRow struct {
 	journal.PlanStep
 	State string
-	Final bool // no step undoes it
+	Final bool // it can't be undone
 }
 
-// stepsOf returns the steps of a record, with how far each is once the plan is begun.
+// stepsOf returns the steps of a record, with their progress once the plan has begun.
 func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	var list []stepRow
 	for i, step := range journal.Steps(p, r.In(p.Language())) {
@@ -202,7 +198,7 @@ func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	return list
 }
 
-// answered returns who answered the plans of a case and when, for its timeline.
+// answered returns the answers to a case's plans, with person and time, for its timeline.
 func answered(p *cli.Program, h journal.History) []journal.Moment {
 	var list []journal.Moment
 	tell := func(a event.Approved, text string) {
@@ -224,7 +220,7 @@ func answered(p *cli.Program, h journal.History) []journal.Moment {
 	return list
 }
 
-// pointed returns what a pointer points at; nothing of nil.
+// pointed returns a slice of what a pointer points at; empty for nil.
 func pointed(a *event.Approved) []event.Approved {
 	if a == nil {
 		return nil
@@ -232,7 +228,7 @@ func pointed(a *event.Approved) []event.Approved {
 	return []event.Approved{*a}
 }
 
-// apart are the parts of a story that the page shows in a form of their own: steps, and what the head names.
+// apart are the parts of a story that the page shows in another form: steps, and what its head names.
 var apart = []string{"Plan", "Undone", "Case"}
 
 func (s *server) oneCase(r *http.Request) (page, error) {
@@ -263,7 +259,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		if r.Person != nil {
 			m.Who = cmp.Or(r.Person.String(), r.Who)
 		}
-		if m.Ends != "" { // a chip says it
+		if m.Ends != "" { // a chip shows it
 			m.Text = r.Error
 		}
 	}
@@ -292,7 +288,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	to := &b.Parts
 	for _, f := range story.Parts {
 		if slices.ContainsFunc(apart, func(name string) bool { return f.Name == p.Language().Format(name) }) {
-			to = &b.More // all that comes after the plan
+			to = &b.More // everything after the plan
 			continue
 		}
 		if strings.TrimSpace(f.Text) == "" {

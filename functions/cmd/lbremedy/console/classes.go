@@ -13,13 +13,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A classRow is a class with how its cases went.
+// A classRow is a class and the outcomes of its cases.
 type classRow struct {
 	*remedy.Remedy
 	worked
 }
 
-// Writes names the kinds of steps of the class; none: it only asks.
+// Writes returns the kinds of steps of the class; none: it only asks.
 func (r classRow) Writes() []string {
 	kinds := []string{}
 	for _, s := range r.Steps {
@@ -28,7 +28,7 @@ func (r classRow) Writes() []string {
 	return kinds
 }
 
-// Span says of which risk the plans of the class are.
+// Span returns the range of risks of the class's plans.
 func (r classRow) Span() say.Text {
 	switch all := r.PlanRisks(); len(all) {
 	case 0:
@@ -40,7 +40,7 @@ func (r classRow) Span() say.Text {
 	}
 }
 
-// worked counts the cases of a class in the last 30 days.
+// A worked counts the cases of a class in the last 30 days.
 type worked struct {
 	Cases, Asked int
 	journal.Tally
@@ -54,7 +54,7 @@ func (w *worked) count(s event.Status) {
 	}
 }
 
-// went returns how the cases of the last 30 days went, by class.
+// went returns the counts of the last 30 days by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
 	s.book.each(func(c *past) {
@@ -79,7 +79,6 @@ func (s *server) classes(*http.Request) (page, error) {
 	return page{Title: word("Classes"), name: "classes", Body: rows}, nil
 }
 
-// A classBody is what the page of a class shows.
 type classBody struct {
 	classRow
 	Page []stretch

@@ -1,21 +1,17 @@
-// Package console is the command that shows in a browser what the other commands show in a
-// terminal, and keeps it current. Its server runs on the machine of the person who starts it,
-// with their kubeconfig and their NATS user; or in the cluster, where people log in with a token
-// of their own. It writes nothing but a person's answers, each an Approval that is created
-// with that person's own credentials: the server needs no right to write.
+// Package console is the command that shows in a browser what the other commands show in a terminal, and keeps it current. Its
+// server runs on the machine of the person who starts it, with their kubeconfig and NATS user; or in the cluster, where people log
+// in with their own tokens. It writes only people's answers: Approvals created with the person's own credentials. The server
+// itself needs no right to write. Begin with Command and [server].
 //
-// Pages are made on the server by html/template, so that whatever a controller, a cloud or a
-// person has put into a text stays text. Everything that the browser loads is embedded; the
-// Content-Security-Policy allows nothing else. A few lines of script follow one stream of
-// server-sent events, fetch the page again when it says so, and replace the parts that changed.
+// The server renders pages with html/template: text from a controller, a cloud or a person stays text. Everything that the browser
+// loads is embedded; the Content-Security-Policy allows nothing else. A short script follows one stream of server-sent events,
+// fetches the page again when told to, and replaces the changed parts.
 //
-// A [book] follows the journal, and a [reading] keeps what was last read of the cluster and the
-// account: no page reads them whole. The book asks NATS again and again for what is new instead of
-// taking a consumer: a user who may only read may not have one.
+// A [book] follows the audit, and a [reading] holds the last reading of the cluster and the account: no page reads them whole. The
+// book polls NATS for news instead of creating a consumer, which a read-only user may not do.
 //
-// A login is checked with the person's own token: a SelfSubjectReview says whose it is, and a
-// SelfSubjectAccessReview what they may. A TokenReview and a SubjectAccessReview would say the
-// same, but the server would need the right to create them.
+// A login is checked with the person's own token: a SelfSubjectReview returns the user, and a SelfSubjectAccessReview their
+// rights. TokenReview and SubjectAccessReview would return the same, but the server would need the right to create them.
 package console
 
 import (
@@ -85,9 +81,8 @@ in a namespace may answer there.`,
 	return cmd
 }
 
-// run serves until ctx ends.
 func (c consoleRun) run(ctx context.Context) error {
-	quiet := *c.Program // what the parts have to say stands on the pages
+	quiet := *c.Program // the pages show the messages of the parts
 	quiet.Err = io.Discard
 	at, err := c.at()
 	if err != nil {
@@ -125,7 +120,7 @@ func (c consoleRun) run(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-// at returns the address for browsers; without a host where that is only known once it listens.
+// at returns the address for browsers; without a host if that is only known after listening.
 func (c consoleRun) at() (*url.URL, error) {
 	host, _, err := net.SplitHostPort(c.listen)
 	if err != nil || !c.login && !loopback(host) {
@@ -168,13 +163,13 @@ func loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// A pair is a certificate with its key, in files that somebody may replace.
+// A pair is a certificate and its key, in files that may be replaced.
 type pair struct {
 	cert, key string
 	last      atomic.Pointer[tls.Certificate]
 }
 
-// get reads the certificate. One that can't be read keeps the one before in use.
+// get reads the certificate. If it can't be read, the previous one stays in use.
 func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	fresh, err := tls.LoadX509KeyPair(p.cert, p.key)
 	if err == nil {
@@ -187,17 +182,17 @@ func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 const (
-	sending = 30 * time.Second // that a browser may take to send a form
-	silent  = 2 * time.Minute  // that a connection is kept on which nothing is asked
+	sending = 30 * time.Second // timeout of sending a form
+	silent  = 2 * time.Minute  // timeout of an idle connection
 )
 
-// limited returns a server that keeps no connection for ever on which nothing comes: anybody who reaches it can open
-// one, also without a login. An answer may take as long as it takes, since the stream of changes is one.
+// limited returns a server that closes silent connections: anybody who reaches it can open one, even without a login. Answers have
+// no timeout, since the stream of changes is one.
 func limited(h http.Handler, sending, idle time.Duration) *http.Server {
 	return &http.Server{Handler: serve.Timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 64 << 10}
 }
 
-// serve answers until ctx ends, and keeps what it answers from current.
+// serve serves until ctx ends, and keeps its data current.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
@@ -216,7 +211,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	}
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer stop()
-	if h.Shutdown(last) != nil { // a browser that does not hang up
+	if h.Shutdown(last) != nil { // a browser that doesn't hang up
 		_ = h.Close()
 	}
 	return nil

@@ -23,15 +23,14 @@ import (
 
 func TestMain(m *testing.M) { operator.Main(m) }
 
-// A console is one that runs.
 type console struct {
 	t       *testing.T
 	base    string // address without the key
 	key     string
-	browser *http.Client // that has the key
+	browser *http.Client // has the key
 }
 
-// start runs the console of a call until the test ends.
+// start runs the console with these arguments until the test ends.
 func start(t *testing.T, c operator.Call, args ...string) *console {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,7 +57,7 @@ func start(t *testing.T, c operator.Call, args ...string) *console {
 	return x
 }
 
-// post sends a form, and returns the page that it leads to, which has to be answered with this code; 0: with any.
+// post sends a form, expects this status, and returns the resulting page; 0: any status.
 func (x *console) post(path string, code int, form url.Values) string {
 	x.t.Helper()
 	return x.do(x.browser, http.MethodPost, path, code, func(r *http.Request) {
@@ -68,7 +67,7 @@ func (x *console) post(path string, code int, form url.Values) string {
 	})
 }
 
-// get returns a page, which has to be answered with this code.
+// get returns a page and expects this status.
 func (x *console) get(path string, code int) string {
 	x.t.Helper()
 	return x.do(x.browser, http.MethodGet, path, code, nil)
@@ -127,7 +126,7 @@ func (x *console) until(path, text string) {
 	x.t.Fatalf("%s never has %q", path, text)
 }
 
-// Only who has the key gets anything, and only at this address.
+// Only holders of the key get anything, and only at this address.
 func TestEntrance(t *testing.T) {
 	c, s := operator.Embed(t)
 	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
@@ -142,13 +141,13 @@ func TestEntrance(t *testing.T) {
 		}
 	}
 	x.do(stranger, http.MethodPost, "/read?key="+x.key, http.StatusUnauthorized, nil)
-	// A name that somebody resolves to this machine is none of ours.
+	// Another name that resolves to this machine is refused.
 	x.do(x.browser, http.MethodGet, "/?key="+x.key, http.StatusMisdirectedRequest, func(r *http.Request) { r.Host = "evil.example:80" })
 	for _, from := range []string{"cross-site", "same-site"} {
 		x.do(x.browser, http.MethodPost, "/read", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", from) })
 	}
 	x.do(x.browser, http.MethodPost, "/answers", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") })
-	// The key leads to no other place.
+	// The key redirects to no other place.
 	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, x.base+"//evil.example/?q=a&key="+x.key, nil)
 	if err != nil {
@@ -164,7 +163,7 @@ func TestEntrance(t *testing.T) {
 	}
 }
 
-// What is wrong is said before anything listens.
+// Mistakes are reported before anything listens.
 func TestWrong(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	login := []string{"--login", "--cluster", "c1"}
@@ -220,18 +219,18 @@ func TestPages(t *testing.T) {
 		"/classes/ram-permission": {"Open cases", "pay/api"},
 		"/doctor":                 {"could not be read"},
 	} {
-		for _, want := range wants { // how a new cluster stands is looked up a moment after its first case
+		for _, want := range wants { // the state of a new cluster is read a moment after its first case
 			x.until(path, want)
 		}
 	}
 	for _, path := range []string{"/nowhere", "/classes/none", "/cases/c1/x/tag-missing/y", strings.Replace(page, fixed.Case, "none", 1)} {
 		x.get(path, http.StatusNotFound)
 	}
-	// The list shows the newest case of each Service and class; an older one has a page all the same.
+	// The list shows the newest case of each Service and class; older ones still have a page.
 	x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", records[0].Cluster, records[0].Service.UID, records[0].Class, records[0].Case), http.StatusOK)
 }
 
-// TestCourse looks at a case that a person approved and another one undid: its timeline has both, in their order, with who did it.
+// TestCourse shows a case that a person approved and another one undid: its timeline has both, in order, with their names.
 func TestCourse(t *testing.T) {
 	c, s := operator.Embed(t)
 	begun, fixed := operator.Lately()[1], operator.Lately()[2]
@@ -263,7 +262,7 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// NATS that ends is said; what was read before stays; what comes then is shown.
+// If NATS ends, the pages say so and keep what was read; afterwards, news appears.
 func TestAway(t *testing.T) {
 	dir := t.TempDir()
 	serve := func(port int) (*embedded.Server, *stream.Stream) {
@@ -318,7 +317,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// What the journal does not hold any more, the console does not show any more, and a record that can't be read counts once.
+// The console drops what the audit no longer holds, and counts an unreadable record once.
 func TestForgets(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	env := operator.Home(t)
@@ -352,7 +351,7 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// A console with an account of its own sees all, and changes while they happen; and so do the commands that only read.
+// A console with a NATS account of its own sees everything, and changes as they happen; so do the read-only commands.
 func TestOwnAccount(t *testing.T) {
 	server := nats.Install(t, "c1")
 	s := server.As(accounts.Engine)

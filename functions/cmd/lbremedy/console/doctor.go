@@ -7,30 +7,29 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// A doctorBody is what the page of the doctor shows.
 type doctorBody struct {
 	glance
 	Groups  []found
-	More    int // groups that are not listed
+	More    int // groups not listed
 	Unknown []unknown
 	Counts  map[string]int // of findings, by severity
 }
 
-// A found is what the checks found about one thing.
+// A found is the findings about one object.
 type found struct {
 	About    doctor.About
 	Severity string // the worst
 	Findings []doctor.Finding
-	Case     *past // the open case of the Service; nil if absent
+	Case     *past // the Service's open case; nil: none
 }
 
-// An unknown is why checks could tell nothing of something.
+// An unknown is why checks could not judge an object.
 type unknown struct {
 	doctor.Unknown
 	Checks []string
 }
 
-// pending is the check that finds what an open case tells better: that a Service has no load balancer yet.
+// pending is the check whose finding an open case explains better: a Service has no load balancer yet.
 const pending = "pending"
 
 func (s *server) doctor(*http.Request) (page, error) {
@@ -62,7 +61,7 @@ func (s *server) doctor(*http.Request) (page, error) {
 	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 }
 
-// groupsOf returns findings grouped by subject, the worst first, each Service with its open case. It leaves out findings that the case
+// groupsOf returns findings grouped by object, the worst first, each Service with its open case. It omits findings that the case
 // explains better.
 func groupsOf(findings []doctor.Finding, open map[string]*past) []found {
 	var groups []found

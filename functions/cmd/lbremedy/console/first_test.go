@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Each thing that keeps plans from being applied, or failures from being seen, is a line of the strip, and says what a person does about it.
+// Each reason why plans aren't applied or failures aren't seen is a line of the strip that says what to do.
 func TestStrip(t *testing.T) {
 	t.Parallel()
 	var c clusterNow
@@ -38,7 +38,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// Findings are told by what they are about, with its open case, which tells better that a Service waits for its load balancer.
+// Findings are grouped by object, with its open case, which explains better why a Service waits for its load balancer.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	of := func(check, service string) doctor.Finding {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A connection ends on which what was announced does not come, or nothing is asked. An answer that goes on stays.
+// A connection is closed if an announced request does not arrive, or if it is idle. An answer in progress continues.
 func TestLimited(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	mux := http.NewServeMux()
@@ -49,7 +49,7 @@ func TestLimited(t *testing.T) {
 			if _, err := io.WriteString(conn, tt.sent); err != nil {
 				t.Fatal(err)
 			}
-			all, err := io.ReadAll(conn) // to the end of the connection
+			all, err := io.ReadAll(conn) // until the connection closes
 			if err != nil || !strings.Contains(string(all), tt.want) {
 				t.Errorf("got %q, %v; want %q and the end", all, err, tt.want)
 			}

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// errNoPage says that there is nothing at an address.
 var errNoPage = errors.New("there is no such page")
 
-// A hub tells browsers that something has changed.
+// A hub notifies browsers of changes.
 type hub struct {
 	mu      sync.Mutex
 	version uint64
@@ -20,7 +19,7 @@ type hub struct {
 
 func newHub() *hub { return &hub{version: 1, changed: make(chan struct{})} }
 
-// change says that pages may look different now.
+// change announces that pages may have changed.
 func (h *hub) change() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,23 +28,23 @@ func (h *hub) change() {
 	h.changed = make(chan struct{})
 }
 
-// now returns the version of what there is to see, and what is closed when it changes.
+// now returns the present version, and a channel that is closed when it changes.
 func (h *hub) now() (uint64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.version, h.changed
 }
 
-// beat is how often a stream without news shows that it lives.
+// beat is the interval of keep-alives on a stream without news.
 const beat = 15 * time.Second
 
-// live streams the version of what there is to see, now and whenever it changes.
+// live streams the present version, now and after each change.
 func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	told := uint64(0) // no version: they begin with 1
+	told := uint64(0) // before any version: they begin with 1
 	for {
 		version, changed := s.hub.now()
 		if version != told {

@@ -13,33 +13,32 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A nowBody is what the page Now shows.
 type nowBody struct {
 	Alarms   []alarm
 	Clusters []clusterNow
 	Open     []tile
 	Day      []tile
 	Median   time.Duration // from a failure to its proven end, in the last day; 0: nothing was healed
-	Unread   int           // records of the journal
+	Unread   int           // records of the audit
 	Asked    []incident
 	More     int
 	Lately   []*past
 }
 
-// A tile is a number with what it counts.
+// A tile is a number and its label.
 type tile struct {
 	N          int
 	Text, Link string
 }
 
-// An alarm is what keeps plans from being applied, or failures from being seen, with what a person does about it.
+// An alarm is a reason why plans aren't applied or failures aren't seen, and what to do about it.
 type alarm struct {
 	Text    say.Text
 	Link    string
 	Command string
 }
 
-// alarms returns those of a cluster, of which so many cases have failed.
+// alarms returns the alarms of a cluster with that many failed cases.
 func (c clusterNow) alarms(failed int) []alarm {
 	var list []alarm
 	if c.Exporter != nil && !c.Exporter.Alive {
@@ -69,15 +68,15 @@ func (c clusterNow) alarms(failed int) []alarm {
 	return list
 }
 
-// A clusterNow is how a cluster stands.
+// A clusterNow is the state of a cluster.
 type clusterNow struct {
 	standing
-	Says    string // what the policy allows
-	Classes []room // whose budget is not whole
+	Says    string // the policy in words
+	Classes []room // those with a used budget
 	OfClass int
 }
 
-// A room is what is left of a class's budget.
+// A room is the rest of a class's budget.
 type room struct {
 	Class string
 	Left  int
@@ -104,7 +103,7 @@ func (s *server) now(r *http.Request) (page, error) {
 		}
 		slices.SortFunc(now.Classes, func(x, y room) int { return x.Left - y.Left })
 		b.Clusters = append(b.Clusters, now)
-		for _, one := range now.alarms(failed[c.Cluster]) { // a pause of all clusters is said once
+		for _, one := range now.alarms(failed[c.Cluster]) { // a pause of all clusters appears once
 			if !slices.ContainsFunc(b.Alarms, func(have alarm) bool { return have.Text.String() == one.Text.String() }) {
 				b.Alarms = append(b.Alarms, one)
 			}

@@ -24,8 +24,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// People of an OpenID Connect issuer log in with its tokens, and answer under the name that the
-// API server gives them. A token that the API server does not take opens nothing.
+// People log in with tokens of an OpenID Connect issuer, and answer under the name that the API server gives them. A token that
+// the API server refuses opens nothing.
 func TestOIDC(t *testing.T) {
 	issuer := oidc.Start(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -49,7 +49,7 @@ func TestOIDC(t *testing.T) {
 	network := jwt.MapClaims{"groups": []string{"network"}}
 	ann := issuer.Token("ann", network)
 
-	// The API server asks the issuer for its keys when it starts, and knows nobody before.
+	// The API server fetches the issuer's keys when it starts, and knows nobody before.
 	admitted := func(o *console, token string) bool {
 		return strings.Contains(o.post("/login", 0, url.Values{"token": {token}, "to": {"/questions"}}), "<h1>Questions</h1>")
 	}
@@ -62,7 +62,7 @@ func TestOIDC(t *testing.T) {
 		}
 	}
 
-	// What is no token of the issuer for this cluster, now, opens nothing.
+	// Only a valid token of the issuer for this cluster opens anything.
 	stranger, parts := x.other(), strings.Split(ann, ".")
 	for what, token := range map[string]string{
 		"expired":         issuer.Token("ann", jwt.MapClaims{"exp": time.Now().Add(-time.Minute).Unix()}),
@@ -90,7 +90,7 @@ func TestOIDC(t *testing.T) {
 		stranger.get(path, http.StatusUnauthorized)
 	}
 
-	// Who has no right in the cluster sees nothing and writes nothing, however good the token.
+	// A person without rights in the cluster sees nothing and writes nothing, however good the token.
 	proven()
 	answer := "/answers?" + url.Values{"verdict": {"approve"}, "plan": {fmt.Sprintf("%s/%s/%s/%s/%d/%s",
 		asked.Cluster, asked.Service.UID, asked.Class, asked.Case, asked.NextAttempt(), asked.Digest)}}.Encode()
@@ -112,7 +112,7 @@ func TestOIDC(t *testing.T) {
 		t.Error("mia does not get in")
 	}
 
-	// Ann answers in the console, bob on the command line with a kubeconfig that holds his token.
+	// Ann answers in the console, bob on the command line with his token in a kubeconfig.
 	if page := a.post(answer, http.StatusOK, url.Values{"comment": {"CHG-7"}}); !strings.Contains(page, "oidc:ann approved it at") {
 		t.Errorf("ann's answer: %s", page)
 	}
@@ -151,7 +151,7 @@ func TestOIDC(t *testing.T) {
 	a.until("/questions", "Nothing waits for a person.")
 	a.until(fmt.Sprintf("/cases/%s/%s/%s/%s", asked.Cluster, asked.Service.UID, asked.Class, asked.Case), "oidc:ann approved this plan")
 
-	// The API server takes a token for good for ten more seconds, as of an account that is gone.
+	// The API server accepts an expired token for ten more seconds, like that of a deleted account.
 	<-time.After(time.Until(soon))
 	second := time.NewTicker(time.Second)
 	defer second.Stop()

@@ -11,15 +11,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// A person looks at the pages, and answers in their own name.
+// A person views the pages, and answers in their own name.
 type person struct {
-	kube *kube.Cluster // the cluster as this person may use it; nil: why says why there is none
+	kube *kube.Cluster // the cluster with this person's rights; nil: see why
 	why  string
 
 	mu   sync.Mutex
-	user string                      // as the API server knows them; empty: it has not said yet
+	user string                      // as the API server knows them; empty: not known yet
 	may  map[string]right            // by namespace
-	fell map[approval.Question]lapse // answers that were not saved
+	fell map[approval.Question]lapse // answers that could not be saved
 }
 
 // A lapse is why an answer was not saved.
@@ -36,23 +36,23 @@ func newPerson(c *kube.Cluster, user string, err error) *person {
 	return p
 }
 
-// A right is whether a person may answer what is asked about the Services of a namespace.
+// A right is whether a person may answer questions about the Services of a namespace.
 type right struct {
 	May bool
-	Why string // it can't be found out
+	Why string // why that is unknown
 	at  time.Time
 }
 
 const (
-	ruled  = time.Minute     // for how long the API server's word on a right is taken
-	brief  = 2 * time.Second // that the API server may take for it
+	ruled  = time.Minute     // how long the API server's answer on a right is reused
+	brief  = 2 * time.Second // timeout of that request
 	unsaid = 10 * time.Minute
 )
 
 // errNoKind says why nobody can answer in a cluster.
 var errNoKind = errors.New("this cluster does not have the kind Approval: apply approvals.yaml of the release")
 
-// right returns a person's right in a namespace: what the API server said of it within the last minute, or says now.
+// right returns a person's right in a namespace, asking the API server if its last answer is older than a minute.
 func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	if p.kube == nil {
 		return right{Why: p.why}
@@ -66,7 +66,7 @@ func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	ctx, cancel := context.WithTimeout(ctx, brief)
 	defer cancel()
 	may, err := p.kube.MayI(ctx, kube.Review{Namespace: namespace, Group: "lbremedy.io", Resource: "approvals", Verb: "create"})
-	if err == nil && may { // the API server also allows what it does not have
+	if err == nil && may { // the API server also allows kinds that it lacks
 		if _, missing := p.kube.Approvals(ctx, namespace); errors.Is(missing, kube.ErrNotFound) {
 			may, err = false, errNoKind
 		}
@@ -80,10 +80,10 @@ func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	return r
 }
 
-// patience is how long the API server may take for a page.
+// patience is the API server's timeout for a page.
 const patience = 10 * time.Second
 
-// name returns by which name the API server knows the person; empty if it can't say.
+// name returns the API server's name for the person; empty if unknown.
 func (p *person) name(ctx context.Context) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *person) name(ctx context.Context) string {
 	return p.user
 }
 
-// miss keeps why an answer was not saved, until somebody gives another one.
+// miss stores why an answer was not saved, until there is another one.
 func (p *person) miss(about approval.Question, why error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,5 +119,5 @@ func (p *person) missed(about approval.Question) error {
 
 type personKey struct{}
 
-// personOf returns who asks.
+// personOf returns the person behind a request.
 func personOf(r *http.Request) *person { return r.Context().Value(personKey{}).(*person) }

@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 )
 
-// A policyBody is what the page Policy shows.
 type policyBody struct {
 	Clusters []string
 	Cluster  string

@@ -13,14 +13,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// marks finds times, as cli.Clock and time.RFC3339 write them, and the IDs of load balancers and vSwitches.
+// marks matches times, as cli.Clock and time.RFC3339 write them, and IDs of load balancers and vSwitches.
 var marks = regex.New(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+-][A-Z0-9]*` +
 	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)|\b(?:n?lb-[a-z]*[0-9][a-z0-9]*|vsw-[a-z0-9]+(?:-[a-z0-9]+)*)\b`)
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// prose returns a text as HTML in which times are times of the browser, and IDs lead to Alibaba Cloud's console. Without a region
-// they lead nowhere.
+// prose returns a text as HTML that shows times in the browser's zone, and links IDs to Alibaba Cloud's console. Without a region
+// it has no links.
 func prose(text, of string, l *say.Language) template.HTML {
 	safe := template.HTMLEscapeString(command.Clean(text))
 	return template.HTML(marks().ReplaceAllStringFunc(safe, func(mark string) string {
@@ -36,17 +36,17 @@ func prose(text, of string, l *say.Language) template.HTML {
 	}))
 }
 
-// region and policyName match what addresses of Alibaba Cloud's console are made of. A policy's name has up to 128 letters, digits and
-// hyphens (CreatePolicy of RAM, 2015-05-01).
+// region and policyName match values that addresses of Alibaba Cloud's console contain. A policy's name has up to 128 letters,
+// digits and hyphens (CreatePolicy of RAM, 2015-05-01).
 var (
 	region     = regex.New(`^[a-z]{2}(-[a-z0-9]+)+$`)
 	policyName = regex.New(`^[A-Za-z0-9-]{1,128}$`)
 )
 
-// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty where none exists. Alibaba Cloud's
+// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty if it has none. Alibaba Cloud's
 // documentation links to the lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs,
-// https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB
-// behind its list; that the others are behind theirs is not documented.
+// https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a
+// CLB below its list; that the others are below theirs is not documented.
 func inCloud(id, of string, l *say.Language) string {
 	pages := map[string][2]string{"lb": {"slb", "slb/%s/slbs/"}, "nlb": {"slb", "nlb/%s/nlbs/"}, "vsw": {"vpc", "vpc/%s/switches/"}}
 	kind, _, _ := strings.Cut(id, "-")
@@ -57,8 +57,8 @@ func inCloud(id, of string, l *say.Language) string {
 	return cloudConsole(page[0], l) + fmt.Sprintf(page[1], of) + id
 }
 
-// cloudConsole returns the root of a product's console. The Chinese site and the international one have accounts and consoles of their
-// own; the reader's language decides.
+// cloudConsole returns the root of a product's console. The Chinese and the international site have separate accounts and
+// consoles; the reader's language selects one.
 func cloudConsole(product string, l *say.Language) string {
 	if l == nil {
 		return "https://" + product + ".console.alibabacloud.com/"
@@ -66,11 +66,10 @@ func cloudConsole(product string, l *say.Language) string {
 	return "https://" + product + ".console.aliyun.com/"
 }
 
-// A link is an address outside of this console.
 type link struct{ Name, To string }
 
-// policyLinks lead to the RAM policies that a record's steps change, as Alibaba Cloud's documentation does to those of the system, such
-// as https://ram.console.alibabacloud.com/policies/AliyunCSFullAccess/System/content.
+// policyLinks returns links to the RAM policies that a record's steps change, in the form that Alibaba Cloud's documentation uses
+// for system policies, such as https://ram.console.alibabacloud.com/policies/AliyunCSFullAccess/System/content.
 func policyLinks(r *event.Record, l *say.Language) []link {
 	var list []link
 	for _, step := range r.Steps {
@@ -82,16 +81,16 @@ func policyLinks(r *event.Record, l *say.Language) []link {
 	return list
 }
 
-// A stretch of a page is text, a link, bold or code.
+// A stretch is a part of a page: text, a link, bold or code.
 type stretch struct {
 	Text, Bold, Code string
 	link
 }
 
-// marked finds the links, bold words and code of a page in Markdown.
+// marked matches the links, bold words and code of a Markdown page.
 var marked = regex.New("\\[([^\\]]+)\\]\\((https://[^)\\s]+)\\)|\\*\\*([^*]+)\\*\\*|(?s:```[a-z]*\n(.*?)\n```)|`([^`\n]+)`")
 
-// stretches returns a page in Markdown as what it is made of, without its title.
+// stretches splits a Markdown page, without its title.
 func stretches(page string) []stretch {
 	if title, rest, ok := strings.Cut(page, "\n"); ok && strings.HasPrefix(title, "# ") {
 		page = strings.TrimSpace(rest)

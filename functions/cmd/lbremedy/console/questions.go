@@ -22,15 +22,15 @@ func (c *past) asks() bool {
 	return c.Status == event.NeedsApproval || c.Status == event.NeedsAction || c.Status == event.Status(event.Failed)
 }
 
-// An ask is what a case asks a person.
+// An ask is a case's question to a person.
 type ask struct {
 	incident string
-	Next     string // what a person does, as "lbremedy show" says it
-	digest   string // of the plan; empty if absent
+	Next     string // what a person does, as in "lbremedy show"
+	digest   string // of the plan; empty: none
 	attempt  int
 }
 
-// askOf returns what a case asks by its newest record.
+// askOf returns the question in a case's newest record.
 func askOf(r *event.Record) *ask {
 	a := &ask{Next: journal.Printed(*r).NextStep, digest: r.Digest, attempt: r.NextAttempt()}
 	if r.Status() == event.NeedsApproval && a.digest != "" && r.Service.Kind == "" {
@@ -42,22 +42,22 @@ func askOf(r *event.Record) *ask {
 // Digest returns the beginning of the plan's digest.
 func (a *ask) Digest() string { return a.digest[:min(len(a.digest), 12)] }
 
-// An incident is one cause with the cases that ask a person about it.
+// An incident is one cause and the cases that ask about it.
 type incident struct {
 	ID      string
 	Class   string
 	Title   string // of the class
 	Cluster string
-	Lead    *past         // that the texts are about
-	Told    *event.Record // its newest; nil: it could not be read
+	Lead    *past         // subject of the texts
+	Told    *event.Record // its newest; nil: unreadable
 	Impact  event.Impact  // the worst
 	Status  event.Status
 	Since   time.Time // the first failure
 	Members []member
-	More    int // that are not listed
+	More    int // not listed
 }
 
-// Answerable returns how many of the listed cases the person who looks may answer.
+// Answerable returns how many of the listed cases the viewer may answer.
 func (i incident) Answerable() int {
 	n := 0
 	for _, m := range i.Members {
@@ -68,26 +68,25 @@ func (i incident) Answerable() int {
 	return n
 }
 
-// A member is a case of an incident.
 type member struct {
 	*past
-	Right right // of the person who looks
+	Right right // of the viewer
 }
 
-// Plan is what an answer is to.
+// Plan returns the question to answer.
 func (m member) Plan() approval.Question {
 	return approval.Question{Cluster: m.Cluster, UID: m.Service.UID, Class: m.Class, Case: m.Case, Attempt: m.attempt, Digest: m.digest}
 }
 
-// Askable reports whether an answer in the browser can be to it.
+// Askable reports whether it can be answered in the browser.
 func (m member) Askable() bool {
 	return m.ask != nil && m.Status == event.NeedsApproval && m.digest != "" && m.Service.Kind == ""
 }
 
-// Answerable reports whether the person who looks may answer it.
+// Answerable reports whether the viewer may answer it.
 func (m member) Answerable() bool { return m.Askable() && m.Right.May }
 
-// incidentOf names the incident of a case, as tickets do.
+// incidentOf returns the name of a case's incident, as in tickets.
 func (b *book) incidentOf(r *event.Record) string {
 	scope := remedy.OneService
 	if class, ok := b.classes[r.Class]; ok {
@@ -96,11 +95,10 @@ func (b *book) incidentOf(r *event.Record) string {
 	return ticket.IncidentOf(scope, *r)
 }
 
-// listed is how many cases of an incident a page names.
+// listed is how many cases of an incident a page lists.
 const listed = 100
 
-// incidents groups the cases that ask by their cause: the worst for users first, then that of
-// the most Services, then the oldest.
+// incidents groups the asking cases by cause: the worst for users first, then those with the most Services, then the oldest.
 func (b *book) incidents() []incident {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,8 +147,7 @@ func (b *book) incidents() []incident {
 
 func worst(i incident) event.Impact { return i.Members[0].Impact }
 
-// tell reads the newest records of the cases that the incidents' texts are about. Of one that
-// can't be read, the page says less.
+// tell reads the newest records of the cases that the texts are about. For an unreadable one, the page shows less.
 func (b *book) tell(ctx context.Context, list []incident) {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -163,13 +160,13 @@ func (b *book) tell(ctx context.Context, list []incident) {
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // none returns an error
 }
 
 // Services returns how many cases the incident has.
 func (i incident) Services() int { return len(i.Members) + i.More }
 
-// ask fills in what a person may answer. The API server is asked about several namespaces at a time.
+// ask sets what a person may answer. It asks the API server about several namespaces at a time.
 func (s *server) ask(ctx context.Context, p *person, list []incident) {
 	may := map[string]*right{}
 	var g errgroup.Group
@@ -183,7 +180,7 @@ func (s *server) ask(ctx context.Context, p *person, list []incident) {
 			}
 		}
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // none returns an error
 	for _, i := range list {
 		for n := range i.Members {
 			i.Members[n].Right = *may[i.Members[n].Service.Namespace]
@@ -191,7 +188,6 @@ func (s *server) ask(ctx context.Context, p *person, list []incident) {
 	}
 }
 
-// A questionsBody is what the page Questions shows.
 type questionsBody struct {
 	Rows  []incident
 	Sheet sheet

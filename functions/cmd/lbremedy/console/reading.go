@@ -11,18 +11,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// old is the age at which what was read is read again when somebody looks at it.
+// old is the age at which a viewed reading is repeated.
 const old = 10 * time.Minute
 
-// A reading is what the doctor last found in the cluster and the account.
+// A reading is the doctor's last result for the cluster and the account.
 type reading struct {
 	p    *cli.Program
 	hub  *hub
 	wake chan struct{}
 
 	mu    sync.Mutex
-	began time.Time      // of a reading under way; zero if absent
-	why   string         // the last one has come to nothing
+	began time.Time      // of a reading under way; zero: none
+	why   string         // the last one failed
 	last  *doctor.Result // nil: nothing has been read yet
 }
 
@@ -30,7 +30,7 @@ func newReading(p *cli.Program, h *hub) *reading {
 	return &reading{p: p, hub: h, wake: make(chan struct{}, 1)}
 }
 
-// ask has the cluster and the account read if what is known of them is old, or whatever it is.
+// ask starts a reading if the last one is old, or always if anew.
 func (g *reading) ask(anew bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,7 +42,7 @@ func (g *reading) ask(anew bool) {
 	g.wake <- struct{}{} // there is room: none is under way
 }
 
-// run reads when it is asked to, until ctx ends.
+// run reads on request, until ctx ends.
 func (g *reading) run(ctx context.Context) {
 	for {
 		select {
@@ -56,12 +56,12 @@ func (g *reading) run(ctx context.Context) {
 			return
 		}
 		g.keep(&fresh, err)
-		debug.FreeOSMemory() // a snapshot takes several times what is kept of it
+		debug.FreeOSMemory() // a snapshot takes several times the memory of its result
 		g.hub.change()
 	}
 }
 
-// keep keeps what was read, or why it could not be.
+// keep stores the result, or why it failed.
 func (g *reading) keep(fresh *doctor.Result, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,20 +72,20 @@ func (g *reading) keep(fresh *doctor.Result, err error) {
 	g.last = fresh
 }
 
-// A glance is what pages are told of a reading.
+// A glance is a reading as shown on pages.
 type glance struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
-	Began  time.Time     // of a reading under way; zero if absent
-	Why    string        // the last one has come to nothing
+	Began  time.Time     // of a reading under way; zero: none
+	Why    string        // the last one failed
 }
 
 // At returns when it was read; zero: never.
 func (g glance) At() time.Time { return g.Result.At }
 
-// Took returns how long that took.
+// Took returns how long reading took.
 func (g glance) Took() time.Duration { return g.Result.Took }
 
-// now returns what was read last, and has it read again where that is old.
+// now returns the last reading, and starts another one if it is old.
 func (g *reading) now() glance {
 	g.ask(false)
 	g.mu.Lock()

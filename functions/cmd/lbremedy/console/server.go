@@ -32,20 +32,19 @@ import (
 //go:embed web
 var web embed.FS
 
-// A server answers the browsers of people.
 type server struct {
 	p       *cli.Program
-	url     *url.URL // at which browsers reach it
+	url     *url.URL // address for browsers
 	auth    authenticator
-	pages   map[string]func() (map[string]*template.Template, error) // by language; by name, made when somebody first reads that language
+	pages   map[string]func() (map[string]*template.Template, error) // by language and name; parsed on first use of a language
 	files   http.Handler
 	book    *book
 	reading *reading
 	hub     *hub
-	aliases map[string]string // what people call clusters, by ID
+	aliases map[string]string // display names of clusters, by ID
 }
 
-// newServer returns a server that nobody can enter yet.
+// newServer returns a server without an authenticator.
 func newServer(p *cli.Program, at *url.URL, aliases map[string]string) (*server, error) {
 	files, err := fs.Sub(web, "web")
 	if err != nil {
@@ -69,7 +68,7 @@ func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template
 			return nil, err
 		}
 		page := say.Markup(string(text), l.Format)
-		if l != nil { // full-width punctuation brings its own space
+		if l != nil { // full-width punctuation includes its own space
 			page = afterWide().ReplaceAllString(page, "$1$2")
 		}
 		return t.Parse(page)
@@ -99,13 +98,13 @@ func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template
 	return pages, nil
 }
 
-// afterWide matches the space of an English template behind what ends with full-width punctuation in Chinese.
+// afterWide matches the space of an English template after full-width punctuation in Chinese.
 var afterWide = regex.New(`([，。；：！？](?:</(?:strong|span)>)?) (\S)`)
 
-// word marks a text that a template puts into the language of the page.
+// word marks a text that a template translates.
 func word(english string) string { return english }
 
-// words are what templates say values with, in a language.
+// words returns the template functions for values in a language.
 func (s *server) words(l *say.Language) template.FuncMap {
 	p := s.p.Reads(http.Header{"Accept-Language": {l.Name()}})
 	region := ""
@@ -157,25 +156,21 @@ func (s *server) words(l *say.Language) template.FuncMap {
 	}
 }
 
-// A sign is how the word for a status looks: a shape beside the word, so that no colour is the
-// only sign.
+// A sign shows the word for a status with a shape beside it: colour alone must not carry meaning.
 type sign struct{ Tone, Shape, Word string }
 
-// impacts are the signs of what users notice.
 var impacts = map[event.Impact]sign{
 	event.NeverUp: {"bad", "✕", word("no address")}, event.Down: {"bad", "✕", word("no traffic")}, event.Partly: {"bad", "◐", word("some ports down")},
 	event.Frozen: {"plain", "=", word("backends frozen")}, event.Unchecked: {"ask", "?", word("impact unknown")},
 }
 
-// risks are the signs of the risks of plans.
 var risks = map[string]sign{
 	"low": {"plain", "▁", word("low risk")}, "medium": {"ask", "▄", word("medium risk")}, "high": {"bad", "█", word("high risk")},
 }
 
-// final is the sign of a step that no step undoes.
+// final is the sign of a step that can't be undone.
 var final = sign{"bad", "⚠", word("cannot be undone")}
 
-// signs are those of statuses, severities and verdicts.
 var signs = map[string]sign{
 	string(event.Fixed): {"good", "✓", word("fixed")}, string(event.Synced): {"good", "✓", word("synced")},
 	string(event.Recovered): {"good", "↺", word("recovered")}, "ok": {"good", "✓", word("ok")},
@@ -190,11 +185,10 @@ var signs = map[string]sign{
 	"unknown": {"ask", "?", word("unknown")}, "info": {"plain", "i", word("info")},
 }
 
-// policyOfContent lets the browser load what this server embeds, and nothing else.
+// policyOfContent lets the browser load only what this server embeds.
 const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// handler answers all requests.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, show := range map[string]func(*http.Request) (page, error){
@@ -227,16 +221,15 @@ func (s *server) handler() http.Handler {
 	files.Handle("/", http.NewCrossOriginProtection().Handler(s.entered(mux)))
 	guarded := s.guarded(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/healthz" { // of a kubelet, which calls it by the Pod's address
-			_, _ = io.WriteString(w, "ok\n") // fails where the caller has gone
+		if r.URL.Path == "/healthz" { // a kubelet uses the Pod's address
+			_, _ = io.WriteString(w, "ok\n") // fails if the caller has gone
 			return
 		}
 		guarded.ServeHTTP(w, r)
 	})
 }
 
-// guarded sets what holds for all answers, and refuses requests that were not made to this
-// address: a name that somebody else's server resolves to this machine.
+// guarded sets headers for all answers, and refuses requests for another host, whose name may have been made to resolve to this machine.
 func (s *server) guarded(next http.Handler) http.Handler {
 	here := []string{s.url.Host}
 	if loopback(s.url.Hostname()) {
@@ -259,7 +252,6 @@ func (s *server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// A page is what a template shows.
 type page struct {
 	Title   string
 	Body    any
@@ -267,10 +259,10 @@ type page struct {
 	version uint64
 }
 
-// message is the body of a page that only says something.
+// A message is the body of a page with only a text.
 type message struct{ Text string }
 
-// A layout is what stands around each page.
+// A layout is the frame of each page.
 type layout struct {
 	Title   string
 	Version uint64 // of what there is to see
@@ -278,13 +270,13 @@ type layout struct {
 	Cluster string
 	Away    *away
 	Loading bool
-	Asked   int    // questions
-	Enter   bool   // there is no more to see than how one gets in
-	Person  string // who has logged in
+	Asked   int    // number of questions
+	Enter   bool   // there is only the login to see
+	Person  string // the logged-in person
 	Body    any
 }
 
-// An entry is one of the navigation.
+// An entry is an entry of the navigation.
 type entry struct {
 	Path, Name string
 	Here       bool
@@ -297,9 +289,8 @@ var entries = []entry{
 	{Path: "/classes", Name: word("Classes")},
 }
 
-// answer makes a page and shows it, or what is wrong.
 func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.Request) (page, error)) {
-	version, _ := s.hub.now() // before: what changes meanwhile is asked for again
+	version, _ := s.hub.now() // read before: a later change is requested again
 	pg, err := make(r)
 	code := http.StatusOK
 	switch {
@@ -312,10 +303,10 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.
 	s.show(w, r, code, pg)
 }
 
-// said returns an error as a sentence for people, in English.
+// said returns an error as an English sentence.
 func said(err error) string { return told(nil, err) }
 
-// told returns an error as a sentence for people, in a language.
+// told returns an error as a sentence in a language.
 func told(l *say.Language, err error) string {
 	text := strings.TrimRight(strings.TrimSpace(command.Clean(event.Redact(say.Of(err).In(l)))), ".。")
 	if text == "" {
@@ -328,7 +319,6 @@ func told(l *say.Language, err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + end
 }
 
-// show writes a page.
 func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page) {
 	l := layout{Title: pg.Title, Version: pg.version, Cluster: s.p.Cluster, Body: pg.Body, Enter: true}
 	if p, in := r.Context().Value(personKey{}).(*person); in {
@@ -357,5 +347,5 @@ func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(code)
-	_, _ = w.Write(b.Bytes()) // fails where the browser has gone
+	_, _ = w.Write(b.Bytes()) // fails if the browser has gone
 }

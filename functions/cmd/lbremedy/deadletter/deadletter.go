@@ -1,5 +1,4 @@
-// Package deadletter is the commands for dead letters, the messages that could not be
-// handled: they list them, send them again and remove them.
+// Package deadletter holds the commands for dead letters, messages that could not be handled: list, retry and remove. Begin with Command.
 package deadletter
 
 import (
@@ -36,7 +35,7 @@ Fix what the reason names, then send the letter again with "retry", or drop it.`
 	return command.Parent(cmd, lsCommand(p), retryCommand(p), dropCommand(p))
 }
 
-// A letter is a dead letter as the commands print it.
+// A letter is a dead letter in its printed form.
 type letter struct {
 	ID      uint64              `json:"id"` // its number in DEAD
 	At      time.Time           `json:"at"` // when it was put there
@@ -47,14 +46,14 @@ type letter struct {
 	Service *event.Service      `json:"service,omitempty"`
 	Event   string              `json:"event,omitempty"`   // id of the CloudEvent
 	Message string              `json:"message,omitempty"` // of the failure, without secrets
-	Cut     int                 `json:"cut,omitempty"`     // bytes that its data had; absent: it is whole
+	Cut     int                 `json:"cut,omitempty"`     // original size of its data in bytes; absent: it is whole
 	Headers map[string][]string `json:"headers,omitempty"`
 	Data    string              `json:"data,omitempty"` // without secrets; binary data in hexadecimal digits
 
 	raw stream.Message
 }
 
-// newLetter reads what it can from a message of DEAD: nothing in it can be relied on.
+// newLetter reads a message of DEAD as far as possible. All of it is untrusted.
 func newLetter(m stream.Message) letter {
 	l := letter{ID: m.Sequence, At: m.Time, raw: m}
 	l.Origin, l.Reason, l.Headers = m.Origin()
@@ -91,7 +90,7 @@ func newLetter(m stream.Message) letter {
 // exporterOrigin begins the origin of the Events that an exporter could not publish.
 const exporterOrigin = "exporter."
 
-// A choice says which dead letters are meant: some by number, or all that fit the flags.
+// A choice selects dead letters: by number, or all that match the flags.
 type choice struct {
 	classes []string
 	reason  string
@@ -104,7 +103,7 @@ func (c *choice) flags(cmd *cobra.Command) {
 	command.Complete(cmd, "class", cli.CompleteClasses)
 }
 
-// must checks that something is chosen, for a command that changes what it is given.
+// must checks that something is selected, for a command that changes it.
 func (c *choice) must(cmd *cobra.Command, args []string) error {
 	flags := len(c.classes) > 0 || c.reason != "" || c.all
 	switch {
@@ -116,8 +115,7 @@ func (c *choice) must(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// letters returns the chosen dead letters, the oldest first, and the numbers of those
-// that are not there.
+// letters returns the selected dead letters, the oldest first, and the numbers that don't exist.
 func (c *choice) letters(ctx context.Context, p *cli.Program, s *stream.Stream, args []string) (found []letter, gone []uint64, err error) {
 	for _, arg := range args {
 		id, err := strconv.ParseUint(arg, 10, 64)
@@ -189,7 +187,7 @@ func listLetters(p *cli.Program, list []letter) {
 	t.Render()
 }
 
-// about returns the Service that the letter is about, or else its origin.
+// about returns the Service of a letter, otherwise its origin.
 func (l letter) about() string {
 	if l.Service == nil {
 		return cmp.Or(l.Origin, "-")

@@ -19,8 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// inFailed returns what FAILED holds, as resource versions by subject, and how many messages it
-// was ever given.
+// inFailed returns the content of FAILED, as resource versions by subject, and how many messages it ever got.
 func inFailed(t *testing.T, s *stream.Stream) (map[string]string, uint64) {
 	t.Helper()
 	got, last := map[string]string{}, uint64(0)
@@ -119,7 +118,7 @@ func TestDead(t *testing.T) {
 		run(command.CodeWrong, "", "dead letter 1 is of cluster c1 and not of c2", append(args, "--cluster", "c2")...)
 	}
 	run(0, "shop/web", "", "ls", "1", "--cluster", "c1")
-	run(0, "somebody", "", "ls", "6", "--cluster", "c2") // nobody knows of which one it is
+	run(0, "somebody", "", "ls", "6", "--cluster", "c2") // its cluster is unknown
 
 	var fates []deadletter.Fate
 	got := run(command.CodeFailed, "", "", "retry", "--all", "-o", "json")
@@ -162,7 +161,7 @@ func TestDead(t *testing.T) {
 	run(0, "", "No dead letter is selected.\n", "drop", "--all")
 }
 
-// A dead letter that dies again after a retry is a dead letter again, and can be sent again.
+// A dead letter that dies again after a retry can be retried again.
 func TestDeadTwice(t *testing.T) {
 	c, s := operator.Embed(t)
 	uid := operator.UID(1)
@@ -182,7 +181,7 @@ func TestDeadTwice(t *testing.T) {
 	}
 }
 
-// Retry is killed again and again while it works: no letter is lost, and none is sent twice.
+// Retry is killed repeatedly while it works: no letter is lost, and none is sent twice.
 func TestDeadKilled(t *testing.T) {
 	c, s := operator.Embed(t)
 	const letters, every = 240, 40
@@ -208,7 +207,7 @@ func TestDeadKilled(t *testing.T) {
 		for seq := uint64(0); next < letters && seq < next; seq = <-sent {
 		}
 		if next < letters {
-			_ = cmd.Process.Kill() // it may have ended by itself
+			_ = cmd.Process.Kill() // it may have ended already
 			kills++
 		}
 		err := <-ended

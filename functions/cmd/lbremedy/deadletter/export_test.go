@@ -5,7 +5,7 @@ type (
 	Fate   = fate
 )
 
-// What the tests of this package call beside its commands.
+// Exports for the tests of this package.
 var (
 	NewLetter   = newLetter
 	ListLetters = listLetters

@@ -18,16 +18,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// What became of a dead letter.
+// Results of a retry or removal.
 const (
 	letterSent      = "sent"      // its origin holds it again
 	letterOvertaken = "overtaken" // its origin holds a newer failure; it is dropped
-	letterRefused   = "refused"   // it stays
+	letterRefused   = "refused"   // it stays in DEAD
 	letterDropped   = "dropped"
-	letterGone      = "gone" // it was not there any more
+	letterGone      = "gone" // it no longer existed
 )
 
-// A fate is what became of a dead letter.
 type fate struct {
 	ID     uint64 `json:"id"`
 	Result string `json:"result"`
@@ -35,7 +34,6 @@ type fate struct {
 	why    say.Text
 }
 
-// became returns what became of a letter.
 func became(id uint64, result string, why say.Text) fate {
 	return fate{id, result, cli.Capital(why.String()), why}
 }
@@ -91,8 +89,7 @@ func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 	return became(l.ID, letterDropped, nil), nil
 }
 
-// settleLetters does one thing to all letters that are chosen, and says what became
-// of each.
+// settleLetters does the same to all selected letters, and prints the results.
 func settleLetters(
 	p *cli.Program, cmd *cobra.Command, c *choice, args []string, do func(context.Context, *stream.Stream, letter) (fate, error),
 ) error {
@@ -151,8 +148,8 @@ func printFates(p *cli.Program, fates []fate) error {
 	})
 }
 
-// revive sends a letter again, and removes it once that is stored. The ID that it is
-// sent with is its own, so that a call which ended in between sends nothing twice.
+// revive sends a letter again, and removes it once it is stored. It sends the letter under its own ID: an interrupted call sends
+// nothing twice.
 func revive(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 	subject, header, data, err := revived(l)
 	if err != nil {
@@ -182,7 +179,7 @@ func revive(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 	return f, nil
 }
 
-// revived returns the letter as FAILED takes it, or why nobody would answer it.
+// revived returns the letter in the form that FAILED takes, or why nobody would handle it.
 func revived(l letter) (subject string, header map[string][]string, data []byte, err error) {
 	if l.Cut > 0 {
 		return "", nil, nil, say.Errorf("It had %d bytes and was truncated, so it can't be sent again", l.Cut)
@@ -200,8 +197,7 @@ func revived(l letter) (subject string, header map[string][]string, data []byte,
 	return l.Origin, l.Headers, l.raw.Data, nil
 }
 
-// versionIn returns the resource version of the Event that a message of FAILED was
-// made of; empty if it can't be read, which any other replaces.
+// versionIn returns the resource version of the Event in a message of FAILED; empty if unreadable, in which case any other replaces it.
 func versionIn(header map[string][]string, data []byte) string {
 	it, err := answer.Kept(stream.Message{Header: header, Data: data})
 	if err != nil && !errors.As(err, new(command.Mistake)) {

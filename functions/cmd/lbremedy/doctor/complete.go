@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// completeChecks completes the ID of a check, with its title.
 func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -18,19 +17,19 @@ func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completi
 	return checksFor("", nil, func(*doctor.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFixes completes the ID of a check whose findings can be ended.
+// completeFixes completes the ID of a check with a fix.
 func completeFixes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return checksFor("", nil, fixable), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeList completes the last of IDs with commas between.
+// completeList completes the last of several IDs separated by commas.
 func completeList(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
 	all := checksFor(before, strings.Split(before, ","), func(*doctor.Check) bool { return true })
 	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// checksFor returns the checks that fit, each behind what was typed before it.
+// checksFor returns the matching checks, each after the text typed before it.
 func checksFor(before string, without []string, fits func(*doctor.Check) bool) []cobra.Completion {
 	var all []cobra.Completion
 	for _, c := range checks.Checks() {

@@ -1,5 +1,5 @@
-// Package doctor is the command that looks for what will fail, in a cluster or in
-// manifests, and has the engine answer what it finds.
+// Package doctor is the command that looks for what will fail, in a cluster or in manifests, and lets the engine fix the findings.
+// Begin with Command.
 package doctor
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An examining says what doctor is asked for.
+// An examining is the flags of doctor.
 type examining struct {
 	scope    cli.Scope
 	checks   []string
@@ -99,11 +99,10 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 	return cmd
 }
 
-// A checkEntry is a check as the list shows it.
 type checkEntry struct {
 	Check    string   `json:"check"`
 	Title    string   `json:"title"`
-	Fix      []string `json:"fix"` // kinds of steps; none: a person does
+	Fix      []string `json:"fix"` // kinds of steps; empty: a person fixes it
 	Manifest bool     `json:"manifest"`
 	Reads    []string `json:"reads"`
 	Page     string   `json:"page,omitempty"` // Markdown
@@ -162,7 +161,7 @@ func yes(is bool) string {
 	return "no"
 }
 
-// chosen returns the checks with these IDs, all of them if there are none.
+// chosen returns the checks with these IDs; all without IDs.
 func chosen(ids []string) ([]*doctor.Check, error) {
 	all := checks.Checks()
 	if len(ids) == 0 {
@@ -183,8 +182,7 @@ func chosen(ids []string) ([]*doctor.Check, error) {
 	return list, nil
 }
 
-// wanted returns the checks and the severity that are asked for, and the Services
-// that arguments name.
+// wanted returns the selected checks and severity, and the Services named in arguments.
 func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
 	if err := least.UnmarshalText([]byte(e.severity)); err != nil {
 		return nil, 0, nil, command.Wrong("--severity: %w", err)
@@ -200,7 +198,6 @@ func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.
 	return checks, least, services, err
 }
 
-// examine checks the cluster and prints what was found.
 func examine(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	if e.Apply {
 		return command.Wrong("doctor --apply needs a check: name a check with --fix")
@@ -212,7 +209,7 @@ func examine(ctx context.Context, p *cli.Program, e *examining, args []string) e
 	return e.examined(p, r, least)
 }
 
-// found returns what the checks find in the cluster, and the lowest severity that is asked for.
+// found returns the checks' findings in the cluster, and the lowest selected severity.
 func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (doctor.Result, doctor.Severity, error) {
 	checks, least, services, err := e.wanted(args)
 	if err != nil {
@@ -234,15 +231,15 @@ func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (d
 	return about(r, e.scope.Namespace, services), least, nil
 }
 
-// Find returns what these checks find of this severity or above, about these Services: all checks and all Services where none is named.
+// Find returns the findings of these checks at this severity or above, about these Services: all checks and all Services if none is named.
 func Find(ctx context.Context, p *cli.Program, checks []string, severity, namespace string, services []string) (doctor.Result, error) {
 	e := &examining{checks: checks, severity: severity, scope: cli.Scope{Namespace: namespace}}
 	r, least, err := e.found(ctx, p, services)
 	return r.AtLeast(least), err
 }
 
-// there refuses a namespace and Services that the cluster does not have: what nobody
-// looked at is not well. What can't be read here is left to the checks.
+// there refuses a namespace and Services that the cluster does not have: unexamined is not healthy. If they can't be read here,
+// the checks report that.
 func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
@@ -259,7 +256,7 @@ func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace 
 	return nil
 }
 
-// Look reads the cluster and the account, and asks all checks.
+// Look reads the cluster and the account, and runs all checks.
 func Look(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result, error) {
 	env, err := p.Prepare(ctx, "", false)
 	if err != nil {
@@ -269,7 +266,7 @@ func Look(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result,
 	return runOf(ctx, p, env, checks.Checks())
 }
 
-// runOf reads the cluster, with progress, and asks the checks.
+// runOf reads the cluster, showing progress, and runs the checks.
 func runOf(ctx context.Context, p *cli.Program, env *host.Connection, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.Progress()
 	defer g.Done()
@@ -288,8 +285,7 @@ func runOf(ctx context.Context, p *cli.Program, env *host.Connection, checks []*
 	return doctor.Run(ctx, from, checks)
 }
 
-// failures connects to the stream in which failures are kept; nil: none is named, and
-// "lbremedy up" does not run on the state directory.
+// failures connects to the stream with the failures; nil: none is named, and "lbremedy up" does not run on the state directory.
 func failures(ctx context.Context, p *cli.Program, env *host.Connection) (*stream.Stream, error) {
 	if env.Stream != nil {
 		return env.Stream, nil
@@ -304,8 +300,7 @@ func failures(ctx context.Context, p *cli.Program, env *host.Connection) (*strea
 	return s, err
 }
 
-// about returns what of a result is about a namespace and about Services; of all where
-// none is named.
+// about returns the part of a result about a namespace and Services; everything if none is named.
 func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	if namespace != "" {
 		r = r.Within(namespace)
@@ -322,7 +317,7 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	return r
 }
 
-// examined prints a result and returns what the exit code follows from.
+// examined prints a result and returns the error that sets the exit code.
 func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Severity) error {
 	shown := r.AtLeast(least)
 	if err := p.Print(shown.In(nil), func() { findings(p, shown, e.explain) }); err != nil {
@@ -343,7 +338,6 @@ func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Sever
 	return nil
 }
 
-// findings prints the findings and what could not be determined.
 func findings(p *cli.Program, r doctor.Result, explain bool) {
 	if explain {
 		for _, f := range r.Findings {
@@ -395,8 +389,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 	}
 }
 
-// together puts the checks that are unknown for one reason into one line, so many of them
-// by name.
+// together merges checks that are unknown for the same reason into one line, with at most that many by name.
 func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	var list []doctor.Unknown
 	var checks [][]string
@@ -417,7 +410,6 @@ func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	return list
 }
 
-// finding prints all that is known of one finding.
 func finding(p *cli.Program, f doctor.Finding) {
 	fmt.Fprintln(p.Out, strings.TrimRight(fmt.Sprintf("%s  %s  %s  %s", p.Paint(cli.Bold, command.Clean(f.About.String())),
 		severity(p, f.Severity), f.Check, place(f)), " "))
@@ -434,7 +426,7 @@ func finding(p *cli.Program, f doctor.Finding) {
 	p.Field("Evidence", strings.Join(evidence, "\n"))
 }
 
-// place returns the line of the manifest that a finding is about, as compilers write it.
+// place returns the position of a finding in a manifest, in the format of compilers.
 func place(f doctor.Finding) string {
 	if f.File == "" {
 		return ""
@@ -442,7 +434,6 @@ func place(f doctor.Finding) string {
 	return fmt.Sprintf("%s:%d", command.Clean(f.File), f.Line)
 }
 
-// severity returns the word for a severity in its colour.
 func severity(p *cli.Program, s doctor.Severity) string {
 	c := map[doctor.Severity]cli.Colour{doctor.Critical: cli.Red, doctor.Warning: cli.Yellow}[s]
 	return p.Paint(c, s.String())

@@ -45,7 +45,7 @@ items:
   spec: {type: LoadBalancer}
 `
 
-// What is wrong with a manifest is said with its line.
+// A mistake in a manifest is reported with its line.
 func TestDoctorMistakes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -125,7 +125,7 @@ func TestDoctorFile(t *testing.T) {
 	if good.Code != 0 {
 		t.Errorf("a good one: code %d, wrote %s, said %s", good.Code, good.Out, good.Err)
 	}
-	// A node port among the ports that nodes take for themselves, if they have the default range.
+	// A node port in the default range of ports that nodes use themselves.
 	port := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80, nodePort: 32768}]}\n", Env: operator.Home(t)}.
 		Run(t.Context(), "doctor", "-f", "-", "-o", "wide")
 	if port.Code != cli.CodeWarning || !strings.Contains(port.Out, "32768-60999") || !strings.Contains(port.Out, "its nodes may use another one") {
@@ -133,8 +133,8 @@ func TestDoctorFile(t *testing.T) {
 	}
 }
 
-// The check of a manifest finds conflicts before it is applied: the limits and addresses of the cluster, and existing Services and
-// listeners. Each finding names its line, and what to do is an edit of the file.
+// Checking a manifest finds conflicts before it is applied: with the limits and addresses of the cluster, and with existing
+// Services and listeners. Each finding names its line, and advises to edit the file.
 func TestDoctorFileInCluster(t *testing.T) {
 	t.Parallel()
 	there, other := operator.ServiceOn("there", "lb-there", ""), operator.ServiceOn("other", "lb-1", "lb-1")
@@ -209,7 +209,7 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 		}
 	}
 
-	// Without the right to read the cluster's Services the manifests are examined all the same.
+	// Without the right to read the cluster's Services the manifests are still examined.
 	denied, _ := operator.API{Denied: true}.Against(t, world)
 	r, got = examine(denied, "--checks", "annotations,reuse,room")
 	if got.Code != cli.CodeCritical || !slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == "room" && f.Line == 9 }) ||
@@ -220,8 +220,8 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 	}
 }
 
-// All Services of a file are looked at, however its documents are kept apart, and no
-// thing of another kind; a folder is read as kubectl reads it.
+// All Services of a file are examined, however its documents are separated, and no objects of other kinds; a folder is read as
+// kubectl does.
 func TestDoctorFiles(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{Env: operator.Home(t)}
@@ -238,7 +238,7 @@ func TestDoctorFiles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		in   string
 		args []string
-		want int // Services; 0: it is wrong
+		want int // number of Services; 0: invalid
 		err  string
 	}{
 		"a comment behind the mark":  {in: service("a") + "--- # the next\n" + service("b"), want: 2},
@@ -294,8 +294,7 @@ func TestDoctorChecks(t *testing.T) {
 	}
 }
 
-// The whole way: a run of the doctor on a real API server and the simulated cloud, with reads that
-// fail, and a fix under the journal.
+// End to end: a run of the doctor on a real API server and the simulated cloud, with failing reads, and a recorded fix.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -308,7 +307,7 @@ func TestDoctor(t *testing.T) {
 	}
 	examine := func(args ...string) (doctor.Result, operator.Said) {
 		t.Helper()
-		if !slices.Contains(args, "--checks") { // what others find here is their own tests'
+		if !slices.Contains(args, "--checks") { // findings of other tests don't matter
 			args = append(args, "--checks", "annotations,finalizers,room")
 		}
 		got := sc.Run(t.Context(), append([]string{"doctor", "--namespace", sc.Namespace, "-o", "json"}, args...)...)
@@ -443,7 +442,7 @@ func TestDoctor(t *testing.T) {
 		if got := sc.Run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy); got.Code != 0 || !strings.Contains(got.Out, "trigger a resync") {
 			t.Fatalf("code %d: %s %s", got.Code, got.Out, got.Err)
 		}
-		// Without a file the plan is judged by the policy in force, and what that can't say by none.
+		// Without a file the plan is judged by the policy in force, or by none if that is unknown.
 		sc.Wants(t, 0, "Observe mode", "", "doctor", "--fix", "finalizers", web)
 		operator.PutInForce(t, nats.Connect(t, stream.Config{URL: server.URL(), Token: "sesame"}), "c-cli", "mode: fix\nrisk: high\n")
 		sc.Wants(t, 0, "Fix mode applies plans up to high risk", "", "doctor", "--fix", "finalizers", web)

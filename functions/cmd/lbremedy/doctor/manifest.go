@@ -84,8 +84,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	return e.examined(p, about(r, e.scope.Namespace, services), least)
 }
 
-// ofManifests returns the result without what is about other Services of the cluster, and with the places of what is
-// about manifests.
+// ofManifests returns the result without findings about other Services of the cluster, and with positions for those about manifests.
 func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 	find := map[doctor.About]*manifest{}
 	for i := range list {
@@ -107,20 +106,20 @@ func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 // A manifest is a Service in a file.
 type manifest struct {
 	corev1.Service
-	kind string // of an object that is no Service, of which only the name and the annotations of Services are kept; else empty
+	kind string // of another object, reduced to its name and annotations for Services; empty for a Service
 	file string
 	at   func(path ...string) int // the line of a field
 }
 
-// fields are where the cause of a finding is that is not in an annotation of its name.
+// fields are the locations of findings whose key is not an annotation.
 var fields = map[string][]string{
 	"local-ports": {"spec", "ports"}, "loadBalancerClass": {"spec", "loadBalancerClass"}, "annotations": {"metadata", "annotations"},
 	"loadBalancerSourceRanges": {"spec", "loadBalancerSourceRanges"}, "clients": {"spec", "loadBalancerSourceRanges"},
 	"ipv6": {"spec", "loadBalancerSourceRanges"}, "loadBalancerIP": {"spec", "loadBalancerIP"}, "spec.type": {"spec", "type"}, "ports": {"spec", "ports"},
 }
 
-// line returns the line of what a finding is about: the annotation that its key names, or that with the load balancer
-// which it reuses, or another field; else that of the name.
+// line returns the line of a finding: that of the annotation in its key, of the one that names the reused load balancer, or of
+// another field; otherwise that of the name.
 func (m *manifest) line(f doctor.Finding) int {
 	key := strings.TrimPrefix(strings.TrimPrefix(f.Key, "both/"), "unfilled/")
 	of, _, _ := strings.Cut(key, "/")
@@ -138,8 +137,7 @@ func (m *manifest) line(f doctor.Finding) int {
 	return m.at("metadata", "name")
 }
 
-// named refuses a namespace and Services that no manifest has: what nobody looked at
-// is not well.
+// named refuses a namespace and Services that no manifest has: unexamined is not healthy.
 func named(list []corev1.Service, namespace string, services []string) error {
 	for _, name := range services {
 		if concerned(list, "", []string{name}) == 0 {
@@ -152,8 +150,7 @@ func named(list []corev1.Service, namespace string, services []string) error {
 	return nil
 }
 
-// concerned returns how many Services are of a namespace, if one is named, and among
-// the named ones, if there are any.
+// concerned returns how many Services are in the namespace and among the named ones, if given.
 func concerned(list []corev1.Service, namespace string, services []string) int {
 	n := 0
 	for i := range list {
@@ -168,7 +165,7 @@ func concerns(svc *corev1.Service, namespace string, services []string) bool {
 	return (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name))
 }
 
-// allManifests returns the Services in files, and findings about other objects that have annotations of Services.
+// allManifests returns the Services in files, and findings about other objects with annotations for Services.
 func allManifests(p *cli.Program, files []string) (list []manifest, misplaced []doctor.Finding, err error) {
 	for _, file := range files {
 		name, data, err := p.ReadText(file)
@@ -197,7 +194,7 @@ func allManifests(p *cli.Program, files []string) (list []manifest, misplaced []
 	return list, misplaced, nil
 }
 
-// misplaced returns the finding about an object that has annotations of Services.
+// misplaced returns the finding about another object with annotations for Services.
 func (m *manifest) misplaced() doctor.Finding {
 	keys := slices.Sorted(maps.Keys(m.Annotations))
 	return doctor.Finding{
@@ -208,23 +205,22 @@ func (m *manifest) misplaced() doctor.Finding {
 	}
 }
 
-// A document is one of a file, and the number of lines before it.
+// A document is a document of a file, and the number of lines before it.
 type document struct {
 	text  []byte
 	above int
 }
 
-// begins returns the first line with something in it.
+// begins returns the first line that is not empty.
 func (d document) begins() int {
 	blank := len(d.text) - len(bytes.TrimLeft(d.text, " \t\r\n"))
 	return d.above + bytes.Count(d.text[:blank], []byte("\n")) + 1
 }
 
-// boundary is where a document begins, or ends. A comment or the document's own first
-// line may stand behind it.
+// boundary matches the beginning or end of a document. A comment or the document's first line may follow on the same line.
 var boundary = regex.New(`(?m)^(?:---|\.\.\.)(?:[ \t\r]|$)`)
 
-// split takes a file apart into its documents: the YAML library reads the first alone.
+// split splits a file into its documents: the YAML library reads only the first.
 func split(data []byte) []document {
 	var docs []document
 	at, above := 0, 0
@@ -236,10 +232,9 @@ func split(data []byte) []document {
 	return docs
 }
 
-// yamlLine is how the YAML library says where it stumbled.
+// yamlLine matches the position in an error of the YAML library.
 var yamlLine = regex.New(`^.*?yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
 
-// services returns the Services of the document.
 func (d document) services() ([]manifest, error) {
 	if len(bytes.TrimSpace(d.text)) == 0 {
 		return nil, nil
@@ -252,7 +247,7 @@ func (d document) services() ([]manifest, error) {
 	return d.object(data, "", func(path ...string) int { return d.above + tree.Line(path...) })
 }
 
-// wrong says in which line of the file a document is broken.
+// wrong returns the error of a document with its line in the file.
 func (d document) wrong(err error) error {
 	text := err.Error()
 	m := yamlLine().FindStringSubmatch(text)
@@ -264,13 +259,13 @@ func (d document) wrong(err error) error {
 	if bad != nil {
 		return say.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), rest)
 	}
-	return say.Errorf("near line %d: %s", d.above+n, rest) // it may be that of the line before
+	return say.Errorf("near line %d: %s", d.above+n, rest) // it may be the line before
 }
 
-// object returns the Services of an object whose fields are in these lines. The entries of a ServiceList say no kind.
+// object returns the Services in an object whose fields are on these lines. Entries of a ServiceList have no kind.
 func (d document) object(data []byte, kind string, at func(path ...string) int) ([]manifest, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
-		return nil, nil // comments alone
+		return nil, nil // only comments
 	}
 	var head struct {
 		Kind, APIVersion string
@@ -295,14 +290,14 @@ func (d document) object(data []byte, kind string, at func(path ...string) int) 
 		return list, nil
 	case head.Kind == "":
 		return nil, say.Errorf("the document that starts in line %d has no kind", d.begins())
-	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1": // Knative has a kind Service, too
+	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1": // Knative has a kind Service too
 		var other struct {
 			Metadata metav1.ObjectMeta
 			Spec     struct {
 				Template struct{ Metadata metav1.ObjectMeta }
 			}
 		}
-		_ = json.Unmarshal(data, &other) // an object of another form has no annotations that count
+		_ = json.Unmarshal(data, &other) // annotations in another form don't count
 		all := maps.Clone(other.Metadata.Annotations)
 		if all == nil {
 			all = map[string]string{}
@@ -330,7 +325,7 @@ func (d document) object(data []byte, kind string, at func(path ...string) int) 
 	if svc.Namespace == "" {
 		svc.Namespace = "default"
 	}
-	svc.UID, svc.Status = "", corev1.ServiceStatus{} // what kubectl get left in it is of another one
+	svc.UID, svc.Status = "", corev1.ServiceStatus{} // left by kubectl get, from another object
 	for i := range svc.Spec.Ports {
 		svc.Spec.Ports[i].Protocol = cmp.Or(svc.Spec.Ports[i].Protocol, corev1.ProtocolTCP) // as the API server does
 	}

@@ -31,7 +31,7 @@ func masters() *sim.World {
 	}
 }
 
-// versions returns the IDs of the policy's versions, and which is the default.
+// versions returns the IDs of the policy's versions, and the default one.
 func versions(sc *operator.Testbed) (ids []string, in string) {
 	for _, v := range sc.Cloud.Snapshot().Policies[0].Versions {
 		if ids = append(ids, v.ID); v.Default {
@@ -41,7 +41,7 @@ func versions(sc *operator.Testbed) (ids []string, in string) {
 	return ids, in
 }
 
-// The RAM actions that the controller lacks now or after an upgrade are shown, added with a person's approval, and taken back.
+// RAM actions that the controller lacks now or after an upgrade are shown, added with a person's approval, and removed again.
 func TestFixPermissions(t *testing.T) {
 	t.Parallel()
 	testbed := func(t *testing.T, edit func(*sim.World)) *operator.Testbed {

@@ -1,4 +1,4 @@
-// Package hands is the command for those who write the hand of a class, in whatever language.
+// Package hands is the command for authors of a class's hand, in any language. Begin with Command.
 package hands
 
 import (
@@ -43,10 +43,10 @@ type test struct {
 	class, key, cases string
 }
 
-// A Checked is what one check came to.
+// A Checked is the result of one check.
 type Checked struct {
 	Check string `json:"check"`
-	Error string `json:"error,omitempty"` // empty: it holds
+	Error string `json:"error,omitempty"` // empty: passed
 
 	text say.Text
 }
@@ -72,7 +72,6 @@ Exit codes: 0 it keeps the contract; 1 it does not; 2 the usage or a file is wro
 	return cmd
 }
 
-// run makes the checks and shows what they came to.
 func (t *test) run(ctx context.Context, address string) error {
 	r, cases, err := t.read(address)
 	if err != nil {
@@ -106,7 +105,6 @@ func (t *test) run(ctx context.Context, address string) error {
 	return err
 }
 
-// read reads the files that the flags name.
 func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -145,7 +143,7 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
 }
 
-// decode reads a file in YAML or JSON; a field that is not known is an error.
+// decode reads a file in YAML or JSON; an unknown field is an error.
 func (t *test) decode(file string, to any) error {
 	_, text, err := t.ReadText(file)
 	if err != nil {
@@ -163,7 +161,7 @@ func (t *test) decode(file string, to any) error {
 	return nil
 }
 
-// poster posts calls to the address and returns the answers.
+// poster returns a function that posts calls to the address and returns the answers.
 func poster(address string) func(context.Context, []byte) ([]byte, error) {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client := &http.Client{Timeout: time.Minute, CheckRedirect: stay}

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mostWords is how many words of a report come before its first command: a person who is called at night looks for that.
+// mostWords is the most words of a report before its first command, which a person called at night looks for.
 const mostWords = 60
 
 // printFields prints the parts of a report under its headline. Without -o wide at most mostWords words come before the first command.
@@ -23,8 +23,8 @@ func printFields(p *cli.Program, list []Field) {
 	}
 }
 
-// commandFirst orders the parts so that a command comes early: a finding that is too long continues under Details, and if the command in
-// To do comes too late, Next moves before it.
+// commandFirst orders the parts to bring a command early: a finding that is too long continues under Details, and if the command
+// in To do comes too late, Next moves before it.
 func commandFirst(l *say.Language, list []Field) []Field {
 	at := func(name string) int {
 		return slices.IndexFunc(list, func(f Field) bool { return f.Name == l.Format(name) })
@@ -49,12 +49,11 @@ func commandFirst(l *say.Language, list []Field) []Field {
 	return slices.Insert(list, max(finding, todo, next)+1, Field{Name: l.Phrase("Details"), Text: rest})
 }
 
-// names reports whether a text has a command.
 func names(text string) bool {
 	return slices.ContainsFunc(say.Pieces(text), func(p say.Piece) bool { return p.Command })
 }
 
-// wordsToCommand counts the words before the first command, with those of the headline, and reports whether there is a command.
+// wordsToCommand counts the words before the first command, including the headline's, and reports whether there is a command.
 func wordsToCommand(list []Field) (n int, found bool) {
 	n = 3 // a node has two words
 	for _, f := range list {
@@ -84,7 +83,7 @@ func words(text string) int {
 
 var sentenceEnd = regex.New(`[.!?]\s|。`)
 
-// lead divides a text: what it begins with is whole sentences of at most so many words. If not even the first one fits, it is cut short, and
+// lead splits a text. The beginning is whole sentences of at most room words; if even the first one is too long, it is cut, and
 // the rest is the whole text.
 func lead(text string, room int) (begin, rest string) {
 	if room = max(room, 12); words(text) <= room {

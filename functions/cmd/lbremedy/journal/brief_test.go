@@ -17,10 +17,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// begins matches where a command begins that has arguments.
+// begins matches the beginning of a command with arguments.
 var begins = regexp.MustCompile(`\b(kubectl (-n|annotate|get|patch) |aliyun [a-z]+ [A-Z])`)
 
-// beforeCommand counts the words of a screen before its first command, which has a line of its own; -1: it has no command.
+// beforeCommand counts the words of a screen before its first command, which has a line of its own; -1: no command.
 func beforeCommand(t *testing.T, screen string) int {
 	t.Helper()
 	n := -1
@@ -49,10 +49,10 @@ func beforeCommand(t *testing.T, screen string) int {
 	return n
 }
 
-// aboutOther matches the scenarios of failures that are about no Service.
+// aboutOther matches scenarios of failures that aren't about a Service.
 var aboutOther = regexp.MustCompile(`(?m)^about: (node|cluster)`)
 
-// firstCommand reports whether a text has a command, and returns how many words come before the first one.
+// firstCommand reports whether a text has a command, and how many words precede the first one.
 func firstCommand(text string) (has bool, before int) {
 	for _, piece := range say.Pieces(text) {
 		if piece.Command {
@@ -63,7 +63,7 @@ func firstCommand(text string) (has bool, before int) {
 	return false, before
 }
 
-// Whatever a class finds and asks, a command comes within 60 words, and nothing that was found is lost.
+// For every finding and question of a class, a command comes within 60 words, and no part of the finding is lost.
 func TestCommandFirst(t *testing.T) {
 	t.Parallel()
 	var files []string
@@ -133,7 +133,7 @@ func TestCommandFirst(t *testing.T) {
 	}
 }
 
-// A finding ends with a sentence where there is room for one, in Chinese too; with -o wide it is whole.
+// The shown part of a finding ends with a sentence if possible, in Chinese too; with -o wide it is whole.
 func TestCommandFirstOf(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 60)
@@ -174,7 +174,7 @@ func TestCommandFirstOf(t *testing.T) {
 	}
 }
 
-// By which reads a finding came about is shown with -o wide alone: the newest, which a record before the last one has.
+// The reads behind a finding are shown only with -o wide: the newest ones, from a record before the last.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -12,27 +12,26 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// SchemaFile is where the JSON Schema of a Case lies, from the root of the module.
+// SchemaFile is the path of a Case's JSON Schema in the module.
 const SchemaFile = "functions/cmd/lbremedy/journal/case.v1.json"
 
-// A Case is a record as commands print it: in the words and units of people, with what
-// they ask first.
+// A Case is a record in printed form: in the words and units of people, the most important first.
 type Case struct {
-	Result    event.Status `json:"result"`             // how the case stands
-	FirstSeen time.Time    `json:"firstSeen,omitzero"` // when the failure happened that opened the case
+	Result    event.Status `json:"result"`             // status of the case
+	FirstSeen time.Time    `json:"firstSeen,omitzero"` // when the failure that opened the case happened
 	LastSeen  time.Time    `json:"lastSeen,omitzero"`  // when the failure was last seen
-	Seen      *Repeats     `json:"seen,omitempty"`     // how often runs in a row have ended so; absent: once
+	Seen      *Repeats     `json:"seen,omitempty"`     // consecutive runs with this outcome; absent: one
 	NextStep  string       `json:"nextStep,omitempty"` // what a person does next
 	WaitMs    float64      `json:"waitMs,omitempty"`   // milliseconds until the case is looked at again
 	TimingsMs *Timings     `json:"timingsMs,omitempty"`
 	event.Record
 
-	// Left out: the journal has them in nanoseconds.
+	// Omitted: the audit has it in nanoseconds.
 	Wait    *struct{} `json:"wait,omitempty"`
 	Timings *struct{} `json:"timings,omitempty"`
 }
 
-// Timings say how long each phase of a run took, and the controller, in milliseconds.
+// Timings are the durations of a run's phases, and of the controller, in milliseconds.
 type Timings struct {
 	Queue    float64 `json:"queue,omitempty"` // from the event's time to the start of the run
 	Resume   float64 `json:"resume,omitempty"`
@@ -43,17 +42,17 @@ type Timings struct {
 	Sync     float64 `json:"sync,omitempty"` // from the write to the controller's full sync
 }
 
-// Repeats say how often runs in a row have ended as a record says.
+// Repeats counts consecutive runs with a record's outcome.
 type Repeats struct {
 	Times int       `json:"times"`
 	First time.Time `json:"first"` // when the first of them ended
 	Last  time.Time `json:"last"`  // when the last of them ended
 }
 
-// Printed returns a record as commands print it in JSON.
+// Printed returns a record in its JSON form.
 func Printed(r event.Record) Case { return printed(r.In(nil), nil) }
 
-// english returns cases as commands print them in JSON.
+// english returns cases in their JSON form.
 func english(list []Case) []Case {
 	list = slices.Clone(list)
 	for i := range list {
@@ -81,7 +80,7 @@ func printed(r event.Record, seen *Repeats) Case {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// in says it in words; nothing of none.
+// in returns it in words; empty for nil.
 func (r *Repeats) in(p *cli.Program) string {
 	if r == nil {
 		return ""
@@ -89,8 +88,7 @@ func (r *Repeats) in(p *cli.Program) string {
 	return p.Phrase("%d times since %s, last at %s, %s ago", r.Times, cli.Clock(r.First), cli.Clock(r.Last), p.Ago(r.Last))
 }
 
-// countSeen returns the records as commands print them, with how often runs have ended as
-// they say. Of a Service, by its UID, or of all with "*".
+// countSeen returns the records in printed form, with the number of runs that ended the same way. uid is a Service's, or "*" for all.
 func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string, records []event.Record) ([]Case, error) {
 	docs := map[string]event.Document{}
 	entries, err := s.Entries(ctx, event.StateKey(cmp.Or(p.Cluster, "*"), uid))
@@ -107,7 +105,7 @@ func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string
 	list := make([]Case, len(records))
 	for i, rec := range records {
 		var seen *Repeats
-		// A count of an earlier record is none of this one.
+		// A count of an earlier record doesn't apply to this one.
 		if c := docs[event.StateKey(rec.Cluster, rec.Service.UID)].Cases[rec.Class]; c != nil && c.Seen > 1 && !c.Since(rec).At.Equal(rec.At) {
 			seen = &Repeats{c.Seen, c.First, c.Last}
 		}

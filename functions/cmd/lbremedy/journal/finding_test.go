@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What the doctor found about a load balancer is called that wherever a person meets it,
-// and nothing takes it for a Service.
+// A finding of the doctor about a load balancer is named as such everywhere, and never taken for a Service.
 func TestFindingCase(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

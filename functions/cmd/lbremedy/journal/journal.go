@@ -1,5 +1,5 @@
-// Package journal is the commands that read the journal and write nothing: "ls" and "show".
-// Other commands find cases through it, and report them in its words.
+// Package journal holds the commands that only read the audit: "ls" and "show". Other commands use it to find and report cases.
+// Begin with List and Report.
 package journal
 
 import (
@@ -23,16 +23,16 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{ls(p), show(p)}
 }
 
-// A Filter says which cases or failures are meant. The zero filter means all.
+// A Filter selects cases or failures. The zero filter selects all.
 type Filter struct {
 	classes, results []string
 	scope            cli.Scope
-	id               string // of a case, or the beginning of one
+	id               string // of a case, or its beginning
 	since            cli.Moment
 	open             bool
 }
 
-// FailureFlags adds the flags that choose failures.
+// FailureFlags adds the flags that select failures.
 func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.classes, "class", nil, "only these `classes`")
@@ -42,13 +42,12 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "service", p.CompleteServices)
 }
 
-// NewFilter returns what means the cases in a scope, of these classes, that stand so; empty values mean all.
+// NewFilter returns a filter for the cases in a scope, of these classes, with these results; empty values select all.
 func NewFilter(scope cli.Scope, classes, results []string, open bool) (*Filter, error) {
 	f := &Filter{scope: scope, classes: classes, results: results, open: open}
 	return f, f.Check()
 }
 
-// allResults are what the result of a case can be.
 func allResults() []string {
 	var all []string
 	for _, s := range append(slices.Clone(event.Statuses), event.Writing) {
@@ -57,7 +56,7 @@ func allResults() []string {
 	return all
 }
 
-// outcomeFlags adds the flags that choose cases, and by how they stand.
+// outcomeFlags adds the flags that select cases, including by result.
 func (f *Filter) outcomeFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
 	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(allResults(), ", "))
@@ -65,12 +64,12 @@ func (f *Filter) outcomeFlags(cmd *cobra.Command) {
 	command.Complete(cmd, "result", cobra.FixedCompletions(allResults(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// SinceFlag adds the flag for the time since when.
+// SinceFlag adds the flag for the beginning of the period.
 func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
 	cmd.Flags().Var(&f.since, "since", what)
 }
 
-// Check says what is wrong with the flags' values.
+// Check returns what is wrong with the flags' values, or nil.
 func (f *Filter) Check() error {
 	for _, id := range f.classes {
 		if _, err := cli.ClassOf(id); err != nil {
@@ -85,7 +84,7 @@ func (f *Filter) Check() error {
 	return f.scope.Check()
 }
 
-// Empty reports whether the filter means all.
+// Empty reports whether the filter selects everything.
 func (f *Filter) Empty() bool {
 	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && !f.open
 }
@@ -94,21 +93,20 @@ func (f *Filter) about(class string, s event.Service) bool {
 	return (len(f.classes) == 0 || slices.Contains(f.classes, class)) && f.scope.Has(s)
 }
 
-// Failure reports whether the filter means the failure.
+// Failure reports whether the filter selects the failure.
 func (f *Filter) Failure(e event.Failure) bool {
 	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time)
 }
 
-// record reports whether the filter means the record.
 func (f *Filter) record(r event.Record) bool {
 	if r.Probe() && f.id == "" && f.scope.Service == "" {
-		return false // nothing has failed: who wants to see them asks for the Service
+		return false // nothing failed: they are shown when asked for by Service
 	}
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
 		(len(f.results) == 0 || slices.Contains(f.results, string(r.Status()))) && (!f.open || IsOpen(r))
 }
 
-// caseFilter returns the subjects of the journal that the global flags and these classes mean.
+// caseFilter returns the subjects of the audit for the global flags and these classes.
 func caseFilter(p *cli.Program, classes []string) string {
 	cluster, class := cmp.Or(p.Cluster, "*"), "*"
 	if len(classes) == 1 {
@@ -123,17 +121,17 @@ type History []event.Record
 // Last returns the newest record.
 func (h History) Last() event.Record { return h[len(h)-1] }
 
-// A reader takes records of the journal in and tells how far it is.
+// A reader reads records of the audit and shows its progress.
 type reader struct {
 	*cli.Program
 	*cli.Progress
 	read, broken int
-	why          error // the first one that can't be read
+	why          error // error of the first unreadable one
 }
 
 func newReader(p *cli.Program) *reader { return &reader{Program: p, Progress: p.Progress()} }
 
-// each returns what hands the record of a message on, and counts those that are none.
+// each returns a function that passes on the record in a message, and counts unreadable ones.
 func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
 	return func(m stream.Message) error {
 		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
@@ -148,7 +146,7 @@ func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
 	}
 }
 
-// end says what could not be read.
+// end prints what could not be read.
 func (r *reader) end() {
 	r.Done()
 	if r.broken > 0 {
@@ -156,14 +154,12 @@ func (r *reader) end() {
 	}
 }
 
-// newestFirst orders cases by their last records.
 func newestFirst(a, b History) int {
 	return cmp.Or(b.Last().At.Compare(a.Last().At), cmp.Compare(a.Last().Case, b.Last().Case), cmp.Compare(a.Last().Class, b.Last().Class))
 }
 
-// latestCases returns the newest case of each Service and class that the filter means, as
-// its last record alone, the one that changed last first. It doesn't read the rest of the
-// journal.
+// latestCases returns the newest selected case of each Service and class, with only its last record, the most recently changed
+// first. It doesn't read the rest of the audit.
 func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
 	var list []History
 	r := newReader(p)
@@ -181,14 +177,13 @@ func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filte
 	return list, nil
 }
 
-// allCases returns all cases that the filter means, of which a record was stored since
-// the filter's time, as their records since then, the one that changed last first. It
-// reads the whole journal.
+// allCases returns all selected cases with a record stored since the filter's time, with their records since then, the most
+// recently changed first. It reads the whole audit.
 func allCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
 	return gatherCases(ctx, p, s, []string{caseFilter(p, f.classes)}, f)
 }
 
-// gatherCases returns the cases in the subjects that the filter means.
+// gatherCases returns the selected cases in the subjects.
 func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects []string, f *Filter) ([]History, error) {
 	found := map[caseKey]History{}
 	r := newReader(p)
@@ -213,15 +208,14 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 	return list, nil
 }
 
-// service reports whether the name of a case is that of its Service. The other names with a slash
-// are an ID, which has a capital letter, with its class: two classes may have a case with one ID.
+// service reports whether the name of a case is that of its Service. Other names with a slash are an ID, which has a capital
+// letter, with its class: two classes may have a case with the same ID.
 func service(name string) bool {
 	namespace, _, ok := strings.Cut(name, "/")
 	return ok && !strings.Contains(namespace, "T")
 }
 
-// find returns the cases that a name means, the newest first: a case ID, or the beginning of
-// one, or ID/CLASS, or a Service.
+// find returns the cases with a name, the newest first: a case ID, or its beginning, or ID/CLASS, or a Service.
 func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
 	if name == "" { // all IDs begin with it
 		return nil, command.Wrong("%q is not a case: name one by its ID or the start of it, or a Service as NAMESPACE/NAME", name)
@@ -266,7 +260,7 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 	return found, nil
 }
 
-// Of returns the records of one case, the oldest first; none if the journal holds no such case.
+// Of returns the records of one case, the oldest first; none if the audit has no such case.
 func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster, uid, class, id string) (History, error) {
 	found, err := gatherCases(ctx, p, s, []string{event.CaseSubject(cluster, uid, class)}, &Filter{id: id})
 	for _, h := range found {
@@ -288,7 +282,6 @@ func newest(list []History) []History {
 	})
 }
 
-// ids returns the IDs of cases, with what they are about.
 func ids(all []History) []cobra.Completion {
 	var list []cobra.Completion
 	for _, h := range all {

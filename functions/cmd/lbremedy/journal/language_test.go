@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A case is shown in the reader's language, by the flag or by the locale; data stays English,
-// and so does what has no message.
+// A case is shown in the reader's language, by flag or locale; data stays English, and so do texts without messages.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

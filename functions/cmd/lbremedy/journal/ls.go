@@ -92,7 +92,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	return cmd
 }
 
-// List returns the newest case of each Service and class that the filter means: those that need a person first, then the latest change.
+// List returns the newest selected case of each Service and class: first those that need a person, then the latest change.
 func List(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]Case, error) {
 	seen, err := list(ctx, p, s, f, false)
 	return english(seen), err
@@ -119,7 +119,7 @@ func list(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter, all 
 	return seen, nil
 }
 
-// follow prints the records that the filter means, as they come.
+// follow prints the selected records as they arrive.
 func follow(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) error {
 	if said, err := cli.Unseen(ctx, s, p.Cluster); err != nil {
 		return err
@@ -203,8 +203,7 @@ func printCases(p *cli.Program, cases []Case) {
 	t.Render()
 }
 
-// shortIDs returns what is shown of the IDs of cases: the shortest beginning that names one
-// of them alone, or the whole of it in a wide table.
+// shortIDs returns the displayed form of case IDs: the shortest unique beginning, or the whole ID in a wide table.
 func shortIDs[T any](p *cli.Program, list []T, id func(T) string) map[string]string {
 	const least = 8 // digits of the UID
 	all := map[string]bool{}

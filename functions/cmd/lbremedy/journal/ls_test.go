@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A person at a terminal gets colours, unless NO_COLOR says otherwise, and lines that fit.
+// A terminal gets colours, unless NO_COLOR is set, and lines that fit.
 func TestTerminal(t *testing.T) {
 	c, s := operator.Embed(t)
 	r := operator.Journalled()[2]
@@ -63,8 +63,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Records that can't be read are counted and left out, and so is one that a class has written under a
-// subject of its own as if it were another's.
+// Unreadable records are counted and omitted, and so is one that a class wrote under its own subject as if it were another's.
 func TestUnreadable(t *testing.T) {
 	c, s := operator.Embed(t)
 	records := operator.Lately()

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A name means one case, or is refused with those that it may mean, by each command that takes one.
+// Every command that takes a name either finds one case, or refuses the name with its candidates.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 	says("Case       "+asked.Case, "show", "api")
 	says("Case       "+like.Case, "show", "22222222-web")
 	says("in cluster c2", "show", "far", "--cluster", "c2")
-	says("shop/web  fixed", "show", "web") // the node of this name is no Service
+	says("shop/web  fixed", "show", "web") // the node of this name is not a Service
 	says("no case of pay/api waits for an approval", "approve", "api")
 	says("no case of shop/333 has steps to undo", "undo", "shop/333")
 	says("Case       "+asked.Case, "show", "3333")

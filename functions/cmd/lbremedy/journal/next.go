@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// next says what a person does next about a case that is not over, with the command; empty
-// if there is nothing to do.
+// next returns what a person does next about a case that is not over, with the command; empty if nothing.
 func next(l *say.Language, r event.Record, seen *Repeats) string {
 	name := r.Service.String()
 	check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix)
@@ -57,7 +56,7 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 	return ""
 }
 
-// waits says what a case waits for that is looked at again by itself.
+// waits says what an automatically resumed case waits for.
 func waits(l *say.Language, r event.Record, seen *Repeats) string {
 	switch r.Held {
 	case event.HeldByPause:

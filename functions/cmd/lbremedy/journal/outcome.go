@@ -8,8 +8,7 @@ import (
 // IsOpen reports whether the case of the record is not over.
 func IsOpen(r event.Record) bool { return r.Status().Open() }
 
-// urgency orders cases in a list: first those that need a person, then those of which nothing comes without one, then others
-// that are open.
+// urgency orders cases in a list: first those that need a person, then those that lead nowhere without one, then other open ones.
 func urgency(s event.Status) int {
 	switch {
 	case s == event.NeedsApproval, s == event.NeedsAction, s == event.Status(event.Failed):
@@ -22,7 +21,7 @@ func urgency(s event.Status) int {
 	return 3
 }
 
-// Outcome returns the word for where a record stands, in its colour.
+// Outcome returns the word for a record's status, in its colour.
 func Outcome(p *cli.Program, r event.Record) string {
 	return paint(p, r.Status())
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// ByPerson begins the message of a case that a person begins and no failure.
+// ByPerson begins the message of a case that a person began, without a failure.
 const ByPerson = "A person asks for "
 
-// Report tells of a record as a person would want to read it: what users notice, the cause, what to do, what was done by which rule,
-// how it ended, and how to undo it. With -o wide, timings and the trace come last.
+// Report prints a record in the order that a person needs: the impact on users, the cause, what to do, what was done by which
+// rule, how it ended, and how to undo it. With -o wide, timings and the trace come last.
 func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
 	printFields(p, fields(p, r, nil))
@@ -30,10 +30,10 @@ func Report(p *cli.Program, r event.Record) {
 // A Field is one part of a report, with its name.
 type Field struct {
 	Name, Text string
-	Wide       bool // it is printed with -o wide alone
+	Wide       bool // only printed with -o wide
 }
 
-// fields returns the parts of a report; those that have nothing to say are empty.
+// fields returns the parts of a report; unused ones are empty.
 func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	english := r
 	r = r.In(p.Language())
@@ -95,7 +95,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	return all
 }
 
-// ended tells how and when a run ended.
+// ended says how and when a run ended.
 func ended(p *cli.Program, r event.Record) string {
 	attempts := ""
 	switch n := len(r.Attempts); n {
@@ -108,7 +108,7 @@ func ended(p *cli.Program, r event.Record) string {
 	return p.Phrase("%s at %s by %s%s", p.Tell(r.Status().Word()), cli.Clock(r.At), byWhom(p, r), attempts)
 }
 
-// byWhom says who ran, and which person called or agreed.
+// byWhom says who ran, and which person called or approved.
 func byWhom(p *cli.Program, r event.Record) string {
 	text := cmp.Or(r.Who, p.Phrase("unknown"))
 	if r.Person != nil && r.Person.String() != "" {
@@ -126,8 +126,7 @@ func byWhom(p *cli.Program, r event.Record) string {
 	return text
 }
 
-// wayBack says how a person takes back what was written, or that there is no way; empty
-// if there is nothing to take back.
+// wayBack says how to undo what was written, or that it can't be undone; empty if nothing was written.
 func wayBack(p *cli.Program, r event.Record) string {
 	if r.Result == event.Undone {
 		return ""
@@ -144,10 +143,9 @@ func wayBack(p *cli.Program, r event.Record) string {
 	return text
 }
 
-// risks are those of plans, in words.
 var risks = map[string]say.Text{"low": say.F("low risk"), "medium": say.F("medium risk"), "high": say.F("high risk")}
 
-// plan tells what was done or would be, what stood there, and the way back.
+// plan describes what was or would be done, the previous values, and the way back.
 func plan(p *cli.Program, r event.Record, dry bool) string {
 	if len(r.Steps) == 0 {
 		return ""
@@ -156,7 +154,7 @@ func plan(p *cli.Program, r event.Record, dry bool) string {
 	if dry || r.Result == event.Planned || r.Result == event.Asked {
 		head = p.Phrase("nothing done yet")
 	}
-	if r.Risk != "" { // an undo has none of its own
+	if r.Risk != "" { // an undo has no risk of its own
 		head = p.Phrase("%s, %s", risks[r.Risk], head)
 	}
 	text := ""
@@ -178,15 +176,15 @@ func plan(p *cli.Program, r event.Record, dry bool) string {
 	return head + text
 }
 
-// A PlanStep is a step of a plan as people read it.
+// A PlanStep is a step of a plan in printed form.
 type PlanStep struct {
 	Text    string
-	Note    string // that nothing, or nobody knows what, was written
+	Note    string // says that nothing was written, or that it is unknown what was
 	Changes []Difference
-	Undo    string // empty: the step is one of an undo
+	Undo    string // empty for a step of an undo
 }
 
-// Steps returns the steps of a record as people read them.
+// Steps returns the steps of a record in printed form.
 func Steps(p *cli.Program, r event.Record) []PlanStep {
 	var list []PlanStep
 	for _, s := range r.Steps {
@@ -213,7 +211,7 @@ func Steps(p *cli.Program, r event.Record) []PlanStep {
 	return list
 }
 
-// changes tells what the controller's sync changes beside the steps; empty if nothing, or if that sync is over.
+// changes says what the controller's sync changes besides the steps; empty if nothing, or if that sync is over.
 func changes(p *cli.Program, r event.Record) string {
 	if len(r.Changes) == 0 || r.Phase == event.Settled && r.Result.Worked() {
 		return ""
@@ -228,15 +226,14 @@ func changes(p *cli.Program, r event.Record) string {
 	return text
 }
 
-// Brief returns what a step does with the controller's annotations under the short names
-// by which its documentation calls them. The journal has them in full.
+// Brief shortens the controller's annotations in a step to the names that its documentation uses. The audit has the full names.
 func Brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
-// A Difference is what stood where a step writes, and what stands there after it.
+// A Difference is a value before and after a step.
 type Difference struct {
 	Key    string // of an annotation; empty: the step writes one value
 	Before string
-	After  string // empty: not known
+	After  string // empty: unknown
 }
 
 // of returns a value with its key, if it has one.
@@ -247,7 +244,7 @@ func (d Difference) of(value string) string {
 	return d.Key + " " + value
 }
 
-// differences tell what a step changes; nothing of a step that this release cannot read.
+// differences returns what a step changes; nothing for a step that this release can't read.
 func differences(of event.StepRecord) []Difference {
 	one := func(key, before, after string) []Difference {
 		return []Difference{{key, cmp.Or(before, "nothing"), cmp.Or(after, "nothing")}}
@@ -297,7 +294,7 @@ func differences(of event.StepRecord) []Difference {
 	return nil
 }
 
-// annotations tell what becomes of annotations that are set and removed; a key that was not there is missing in was.
+// annotations returns the differences of annotations set and removed; a key missing in was did not exist.
 func annotations(was, set map[string]string, removed []string) []Difference {
 	var list []Difference
 	add := func(key, after string) {
@@ -316,7 +313,7 @@ func annotations(was, set map[string]string, removed []string) []Difference {
 	return list
 }
 
-// traceOf names the trace in which the run is told, and that of the event which opened the case.
+// traceOf names the trace of the run, and that of the event that opened the case.
 func traceOf(p *cli.Program, r event.Record) string {
 	text := event.TraceID(r.Trace)
 	if opened := event.TraceID(r.Opened); opened != "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// standing is a case of each kind that is not over.
+// standing returns an open case of each kind.
 func standing() []event.Record {
 	record := func(i int, class, name string, change func(*event.Record)) event.Record {
 		r := operator.Journalled()[2]
@@ -40,7 +40,7 @@ func standing() []event.Record {
 		record(1, "vswitch-ip-exhausted", "planned", result(event.Planned)),
 		record(2, "vswitch-ip-exhausted", "a-name-that-is-longer-than-others-and-more", func(r *event.Record) {
 			result(event.Asked)(r)
-			// It has failed again and again, and each time a run has answered the newest failure.
+			// It has failed repeatedly, and each time a run has answered the newest failure.
 			r.EventTime, r.At = r.EventTime.Add(2*time.Hour), r.At.Add(2*time.Hour)
 		}),
 		record(3, "ram-permission", "act", func(r *event.Record) {
@@ -54,7 +54,7 @@ func standing() []event.Record {
 	}
 }
 
-// screen runs a command eight hours after the failures, and compares what it prints with a file.
+// screen runs a command eight hours after the failures, and compares its output with a file.
 func screen(t *testing.T, c operator.Call, file string, width int, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -88,8 +88,7 @@ func screen(t *testing.T, c operator.Call, file string, width int, args ...strin
 	return out.String()
 }
 
-// The list fits the terminal, with a finding in each line, and shows everything in a pipe and where it may be wide. Ages count from the
-// first failure.
+// The list fits the terminal, with a finding in each line, and is complete in a pipe and in wide form. Ages count from the first failure.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -115,8 +114,7 @@ func TestScreens(t *testing.T) {
 			t.Errorf("%s is not short in\n%s or not whole in\n%s", r.Case, list, wide)
 		}
 	}
-	// Every command takes what is listed, also where cases differ in the time alone, or in
-	// the class.
+	// Every command accepts the listed IDs, even if cases differ only in their time or class.
 	other := standing()[2]
 	other.Service, other.Case, other.Class = operator.Journalled()[2].Service, "22222222-20260102T150406", "busy"
 	if err := operator.Seed(t.Context(), s, other); err != nil {
@@ -139,7 +137,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Each case that is not over says what a person does next, for people and for programs.
+// Each open case says what a person does next, for people and for programs.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -167,7 +165,7 @@ func TestNext(t *testing.T) {
 	screen(t, c, "show-approval.txt", 80, "show", standing()[1].Case)
 }
 
-// What a finding or a case by hand asks for has commands of its own.
+// Findings, and cases begun by hand, have next commands of their own.
 func TestNextOfFindings(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -198,8 +196,7 @@ func TestNextOfFindings(t *testing.T) {
 	}
 }
 
-// Programs read what the schema says: the words of people, RFC 3339, milliseconds, and no
-// time where none exists.
+// Programs get what the schema says: the words of people, RFC 3339, milliseconds, and no zero times.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -289,7 +286,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// What a shell asks for in the commands of the journal is answered from the journal.
+// Shell completion of the audit's commands is answered from the audit.
 func TestCompleteFromJournal(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -308,7 +305,7 @@ func TestCompleteFromJournal(t *testing.T) {
 	}
 }
 
-// Who reads the incidents learns that nobody is told of them.
+// The list of incidents says if nobody is notified of them.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

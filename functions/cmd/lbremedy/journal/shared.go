@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Sharing returns the newest records of the other cases that are fixed by what these
-// attempts of a case have written, too: an undo takes it from all of them.
+// Sharing returns the newest records of the other cases that are fixed by the writes of these attempts: an undo takes the fix from
+// all of them.
 func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []event.Record) ([]event.Record, error) {
 	latest, err := latestCases(ctx, p, s, &Filter{})
 	if err != nil {
@@ -25,7 +25,7 @@ func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []e
 	return list, nil
 }
 
-// reliesOn reports whether a case is fixed by what attempts of another one have written.
+// reliesOn reports whether a case is fixed by the writes of another one's attempts.
 func reliesOn(r event.Record, attempts []event.Record) bool {
 	fixed := r.Phase == event.Settled && r.Result.Worked()
 	return fixed && slices.ContainsFunc(attempts, func(a event.Record) bool {
@@ -33,7 +33,7 @@ func reliesOn(r event.Record, attempts []event.Record) bool {
 	})
 }
 
-// shareStep reports whether two records have a step of one kind that writes to one target.
+// shareStep reports whether two records have a step of the same kind and target.
 func shareStep(a, b event.Record) bool {
 	for _, s := range a.Made() {
 		for _, t := range b.Made() {
@@ -45,15 +45,14 @@ func shareStep(a, b event.Record) bool {
 	return false
 }
 
-// waitedFor reports whether a case needed nothing but a resync, since what an attempt wrote
-// beside its Service had ended their common cause.
+// waitedFor reports whether a case needed only a resync, because an attempt's write beside its Service had ended their common cause.
 func waitedFor(r, attempt event.Record) bool {
 	beside := slices.ContainsFunc(attempt.Made(), func(s event.StepRecord) bool { return s.Target != "" })
 	other := slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes })
 	return beside && !other && len(r.Made()) > 0 && r.Class == attempt.Class && r.Cause != "" && r.Cause == attempt.Cause && r.At.After(attempt.Written)
 }
 
-// overlap reports whether two steps on one Service write the same field of it.
+// overlap reports whether two steps on one Service write the same field.
 func overlap(a, b event.StepRecord) bool {
 	changes := differences(a)
 	return len(changes) == 0 || slices.ContainsFunc(changes, func(x Difference) bool {
@@ -61,7 +60,6 @@ func overlap(a, b event.StepRecord) bool {
 	})
 }
 
-// A caseKey tells cases apart.
 type caseKey struct{ cluster, uid, class, id string }
 
 func identity(r event.Record) caseKey { return caseKey{r.Cluster, r.Service.UID, r.Class, r.Case} }

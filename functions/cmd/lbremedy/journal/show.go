@@ -80,7 +80,7 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 	return cmd
 }
 
-// Named returns the case that a name means, and after it the older ones of a Service.
+// Named returns the case with a name, followed by the older ones of a Service.
 func Named(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
 	found, name, err := meant(ctx, p, s, name)
 	if err == nil && !service(name) && len(found) > 1 {
@@ -89,9 +89,9 @@ func Named(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 	return found, err
 }
 
-// A Story is all that is told of a case.
+// A Story is everything shown about a case.
 type Story struct {
-	Records []Case // as commands print them, the oldest first
+	Records []Case // in printed form, the oldest first
 	Parts   []Field
 	Course  []Moment
 }
@@ -99,7 +99,7 @@ type Story struct {
 // Last returns the newest record.
 func (s Story) Last() Case { return s.Records[len(s.Records)-1] }
 
-// Tell returns what is told of a case, in the words in which "lbremedy show" tells it.
+// Tell returns the story of a case, in the words of "lbremedy show".
 func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Story, error) {
 	seen, err := countSeen(ctx, p, s, h.Last().Service.UID, h)
 	if err != nil {
@@ -121,7 +121,7 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
 }
 
-// reads tells by which reads the finding came about that is the newest, and what the answers began with.
+// reads describes the reads behind the newest finding, with the beginnings of the answers.
 func reads(h History) string {
 	text := ""
 	for _, rec := range h {
@@ -135,15 +135,15 @@ func reads(h History) string {
 	return text
 }
 
-// A Moment is one thing that happened to a case.
+// A Moment is one event in a case's timeline.
 type Moment struct {
 	At   time.Time
-	Who  string // host that ran
+	Who  string // host of the run
 	Text string
-	Ends event.Status // how a run ended; empty: none did
+	Ends event.Status // status at the end of a run; empty: not an end
 }
 
-// timeline tells when what happened to the case.
+// timeline returns the events of a case in order.
 func timeline(p *cli.Program, h History) []Moment {
 	var list []Moment
 	for _, r := range h {
@@ -169,7 +169,6 @@ func timeline(p *cli.Program, h History) []Moment {
 	return list
 }
 
-// lines are the timeline as text.
 func lines(p *cli.Program, h History) []string {
 	var list []string
 	for _, m := range timeline(p, h) {
@@ -178,7 +177,7 @@ func lines(p *cli.Program, h History) []string {
 	return list
 }
 
-// stepLine tells how far the plan of a record is applied.
+// stepLine says how many steps of a record's plan are applied.
 func stepLine(p *cli.Program, r event.Record) string {
 	if r.Next == 0 || r.Next > len(r.Steps) {
 		return p.Phrase("%d of %s applied", r.Next, say.Count(len(r.Steps), "step"))
@@ -190,14 +189,14 @@ func stepLine(p *cli.Program, r event.Record) string {
 	return p.Phrase("step %d of %d applied: %s", r.Next, len(r.Steps), command.Clean(Brief(s.Text.String())))
 }
 
-// undonePlan prints what an undo has taken back, which the newest record does not hold.
+// undonePlan prints what an undo has reverted, which the newest record lacks.
 func undonePlan(p *cli.Program, h History) {
 	if !h.Last().Undoing {
 		return
 	}
 	before := slices.DeleteFunc(slices.Clone(h), func(r event.Record) bool { return r.Undoing })
 	for _, done := range event.Attempts(before) {
-		r := done // it has no more than an undo needs
+		r := done // has only what an undo needs
 		for _, one := range before {
 			if one.Attempt == done.Attempt && len(one.Made()) == len(done.Made()) {
 				r = one

@@ -17,15 +17,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Want says which cases a command is for that does something to one case.
+// A Want selects cases for a command that changes one case.
 type Want struct {
 	What say.Text // such as "waits for an approval"
 	Is   func(History) bool
 }
 
-// Single returns the one case that a name means: an ID, or the beginning of one, of which the
-// newest case of a Service and class counts, or a Service of which one case is wanted, or the ID
-// of two cases if one of them is. Where that leaves several they are listed, as ID/CLASS.
+// Single returns the one case that a name selects: an ID or its beginning, which selects the newest case of a Service and class; a
+// Service with one wanted case; or the ID of two cases if one of them is wanted. If several remain, they are listed, as ID/CLASS.
 func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (History, error) {
 	found, name, err := meant(ctx, p, s, name)
 	if err != nil {
@@ -44,8 +43,8 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted, "  "))
 }
 
-// meant returns the cases that a name means, the newest first, and the name with the namespace of a Service: all cases of a Service, or of an
-// ID or the start of one the newest case of each Service and class. It refuses a start that several of those have, and a Service of several clusters.
+// meant returns the cases with a name, the newest first, and the name with the namespace of a Service: all cases of a Service, or, for an
+// ID or its beginning, the newest case of each Service and class. It refuses an ambiguous beginning, and a Service in several clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
 	name, err := inFull(ctx, p, s, name)
 	if err != nil {
@@ -73,11 +72,11 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 	return found, name, nil
 }
 
-// startOfID matches a start of a case ID that is at least as long as "ls" shows it.
+// startOfID matches the beginning of a case ID, at least as long as in "ls".
 var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
 
-// inFull returns the name of a Service that has cases with its namespace, if it is given without one, and other names as they are. It
-// refuses a name that several Services have, or with which a case ID begins, too.
+// inFull completes the name of a Service with cases by its namespace; other names stay unchanged. It refuses a name that several
+// Services have, or that also begins a case ID.
 func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, error) {
 	if !kube.ValidName(name) || startOfID().MatchString(name) {
 		return name, nil
@@ -96,7 +95,7 @@ func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) 
 	switch {
 	case err != nil || full == "":
 		return name, err
-	case len(name) >= 8: // a longer start of a case ID has another form
+	case len(name) >= 8: // a longer beginning of a case ID has another form
 		return full, nil
 	}
 	subjects, err := subjectsOf(ctx, p, s, name)
@@ -106,11 +105,11 @@ func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) 
 	return full, err
 }
 
-// subjectsOf returns the subjects with the cases of all objects whose case IDs may begin with a text.
+// subjectsOf returns the subjects of all objects whose case IDs may begin with a text.
 func subjectsOf(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (map[string]bool, error) {
 	all, err := s.Subjects(ctx, stream.Cases, caseFilter(p, nil))
 	subjects := map[string]bool{}
-	begin := id[:min(len(id), 8)] // of the UID: a case ID holds no more of it
+	begin := id[:min(len(id), 8)] // a case ID contains no more of the UID
 	for _, subject := range all {
 		if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
 			subjects[event.CaseFilter(parts[2], parts[3])] = true
@@ -119,7 +118,7 @@ func subjectsOf(ctx context.Context, p *cli.Program, s *stream.Stream, id string
 	return subjects, err
 }
 
-// Complete completes the IDs of the cases that are wanted, and their Services.
+// Complete completes the IDs of wanted cases, and their Services.
 func (w Want) Complete(p *cli.Program) cobra.CompletionFunc {
 	return cli.OnlyFirst(p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
 		latest, err := latestCases(ctx, p, s, &Filter{})

@@ -9,20 +9,20 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Tally says how many cases of a cluster stand how. Of each Service and class the newest
-// case counts; what ended counts by its end, since a time.
+// A Tally counts the cases of a cluster by status. Only the newest case of each Service and class counts; ended ones count by
+// their outcome, since a time.
 type Tally struct {
-	NeedsApproval int `json:"needsApproval"` // a plan waits for a person's word
-	NeedsAction   int `json:"needsAction"`   // a person must do something
-	Waiting       int `json:"waiting"`       // looked at again by itself
+	NeedsApproval int `json:"needsApproval"` // a plan waits for approval
+	NeedsAction   int `json:"needsAction"`   // a person must act
+	Waiting       int `json:"waiting"`       // continues automatically
 	Planned       int `json:"planned"`       // the policy only observes
 	Rejected      int `json:"rejected"`      // a person has rejected the plan
-	Running       int `json:"running"`       // looked at or written just now
+	Running       int `json:"running"`       // being looked at or written
 	Fixed         int `json:"fixed"`         // since then: the failure is over, and traffic can flow
 	Synced        int `json:"synced"`        // since then: the failure is over; that traffic can flow is not proven
-	Recovered     int `json:"recovered"`     // since then, by itself
+	Recovered     int `json:"recovered"`     // since then, without a write
 	Failed        int `json:"failed"`        // since then
-	Unread        int `json:"unread"`        // records that can't be read, of which nothing is known
+	Unread        int `json:"unread"`        // unreadable records
 }
 
 // Count counts the cases of a cluster that are in the scope.
@@ -59,7 +59,7 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	return t, err
 }
 
-// Ended counts how a case stood at the end of the time.
+// Ended counts a case by its status at the end of the period.
 func (t *Tally) Ended(status event.Status) {
 	switch status {
 	case event.Status(event.Fixed):
@@ -73,7 +73,7 @@ func (t *Tally) Ended(status event.Status) {
 	}
 }
 
-// Stands counts the newest record of a case that is not over.
+// Stands counts the newest record of an open case.
 func (t *Tally) Stands(status event.Status) {
 	switch {
 	case !status.Open():

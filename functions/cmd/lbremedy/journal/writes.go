@@ -29,11 +29,10 @@ type write struct {
 	Approved *event.Approved `json:"approved,omitempty"`
 }
 
-// unknownAction is the action of a write of which the journal holds no request: one of an
-// run that was killed before it could say.
+// unknownAction is the action of a write whose request the audit lacks: the run was killed before it could record it.
 const unknownAction = "unknown"
 
-// listWrites prints all that was written, the newest first.
+// listWrites prints all writes, the newest first.
 func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter) error {
 	ctx := cmd.Context()
 	list, err := writes(ctx, p, s, f)
@@ -71,7 +70,6 @@ func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter)
 	})
 }
 
-// by says who has written.
 func (w write) by() say.Text {
 	switch {
 	case w.Person != nil:
@@ -82,8 +80,7 @@ func (w write) by() say.Text {
 	return say.Literal(w.Who)
 }
 
-// writes returns all writes that the filter means, the newest first. A record repeats those
-// of the records before it.
+// writes returns all selected writes, the newest first. A record repeats those of the records before it.
 func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]write, error) {
 	type key struct {
 		of            caseKey
@@ -100,7 +97,7 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 			for _, c := range callsOf(rec, i) {
 				k := key{identity(rec), rec.Attempt, i, c}
 				if k.call.At = c.At.UTC(); c.Action == unknownAction {
-					k.call.At = time.Time{} // it may be as of the step after it
+					k.call.At = time.Time{} // it may be that of the next step
 				}
 				if !known[k] && !c.At.Before(f.since.Time) {
 					known[k] = true
@@ -115,8 +112,8 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 	return list, err
 }
 
-// stored returns since when the server may have stored what the filter means: a
-// record is stored after the moment that it names, by a clock that may be another.
+// stored returns the earliest time at which the server may have stored selected records: a record is stored after the time in it,
+// which may be by another clock.
 func (f *Filter) stored() time.Time {
 	if f.since.IsZero() {
 		return time.Time{}
@@ -124,8 +121,7 @@ func (f *Filter) stored() time.Time {
 	return f.since.Add(-time.Hour)
 }
 
-// callsOf returns the writes of a step; one that is unknown where the journal only says that
-// the step was made.
+// callsOf returns the writes of a step; an unknown one if the audit only says that the step was made.
 func callsOf(r event.Record, i int) []event.Call {
 	s := r.Steps[i]
 	if len(s.Calls) > 0 || s.Found || i >= r.Next {

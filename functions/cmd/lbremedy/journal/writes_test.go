@@ -12,11 +12,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Each write is listed once, however many records repeat it. One of which the journal holds no
-// request is listed, too; a step that was found made is none.
+// Each write is listed once, however many records repeat it. A write whose request the audit lacks is listed too; a step found
+// already made is not.
 func TestWrites(t *testing.T) {
 	c, s := operator.Embed(t)
-	old := operator.Journalled()[2] // of a release that kept no requests
+	old := operator.Journalled()[2] // a release that recorded no requests
 	old.Attempt = 1
 	call := event.Call{At: operator.Began.Add(time.Minute), Action: "slb:TagResources", Resource: "lb-1", Request: "R-1"}
 	lost := event.Call{At: call.At.Add(time.Second), Action: "slb:TagResources", Resource: "lb-2", Error: "NoAnswer"}

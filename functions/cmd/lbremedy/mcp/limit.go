@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	atOnce    = 8               // calls at a time
-	patience  = 2 * time.Minute // that one call may take
-	mostAsked = 256 << 10       // bytes of one request
-	mostText  = 8 << 10         // bytes of one text of an answer
-	mostList  = 100             // entries of one list
-	mostAll   = 32 << 10        // bytes of all texts of an answer, as JSON has them
+	atOnce    = 8               // concurrent calls
+	patience  = 2 * time.Minute // timeout of one call
+	mostAsked = 256 << 10       // limit of a request in bytes
+	mostText  = 8 << 10         // limit of one text of an answer in bytes
+	mostList  = 100             // limit of a list in entries
+	mostAll   = 32 << 10        // limit of all texts of an answer in bytes of JSON
 )
 
 // A server answers the calls of clients.
 type server struct {
 	p     *cli.Program
-	free  chan struct{} // calls that go on
-	whole chan struct{} // the one call that reads the whole account: it shares the account's API limits with the controller
+	free  chan struct{} // a token for each call
+	whole chan struct{} // for the one call that reads the whole account: it shares the account's API limits with the controller
 }
 
-// program returns the program for one call: it speaks English, and prints nothing into the protocol.
+// program returns the program for one call: in English, and without output into the protocol.
 func (s *server) program() *cli.Program {
 	own := *s.p.Reads(http.Header{"Accept-Language": {"en"}})
 	own.In, own.Out, own.Err, own.Terminal = strings.NewReader(""), io.Discard, io.Discard, func(any) int { return 0 }
-	own.Output = "wide" // reports say all that they know
+	own.Output = "wide" // reports include everything
 	return &own
 }
 
@@ -50,7 +50,7 @@ var (
 	errWhole = errors.New("another call reads the whole cluster: wait for its answer before the next call")
 )
 
-// limit refuses calls of which too many are under way, ends those that take too long, and puts what is wrong with a call into the form of an answer.
+// limit refuses calls beyond the limit, ends those that take too long, and converts errors of a call to answers.
 func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if method != "tools/call" && method != "resources/read" {
@@ -94,7 +94,7 @@ func enter(room chan struct{}) bool {
 
 func leave(room chan struct{}) { <-room }
 
-// A wrong is why a call came to nothing. It may quote what others have written.
+// A wrong is the error of a call. It may quote foreign text.
 type wrong struct {
 	Data struct {
 		Error string `json:"error"`
@@ -114,10 +114,10 @@ func said(err error) error { return errors.New(say.Of(err).String()) }
 // A cutter removes secrets and control characters from the texts of a value, and shortens texts and lists.
 type cutter struct {
 	left           int // bytes
-	texts, entries int // that were cut
+	texts, entries int // number of cuts
 }
 
-// bound shortens the value that a pointer leads to, and says what it has cut; empty: nothing.
+// bound shortens a value through its pointer, and says what it has cut; empty: nothing.
 func bound(value any) string {
 	c := cutter{left: mostAll}
 	c.value(reflect.ValueOf(value).Elem())
@@ -164,7 +164,6 @@ func (c *cutter) text(text string) string {
 	return short
 }
 
-// size returns how many bytes of JSON a text takes.
 func size(text string) int {
 	data, _ := json.Marshal(text) // of a string
 	return len(data) - len(`""`)

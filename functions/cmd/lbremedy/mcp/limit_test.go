@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An answer that is too long is cut, and says so. Secrets are removed. A short and clean answer stays as it is.
+// An answer that is too long is cut, and says so. Secrets are removed. A short and clean answer is unchanged.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	type data struct {
@@ -46,7 +46,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// A shell takes each word of a command as it is.
+// A shell takes each word of a command literally.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	got := shell("lbremedy", "approve", "3f9a12bc-20260101T150405", "", "a b", "it's", "$(x)", "`x`", "a\nb")

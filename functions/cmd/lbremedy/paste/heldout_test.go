@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event/table"
 )
 
-// An answer is what is said of one text.
+// An answer is the result for one text.
 type answer struct {
 	kind  paste.Kind
 	class string
@@ -23,7 +23,6 @@ type answer struct {
 
 var classifier = sync.OnceValue(func() *event.Classifier { return event.NewClassifier(table.Table()) })
 
-// answers returns what is said of a paste.
 func answers(t testing.TB, text string) []answer {
 	t.Helper()
 	by := classifier()
@@ -43,8 +42,8 @@ func answers(t testing.TB, text string) []answer {
 	return all
 }
 
-// The texts that are held out, and those that the code was made with: how many failures are
-// named, and how many texts are left alone, for each kind. With -v it prints the tables.
+// TestNamed counts, for each kind of held-out texts and of those used in development, how many failures are recognized and how
+// many other texts are ignored. With -v it prints the tables.
 func TestNamed(t *testing.T) {
 	for _, file := range []struct {
 		name  string
@@ -54,7 +53,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// A count is what became of the texts of a kind.
+// A count holds the results for the texts of a kind.
 type count struct{ failures, named, others, alone int }
 
 func measure(t *testing.T, file string, atLeast int) {

@@ -11,18 +11,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Why a line tells of no failed sync.
+// Reasons why a line reports no failed sync.
 const (
 	notController = "Nothing shows that the line is of the log of Alibaba Cloud's controller."
 	noError       = "The line of the log tells of no error."
 )
 
-// syncFailed is what the controller logs of a sync that failed: itself, and what it is built on
+// syncFailed are the messages of a failed sync by the controller and its framework
 // (pkg/controller/service/clbv1/service_controller.go and nlbv2/nlb_controller.go of v2.14.0, controller-runtime).
 var syncFailed = []string{"reconcile loadbalancer failed", "Reconciler error"}
 
-// The forms of lines of logs. What collectors, kubectl logs --prefix and the journal put
-// before klog's own header has no quotes.
+// Forms of log lines. Prefixes before klog's own header, by collectors, kubectl logs --prefix and the journal, contain no quotes.
 var (
 	klogLine = regex.New(`(?s)^[^"]{0,240}?\b([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ ([\w./-]+:\d+)\] (.*)$`)
 	zapLine  = regex.New(`(?s)^(?:[^"]{0,240}?\s)?(DEBUG|INFO|WARN|ERROR|DPANIC|PANIC|FATAL)\t(.*?)\s*(\{.*\})?\s*$`)
@@ -38,14 +37,14 @@ var (
 	syncing   = regex.New(`failed to (?:ensure|delete|update) load balancer`)
 )
 
-// logLine takes a line of a log in the form of klog, zap or logfmt.
+// logLine reads a log line in the form of klog, zap or logfmt.
 func logLine(line string) (Text, bool) {
 	if m := klogLine().FindStringSubmatch(line); m != nil {
 		return klog(m[1], m[2], strings.TrimSpace(m[3])), true
 	}
 	if m := zapLine().FindStringSubmatch(line); m != nil {
 		var record map[string]any
-		_ = json.Unmarshal([]byte(m[3]), &record) // a line without fields has none
+		_ = json.Unmarshal([]byte(m[3]), &record) // a line without fields has no JSON
 		name, message, _ := strings.Cut(m[2], "\t")
 		return logRecord(func(keys ...string) string {
 			for _, key := range keys {
@@ -78,7 +77,7 @@ func logLine(line string) (Text, bool) {
 	return Text{}, false
 }
 
-// klog takes what stands behind the header of klog.
+// klog reads the text after klog's header.
 func klog(level, file, text string) Text {
 	if m := oldEvent().FindStringSubmatch(text); m != nil {
 		t := Text{Kind: Log, Service: name(m[2], m[3]), Input: event.Input{Type: m[4], Reason: m[5], Message: m[6]}}
@@ -105,7 +104,6 @@ func klog(level, file, text string) Text {
 	})
 }
 
-// pairs returns what stands in a line as key=value.
 func pairs(line string) map[string]string {
 	all := map[string]string{}
 	for _, m := range pair().FindAllStringSubmatch(line, -1) {
@@ -116,7 +114,7 @@ func pairs(line string) map[string]string {
 	return all
 }
 
-// unquote returns a value as it was before it was written into a line.
+// unquote reverses the quoting of a value.
 func unquote(s string) string {
 	if !strings.HasPrefix(s, `"`) {
 		return s
@@ -127,13 +125,13 @@ func unquote(s string) string {
 	return strings.Trim(s, `"`)
 }
 
-// logRecord takes a line of a log whose fields are known.
+// logRecord reads a log line given its fields.
 func logRecord(get func(keys ...string) string) Text {
 	t := Text{Kind: Log, Service: get("service", "object")}
 	if ns, n := get("namespace"), get("name"); ns != "" && n != "" {
 		t.Service = name(ns, n)
 	}
-	if reason := get("reason"); reason != "" { // an Event that was written
+	if reason := get("reason"); reason != "" { // a written Event
 		kind := get("kind")
 		if m := inlineLog().FindStringSubmatch(get("object")); m != nil {
 			kind, t.Service = m[1], ""
@@ -157,8 +155,8 @@ func logRecord(get func(keys ...string) string) Text {
 	case ownError().MatchString(said):
 		t.Input.Message = said[strings.Index(said, "[SDKError]"):]
 	default:
-		// Anybody can have written it: unlike a message that stands alone, a known text at
-		// its beginning proves nothing, so it does not stand there.
+		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message that stands alone, so
+		// it is moved away from there.
 		if e, ok := toolError(said); ok {
 			t.Input.Message, t.Why = e.Input.Message, e.Why
 			if t.Why == "" && !syncing().MatchString(said) && !balancers().MatchString(said) {

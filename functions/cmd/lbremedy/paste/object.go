@@ -13,14 +13,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// objectOpens is how a JSON object or array begins, whole or broken. A text in brackets, such
-// as the name of a Pod before a line of its log, does not begin so.
+// objectOpens matches the beginning of a JSON object or array, whole or broken, but not a bracketed text, such as the name of a
+// Pod before a line of its log.
 var objectOpens = regex.New(`^(?:\{\s*(?:"|\}|$)|\[\s*(?:[{\["]|\]|$))`)
 
-// beginObject begins to read JSON that may have many lines.
+// beginObject begins to read JSON of possibly several lines.
 func (r *Reader) beginObject(line string) error {
 	var d depth
-	if d.add(line); d.level <= 0 || d.text { // no text of JSON goes over the end of its line
+	if d.add(line); d.level <= 0 || d.text { // a JSON string ends on its line
 		return r.object(line)
 	}
 	return r.open(line, func(line string) (bool, bool) {
@@ -29,7 +29,7 @@ func (r *Reader) beginObject(line string) error {
 	}, r.object)
 }
 
-// A depth counts the brackets of JSON that are open.
+// A depth counts open brackets of JSON.
 type depth struct {
 	level int
 	text  bool
@@ -52,7 +52,7 @@ func (d *depth) add(line string) {
 	}
 }
 
-// object takes one value in JSON. Of what is broken, each line can still say something.
+// object reads one JSON value. If it is broken, its lines are read one by one.
 func (r *Reader) object(text string) error {
 	if json.Valid([]byte(text)) {
 		return r.value([]byte(text))
@@ -60,7 +60,6 @@ func (r *Reader) object(text string) error {
 	return r.each(text)
 }
 
-// each takes the lines of a text as they come.
 func (r *Reader) each(text string) error {
 	q := NewReader(r.yield)
 	q.flat, q.level = true, r.level
@@ -72,8 +71,8 @@ func (r *Reader) each(text string) error {
 	return q.Close()
 }
 
-// A value is a JSON object as far as it tells what it is. Keys that differ in case alone
-// are told apart by their first letter: Message is an API's, message an Event's.
+// A value is a JSON object as far as needed to recognize it. Keys that differ only in case are distinguished by their first
+// letter: Message is an API's, message an Event's.
 type value struct {
 	SpecVersion string
 	Kind        string
@@ -91,10 +90,9 @@ type value struct {
 
 type reference struct{ Kind, Namespace, Name string }
 
-// deepest is how many values of JSON are read one within another. Each level reads all that is within it again.
+// deepest is how deep JSON values may nest. Each level reads everything within it again.
 const deepest = 16
 
-// value takes one value in JSON.
 func (r *Reader) value(data []byte) error {
 	if r.level == deepest {
 		return r.found(Text{Kind: Fields, Why: "The JSON is nested too deep to be read."})
@@ -103,14 +101,14 @@ func (r *Reader) value(data []byte) error {
 	defer func() { r.level-- }()
 	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) {
 		var all []json.RawMessage
-		_ = json.Unmarshal(data, &all) // it is valid
+		_ = json.Unmarshal(data, &all) // valid at this point
 		return r.values(all)
 	}
 	keys := map[string]json.RawMessage{}
 	_ = json.Unmarshal(data, &keys) // only an object has keys
 	text := func(names ...string) string { return textIn(keys, names...) }
 	var v value
-	_ = json.Unmarshal(data, &v) // of a field with another form there is nothing to know
+	_ = json.Unmarshal(data, &v) // fields of another type are ignored
 	switch {
 	case strings.HasSuffix(v.Kind, "List") && keys["items"] != nil:
 		return r.values(v.Items)
@@ -120,7 +118,7 @@ func (r *Reader) value(data []byte) error {
 	if inner := event.Unwrap(data); inner != nil {
 		return r.value(inner)
 	}
-	for _, path := range [][]string{{"hits", "hits"}, {"resourceLogs"}, {"scopeLogs"}, {"logRecords"}} { // of Elasticsearch and OpenTelemetry
+	for _, path := range [][]string{{"hits", "hits"}, {"resourceLogs"}, {"scopeLogs"}, {"logRecords"}} { // Elasticsearch and OpenTelemetry
 		at := keys
 		for _, key := range path[:len(path)-1] {
 			at = keysIn(at[key])
@@ -131,9 +129,9 @@ func (r *Reader) value(data []byte) error {
 		}
 	}
 	switch nested := keysIn(keysIn(keys["kubernetes"])["event"]); {
-	case nested != nil: // of Metricbeat
+	case nested != nil: // Metricbeat
 		return r.fields(nested)
-	case keys["_source"] != nil: // of a search
+	case keys["_source"] != nil: // a search result
 		return r.value(keys["_source"])
 	case keys["attributes"] != nil && textIn(keysIn(keys["body"]), "stringValue") != "":
 		return r.record(keys)
@@ -146,12 +144,12 @@ func (r *Reader) value(data []byte) error {
 	case text("msg", "logger", "error") != "" && text("logger", "error", "err", "reason", "level", "severity", "lvl", "caller") != "" &&
 		(keys["msg"] != nil || text("level", "severity", "lvl") != ""):
 		return r.found(logRecord(text))
-	case text("@level") != "" && text("@message") != "": // of terraform -json
+	case text("@level") != "" && text("@message") != "": // terraform -json
 		return r.each(text("@message"))
 	case v.Kind != "" && v.APIVersion != "":
 		return r.found(Text{Kind: Object, Why: "It is a " + event.Redact(v.Kind) + " and no Event."})
 	}
-	for _, of := range []string{"text", "markdown"} { // of DingTalk and WeCom
+	for _, of := range []string{"text", "markdown"} { // DingTalk and WeCom
 		if said := textIn(keysIn(keys[of]), "content", "text"); said != "" {
 			return r.each(said)
 		}
@@ -159,13 +157,13 @@ func (r *Reader) value(data []byte) error {
 	return r.fields(keys)
 }
 
-// record takes an Event as OpenTelemetry's receiver k8sevents writes it: the message is the body, and the rest are attributes.
+// record reads an Event in the form of OpenTelemetry's receiver k8sevents: the message is the body, and the rest are attributes.
 func (r *Reader) record(keys map[string]json.RawMessage) error {
 	var list []struct {
 		Key   string
 		Value struct{ StringValue string }
 	}
-	_ = json.Unmarshal(keys["attributes"], &list) // attributes of another form say nothing
+	_ = json.Unmarshal(keys["attributes"], &list) // attributes of another type are ignored
 	of := map[string]string{}
 	for _, a := range list {
 		of[a.Key] = a.Value.StringValue
@@ -174,19 +172,18 @@ func (r *Reader) record(keys map[string]json.RawMessage) error {
 		Reason: of["k8s.event.reason"], Type: textIn(keys, "severityText"), Message: textIn(keysIn(keys["body"]), "stringValue")}})
 }
 
-// eventName is the name of an Event: that of the object, and the time in nanoseconds.
+// eventName matches the name of an Event: the object's name, and the time in nanoseconds.
 var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 
-// objectOf returns the name of what an Event of this name is about.
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
-// keysIn returns the values of an object by key; nil if it is none.
+// keysIn returns the values of an object by key; nil for other JSON.
 func keysIn(data json.RawMessage) (keys map[string]json.RawMessage) {
 	_ = json.Unmarshal(data, &keys)
 	return keys
 }
 
-// textIn returns the first of these keys that holds a text that is not empty.
+// textIn returns the first non-empty string under one of these keys.
 func textIn(keys map[string]json.RawMessage, names ...string) string {
 	for _, name := range names {
 		var s string
@@ -209,10 +206,9 @@ func (r *Reader) values(all []json.RawMessage) error {
 	return nil
 }
 
-// lines are the keys under which collectors keep a line of a log.
+// lines are the keys under which collectors store a log line.
 var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
 
-// logged takes a line of a log that a collector put into JSON.
 func (r *Reader) logged(line string) error {
 	line = strings.TrimSpace(line)
 	if t, ok := logLine(line); ok {
@@ -221,7 +217,6 @@ func (r *Reader) logged(line string) error {
 	return r.found(Text{Kind: Log, Input: event.Input{Message: line}, Why: notController})
 }
 
-// event takes a Kubernetes Event.
 func (r *Reader) event(v value, message string) error {
 	of := cmp.Or(v.InvolvedObject, v.Regarding)
 	t := Text{Kind: Event, Service: name(of.Namespace, of.Name), Input: event.Input{
@@ -231,7 +226,7 @@ func (r *Reader) event(v value, message string) error {
 	return r.found(about(t, of.Kind))
 }
 
-// published takes the data of a CloudEvent.
+// published reads the data of a CloudEvent.
 func (r *Reader) published(data []byte) error {
 	var v struct {
 		Reason, Type, Component, Message string
@@ -244,8 +239,7 @@ func (r *Reader) published(data []byte) error {
 		Input: event.Input{Reason: v.Reason, Type: v.Type, Component: v.Component, Message: v.Message}})
 }
 
-// about takes in what an Event is about. One that is not about a Service is of interest where its reason tells of a failure of another
-// object.
+// about sets the reason why an Event about another object is ignored, unless its reason is that of such an object's failure.
 func about(t Text, kind string) Text {
 	switch strings.ToLower(kind) {
 	case "", "service", "services", "svc":
@@ -259,7 +253,7 @@ func about(t Text, kind string) Text {
 	return t
 }
 
-// name returns the name of a Service as far as it is known.
+// name joins the known parts of a Service's name.
 func name(namespace, name string) string {
 	if namespace == "" || name == "" {
 		return name
@@ -267,7 +261,7 @@ func name(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// The keys of the texts of an Event, as exporters name them. kube-eventer's webhook writes those that begin with Event.
+// Keys of an Event's texts, as exporters name them. kube-eventer's webhook uses those that begin with Event.
 var (
 	messageKeys   = []string{"message", "Message", "EventMessage", "msg"}
 	reasonKeys    = []string{"reason", "Reason", "EventReason"}
@@ -276,10 +270,10 @@ var (
 	kindKeys      = []string{"kind", "Kind", "EventKind"}
 )
 
-// noKeys says why an object in JSON says nothing.
+// noKeys says why a JSON object is ignored.
 var noKeys = "It has none of the keys that are read: " + strings.Join(slices.Concat(messageKeys, reasonKeys), ", ") + "."
 
-// fields takes a JSON object with the texts of an Event.
+// fields reads a JSON object with the texts of an Event.
 func (r *Reader) fields(keys map[string]json.RawMessage) error {
 	in := event.Input{Reason: textIn(keys, reasonKeys...), Type: textIn(keys, typeKeys...), Component: textIn(keys, componentKeys...),
 		Message: textIn(keys, messageKeys...)}
@@ -296,15 +290,15 @@ func (r *Reader) fields(keys map[string]json.RawMessage) error {
 	return r.found(about(t, cmp.Or(textIn(keys, kindKeys...), textIn(of, "kind"))))
 }
 
-// yamlOpens is how an Event, or a list of them, begins in YAML.
+// yamlOpens matches the beginning of an Event, or a list of them, in YAML.
 var yamlOpens = regex.New(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)
 
-// yamlLine is a line of YAML that is not indented.
+// yamlLine matches a line that YAML may contain.
 var yamlLine = regex.New(`^(?:\s|[\w./-]+:(?:\s|$)|- |#|$)`)
 
 func yamlGoesOn(line string) (more, last bool) { return yamlLine().MatchString(line), false }
 
-// yaml takes a document in YAML, or else its lines.
+// yaml reads a YAML document, or else its lines.
 func (r *Reader) yaml(text string) error {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil && len(data) > 0 && (data[0] == '{' || data[0] == '[') {

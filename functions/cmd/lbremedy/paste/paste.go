@@ -1,10 +1,8 @@
-// Package paste finds the failures in what people paste: messages, Events as kubectl prints
-// them in any form, lines of logs, and the errors of Terraform, the SDKs and the aliyun CLI
-// that carry the same codes and texts. It takes the message out of the text and says what
-// kind of text it was; the classifier of package event names the class, as strict as ever.
+// Package paste finds failures in what people paste: messages, Events in any form printed by kubectl, log lines, and errors of
+// Terraform, the SDKs and the aliyun CLI with the same codes and texts. It extracts the messages and says which kind of text each
+// was; the classifier of package event then names the class, as strictly as ever. Begin with Reader.
 //
-// It serves people alone: what comes from the stream is one Event and nothing to search, and
-// nothing but a command can import this package.
+// It is for people's input only: a message of the stream is a single Event and is not searched. Only commands may import this package.
 package paste
 
 import (
@@ -16,35 +14,35 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Kind is what a text was found to be.
+// A Kind is the kind of a text.
 type Kind string
 
-// The kinds of text.
+// Kinds of text.
 const (
-	Message  Kind = "message"          // a message alone, and anything that no other kind is
+	Message  Kind = "message"          // a message alone, and anything of no other kind
 	Fields   Kind = "fields"           // a JSON object with reason, type, component and message
 	Event    Kind = "event"            // a Kubernetes Event, in JSON or YAML
 	Table    Kind = "kubectl-events"   // a row of kubectl get events or kubectl events
-	Describe Kind = "kubectl-describe" // a row of the Events that kubectl describe prints, or an Event described
+	Describe Kind = "kubectl-describe" // an Event in the output of kubectl describe, of an object or of the Event
 	Log      Kind = "log"              // a line of a log
-	API      Kind = "api-response"     // what an API of Alibaba Cloud answers, in JSON or XML
-	SDK      Kind = "sdk"              // an error of an SDK of Alibaba Cloud
+	API      Kind = "api-response"     // an answer of an Alibaba Cloud API, in JSON or XML
+	SDK      Kind = "sdk"              // an error of an Alibaba Cloud SDK
 	CLI      Kind = "aliyun-cli"       // an error of the aliyun CLI
-	Tool     Kind = "terraform"        // an error of Terraform, or of what is built on its provider
-	Object   Kind = "object"           // something of Kubernetes that is no Event
-	Cloud    Kind = "cloudevent"       // a failure that lbremedy published
+	Tool     Kind = "terraform"        // an error of Terraform, or of a tool built on its provider
+	Object   Kind = "object"           // another Kubernetes object
+	Cloud    Kind = "cloudevent"       // a failure published by lbremedy
 )
 
-// A Text is one message that was found, without secrets.
+// A Text is one message, without secrets.
 type Text struct {
 	Kind    Kind
 	Input   event.Input
-	Or      string // the message if its lines were broken within words; empty if they weren't broken
-	Service string // "namespace/name", or the name alone; empty if the text does not say
-	Why     string // why it tells of no failed sync, as a sentence; empty if the classifier decides
+	Or      string // the message if its lines were broken within words; empty otherwise
+	Service string // "namespace/name", or only the name; empty if unknown
+	Why     string // why it reports no failed sync, as a sentence; empty if the classifier decides
 }
 
-// Classify returns what a classifier says of the text.
+// Classify returns the classifier's result for the text.
 func (t Text) Classify(by *event.Classifier) event.Match {
 	if t.Why != "" {
 		return event.Match{Class: event.Ignored, Why: t.Why}
@@ -67,19 +65,19 @@ func (t Text) Classify(by *event.Classifier) event.Match {
 type Reader struct {
 	yield func(Text) error
 
-	block   []string // lines of a text that is not at its end
+	block   []string // lines of an unfinished text
 	size    int
 	more    func(line string) (more, last bool) // whether a line belongs to the block, and ends it
-	done    func(text string) error             // takes the block
-	table   *columns                            // of the rows that come
-	cut     string                              // what the next line has of the last column's name
-	service string                              // that is described
-	raw     string                              // the line as it came
+	done    func(text string) error             // receives the finished block
+	table   *columns                            // of the following rows
+	cut     string                              // rest of the last column's name, expected on the next line
+	service string                              // being described
+	raw     string                              // the original line
 	flat    bool                                // no JSON of several lines, and no YAML
-	level   int                                 // how many values in JSON are around the one that is read
+	level   int                                 // number of JSON values around the present one
 }
 
-// NewReader returns a reader that gives what it finds to yield.
+// NewReader returns a reader that passes each text to yield.
 func NewReader(yield func(Text) error) *Reader {
 	return &Reader{yield: yield}
 }
@@ -87,10 +85,10 @@ func NewReader(yield func(Text) error) *Reader {
 // ErrLong is returned for a text that no tool prints.
 var ErrLong = errors.New("a text in it is too long")
 
-// most is how many bytes one text can have.
+// most limits the bytes of one text.
 const most = 512 << 20
 
-// What tools put into lines, and before them: colours, the marks of a quotation, the time.
+// Decoration that tools put into or before lines: colours, quotation marks, the time.
 var (
 	colours = regex.New("\x1b\\[[0-9;]*[A-Za-z]")
 	quoted  = regex.New(`^(?:> ?)+`)
@@ -98,7 +96,7 @@ var (
 	stamp   = regex.New(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) +(?:(?:stdout|stderr) [FP] )?`)
 )
 
-// Line takes a line without its end.
+// Line reads a line without its end.
 func (r *Reader) Line(line string) error {
 	line = strings.TrimRight(colours().ReplaceAllString(line, ""), "\r")
 	line = quoted().ReplaceAllString(line, "")
@@ -125,7 +123,7 @@ func (r *Reader) Line(line string) error {
 	return r.begin(line)
 }
 
-// Close takes what is left as it is.
+// Close reads what is left.
 func (r *Reader) Close() error {
 	if r.more == nil {
 		return nil
@@ -141,12 +139,12 @@ func (r *Reader) open(line string, more func(string) (more, last bool), done fun
 	return nil
 }
 
-// until returns what takes all lines up to one that has the end in it.
+// until returns a function that accepts all lines up to one that contains end.
 func until(end string) func(string) (bool, bool) {
 	return func(line string) (bool, bool) { return true, strings.Contains(line, end) }
 }
 
-// The beginnings of texts of several lines.
+// Beginnings of texts of several lines.
 var (
 	headOpens  = regex.New(`^Name:\s+\S`)
 	headLine   = regex.New(`^(?:\s|[A-Z][\w ()-]*:)`)
@@ -157,7 +155,6 @@ var (
 	levelOpens = regex.New(`^Level:\s*(?:Normal|Warning)\s*$`)
 )
 
-// begin looks at a line that begins a text.
 func (r *Reader) begin(line string) error {
 	trimmed := strings.TrimSpace(line)
 	switch {
@@ -198,8 +195,7 @@ func (r *Reader) begin(line string) error {
 	return r.plain(line)
 }
 
-// plain takes a text that is neither JSON nor YAML: a row, a line of a log, an error of a
-// tool, or a message.
+// plain reads a text that is neither JSON nor YAML: a row, a log line, an error of a tool, or a message.
 func (r *Reader) plain(text string) error {
 	if t, ok := r.row(text); ok {
 		return r.found(t)
@@ -214,7 +210,7 @@ func (r *Reader) plain(text string) error {
 		return r.found(Text{Kind: kind, Input: event.Input{Message: text}, Why: why})
 	}
 	if !strings.Contains(text, "\n") && strings.HasSuffix(r.raw, text) {
-		text = r.raw // the time before it says that it is a line of a log
+		text = r.raw // a time before it marks a log line
 	}
 	for _, part := range messages(text) {
 		if err := r.found(Text{Kind: Message, Input: event.Input{Message: part}}); err != nil {
@@ -231,7 +227,7 @@ var (
 	annotated = regex.New(`^\W*service\.beta\.kubernetes\.io/[\w-]+"?\s*(?:[:=]\s*\S*)?$`)
 )
 
-// noFailure returns why a line is none: it is what somebody typed, or wrote into a manifest; empty if it may be one.
+// noFailure returns why a line is not a failure: it was typed as a command, or belongs to a manifest; empty if it may be one.
 func noFailure(line string) (kind Kind, why string) {
 	switch {
 	case typed().MatchString(line):
@@ -242,11 +238,10 @@ func noFailure(line string) (kind Kind, why string) {
 	return "", ""
 }
 
-// wrapper is what the controller begins its messages with.
+// wrapper matches how the controller begins its messages.
 var wrapper = regex.New(`(?:DryRun: *)?Error (?:syncing|deleting) load balancer(?: \[[^\]\s]*\])?:`)
 
-// messages takes messages apart that stand on one line, as kubectl get events
-// -o jsonpath={.items[*].message} prints them.
+// messages splits several messages on one line, as printed by kubectl get events -o jsonpath={.items[*].message}.
 func messages(text string) []string {
 	var all []string
 	from := 0
@@ -259,10 +254,10 @@ func messages(text string) []string {
 	return append(all, text[from:])
 }
 
-// flag is a secret that was typed behind a flag.
+// flag matches a secret typed after a flag.
 var flag = regex.New(`(--(?:access-key-id|access-key-secret|sts-token|password|token))[= ]+\S+`)
 
-// found gives a text away, without secrets.
+// found yields a text, without secrets.
 func (r *Reader) found(t Text) error {
 	for _, s := range []*string{&t.Input.Reason, &t.Input.Type, &t.Input.Component, &t.Input.Message, &t.Or, &t.Service} {
 		*s = event.Redact(flag().ReplaceAllString(*s, "$1=***"))

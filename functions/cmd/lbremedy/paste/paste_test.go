@@ -14,14 +14,12 @@ import (
 
 const own = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// inSink is an Event as tools send it.
+// inSink is an Event in the form that tools send.
 const inSink = `{"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + own +
 	`","involvedObject":{"kind":"Service","namespace":"shop","name":"web"},"source":{"component":"service-controller"}}`
 
-// quoted returns a text as a value in JSON.
 func quoted(s string) string { return strconv.Quote(s) }
 
-// texts returns what is found in a paste.
 func texts(t testing.TB, text string) []paste.Text {
 	t.Helper()
 	var all []paste.Text
@@ -37,7 +35,7 @@ func texts(t testing.TB, text string) []paste.Text {
 	return all
 }
 
-// What is found, with all that is known of it.
+// Texts found in pastes, with all their properties.
 func TestReader(t *testing.T) {
 	sync := event.Input{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: own}
 	for _, tt := range []struct {
@@ -141,9 +139,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// What the stream and the exporter ask is the classifier, which does not search in texts: an
-// Event of somebody else with such a text as its message is ignored, and the log of the
-// controller, the error of a tool or a table is nothing to it.
+// The stream and the exporter use the classifier, which does not search texts: a foreign Event with such a text as its message is
+// ignored, and so are a log of the controller, an error of a tool or a table.
 func TestNotFromTheStream(t *testing.T) {
 	by := classifier()
 	for _, file := range []string{"testdata/heldout.txtar", "testdata/pastes.txtar"} {
@@ -166,7 +163,7 @@ func TestNotFromTheStream(t *testing.T) {
 			}
 		}
 	}
-	// The same texts alone: a person's paste is read, a message is not searched.
+	// The same texts alone: a paste is searched, a message is not.
 	for _, text := range []string{
 		"Traceback (most recent call last):\n  File \"a.py\", line 1\naliyunsdkcore.acs_exception.exceptions.ServerException: HTTP Status: 404 " +
 			"Error:VSwitchNotExist The specified VSwitch does not exist. RequestID: 1",
@@ -185,8 +182,7 @@ func TestNotFromTheStream(t *testing.T) {
 	}
 }
 
-// FuzzReader reads anything: each text that is found is without secrets, and what is wrong
-// is a mistake in the text.
+// FuzzReader reads arbitrary text: found texts contain no secrets, and errors are mistakes in the text.
 func FuzzReader(f *testing.F) {
 	archive, err := txtar.ParseFile("testdata/heldout.txtar")
 	if err != nil {
@@ -224,7 +220,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// JSON in JSON costs a reading of the rest for each level, so what no tool nests so deep is not read.
+// Nested JSON costs another read of the rest for each level, so JSON nested deeper than any tool's is not read.
 func TestDeepJSON(t *testing.T) {
 	t.Parallel()
 	const levels = 6000

@@ -10,12 +10,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// columns are the columns of a table that kubectl printed.
+// columns describes the columns of a table printed by kubectl.
 type columns struct {
 	kind  Kind
 	names []string // in upper case, without blanks
-	at    []int    // where they begin, in bytes of the header
-	wide  bool     // two blanks or more stand between them
+	at    []int    // offsets in bytes of the header
+	wide  bool     // separated by two or more blanks
 }
 
 var (
@@ -23,18 +23,18 @@ var (
 	cell    = regex.New(`\S+(?: \S+)*`)
 	capital = regex.New(`^[A-Z][A-Z .:]*$`)
 	words   = regex.New(`(?:LAST|FIRST) SEEN|\S+`)
-	// cutHeader is the header of the Events that kubectl describe prints, with the beginning of its last column.
+	// cutHeader matches the header of the Events in kubectl describe, with the last column's name cut.
 	cutHeader = regex.New(`^\s*Type\s+Reason\s+Age\s+From\s+(M\w*)$`)
 	dashes    = regex.New(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
 )
 
-// header takes in the header of a table, and the line of dashes below it.
+// header reads the header of a table, and the line of dashes below it.
 func (r *Reader) header(line string) bool {
 	trimmed := strings.TrimSpace(line)
 	if r.table != nil && (dashes().MatchString(line) || r.cut != "" && (trimmed == r.cut || strings.Trim(trimmed, "-") == "")) {
 		return true
 	}
-	if m := cutHeader().FindStringSubmatch(line); m != nil && strings.HasPrefix("Message", m[1]) { // a terminal has broken it
+	if m := cutHeader().FindStringSubmatch(line); m != nil && strings.HasPrefix("Message", m[1]) { // broken by a terminal
 		r.cut = strings.TrimPrefix("Message", m[1])
 		line += r.cut
 		trimmed = strings.TrimSpace(line)
@@ -62,8 +62,7 @@ func (r *Reader) header(line string) bool {
 
 func isMessage(name string) bool { return name == "MESSAGE" || name == "MSG" || name == "NOTE" }
 
-// cells returns the cells of a row by the names of their columns; nil if the row does not
-// stand in the columns.
+// cells returns the cells of a row by column name; nil if the row doesn't match the columns.
 func (c *columns) cells(row string) map[string]string {
 	if c == nil || !c.wide || strings.Contains(row, "\t") {
 		return c.split(row)
@@ -85,7 +84,7 @@ func (c *columns) cells(row string) map[string]string {
 	return all
 }
 
-// split takes a row apart at its gaps, where each column has a cell.
+// split splits a row at its gaps, if each column has a cell.
 func (c *columns) split(row string) map[string]string {
 	if c == nil {
 		return nil
@@ -101,7 +100,7 @@ func (c *columns) split(row string) map[string]string {
 	return all
 }
 
-// The parts of a row that does not stand in columns.
+// Parts of a row outside columns.
 var (
 	rowLine   = regex.New(`(?s)^\s*((?:[\w.<>/()-]+\s+)*?)(Normal|Warning)\s+([A-Z][A-Za-z0-9]+)\s+(.+)$`)
 	rowAge    = regex.New(`(?s)^(?:<unknown>|<invalid>|\d+[smhdy]\w*)(?:\s+\(x\d+ over [^)]*\))?(?:\s+(.*))?$`)
@@ -110,14 +109,14 @@ var (
 	rowKind   = regex.New(`\s([A-Z][A-Za-z]+)\s`)
 )
 
-// narrowest is the fewest characters of a line that a terminal or a mail has broken: the columns before the message alone take more.
+// narrowest is the shortest line that a terminal or mail program breaks: the columns before the message alone are longer.
 const narrowest = 60
 
-// begins matches a line that does not continue the one before.
+// begins matches a line that doesn't continue the one before.
 var begins = regex.New(`^\s*(?:$|[{\[<>#$%]|[IWEF]\d{4} |-{2,}|apiVersion: |---)|^[\w@.~:/-]+[$#>%] |` +
 	`^[A-Z][\w ()-]*:(?:\s|$)|Error (?:syncing|deleting) load balancer`)
 
-// breaks returns a function that tells which lines continue a row about a failure; nil if the line is not such a row.
+// breaks returns a function that reports which lines continue a row about a failure; nil if the line is not such a row.
 func breaks(line string) func(string) (more, last bool) {
 	m := rowLine().FindStringSubmatch(line)
 	wide := utf8.RuneCountInString(line)
@@ -136,7 +135,7 @@ func breaks(line string) func(string) (more, last bool) {
 	}
 }
 
-// broken takes a row with the lines that continue it.
+// broken reads a row and the lines that continue it.
 func (r *Reader) broken(text string) error {
 	lines := strings.Split(text, "\n")
 	if len(lines) == 1 {
@@ -157,7 +156,7 @@ func (r *Reader) broken(text string) error {
 	return r.found(t)
 }
 
-// levels takes the text of an Event as kube-eventer sends it to chats (sinks/dingtalk and sinks/wechat of v1.2.7).
+// levels reads the text of an Event in the form that kube-eventer sends to chats (sinks/dingtalk and sinks/wechat of v1.2.7).
 func (r *Reader) levels(text string) error {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -168,7 +167,6 @@ func (r *Reader) levels(text string) error {
 		Input: event.Input{Type: fields["Level"], Reason: fields["Reason"], Message: fields["Message"]}}, fields["Kind"]))
 }
 
-// row takes a row of a table of Events, with or without the table's header.
 func (r *Reader) row(line string) (Text, bool) {
 	for _, s := range []string{line, r.raw} { // a column can hold the time
 		if cells := r.table.cells(s); cells != nil && strings.HasSuffix(s, line) {
@@ -204,7 +202,6 @@ func (r *Reader) row(line string) (Text, bool) {
 	return about(t, kind), true
 }
 
-// inColumns takes a row by its columns.
 func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
 	get := func(names ...string) string {
 		for _, n := range names {
@@ -219,7 +216,7 @@ func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
 		Type: get("TYPE"), Reason: get("REASON"), Component: source, Message: get("MESSAGE", "MSG", "NOTE"),
 	}}
 	if t.Input.Type != "" && t.Input.Type != "Normal" && t.Input.Type != "Warning" || strings.ContainsAny(t.Input.Reason+source, " ") {
-		return Text{}, false // moved out of its columns
+		return Text{}, false // shifted out of its columns
 	}
 	if slices.Contains(r.table.names, "REASON") && t.Input.Reason == "" {
 		return Text{}, false
@@ -234,7 +231,7 @@ func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
 	return about(t, kind), true
 }
 
-// described takes what kubectl describe prints up to the Events, or the description of an Event.
+// described reads the output of kubectl describe up to the Events, or the description of an Event.
 func (r *Reader) described(text string) error {
 	fields := map[string]string{}
 	part := ""

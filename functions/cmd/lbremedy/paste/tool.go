@@ -11,18 +11,15 @@ import (
 
 const code = `([A-Za-z][\w.-]*\w)`
 
-// A form is how a tool or an SDK prints the error of an API: with its code, and with what
-// the API says.
+// A form is how a tool or an SDK prints an API error: with its code and message.
 type form struct {
 	find   func() *regexp.Regexp
-	vendor bool // others print theirs in the same form: something has to name Alibaba Cloud
+	vendor bool // others use the same form: something must name Alibaba Cloud
 }
 
-// The forms, the most telling first. The sources are the SDKs themselves:
-// alibaba-cloud-sdk-go sdk/errors/server_error.go, tea tea/tea.go and dara/error.go,
-// darabonba-openapi client/client_error.go, aliyungo common/types.go,
-// aliyun-java-sdk-core ServerException.java, aliyun-python-sdk-core exceptions.py,
-// Tea for Python tea/exceptions.py, pop-core for Node.js lib/rpc.js.
+// Forms, the most specific first. The sources are the SDKs themselves: alibaba-cloud-sdk-go sdk/errors/server_error.go, tea
+// tea/tea.go and dara/error.go, darabonba-openapi client/client_error.go, aliyungo common/types.go, aliyun-java-sdk-core
+// ServerException.java, aliyun-python-sdk-core exceptions.py, Tea for Python tea/exceptions.py, pop-core for Node.js lib/rpc.js.
 var forms = []form{
 	{find: regex.New(`(?s)\bErrorCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*\b(?:RespHeaders|AccessDeniedDetail):|$)`)},
 	{find: regex.New(`(?s)\bSDKError:.*?\bCode:\s*` + code + `.*?\bMessage:\s*(.*?)(?:\s*(?:\brequest id:|\bData:|\bDetail:)|$)`)},
@@ -40,28 +37,27 @@ var forms = []form{
 	{find: regex.New(`\b(?:Server|Client)Exception:\s+` + code + `\s*:\s+([^\n]*?)\s*(?:\bRequestId\b|$|\n)`), vendor: true},
 }
 
-// foreign is what names another cloud.
+// foreign matches the names of other clouds.
 var foreign = regex.New(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
 
-// vendor is what names Alibaba Cloud in the error of a tool.
+// vendor matches Alibaba Cloud's names in a tool's error.
 var vendor = regex.New(`(?i)aliyun|alibaba|alicloud|\bTea\.|\btea[A-Z]|darabonba`)
 
-// The openings of errors that go on in the next lines.
+// Beginnings of errors that continue on the next lines.
 var (
 	boxOpens   = regex.New(`╷$`)
 	errorOpens = regex.New(`(?:SDK\.(?:Server|Client)Error|\b(?:SDK|Client|Server|Throttling|AlibabaCloud)Error:|\[SDK [\w-]+ ERROR\]:?)$|` +
 		`^(?:\x60*\$ )?aliyun \w+ |(?:com\.aliyun|darabonba|Aliyun\.Acs|^ResponseError: )\S*|^\{ \[\w|^alicloud:\w+:\w|` +
 		`^\w*[Ee]rror: \d+ errors? occurred:$|^Error: \[ERROR\] terraform-provider`)
 	traceOpens = regex.New(`^Traceback \(most recent call last\):$`)
-	// errorLine is a line that an error goes on with.
+	// errorLine matches a line that continues an error.
 	errorLine = regex.New(`^\W*(?:(?:ErrorCode|Recommend|RequestI[dD]|Message|RespHeaders|AccessDeniedDetail|StatusCode|Code|Data|Detail|` +
 		`Name|HostId)\s*:` +
 		`|SDK\.(?:Server|Client)Error|SDKError:|Caused by:|ERROR: SDK)|^[\s}│]`)
 	otherLine = regex.New(`^\s*(?:Normal|Warning)\s+[A-Z]|^[IWEF]\d{4} |Error syncing load balancer`)
 )
 
-// goesOn returns what tells which lines belong to the error that a line begins; nil if it
-// begins none.
+// goesOn returns a function that reports which lines belong to the error that a line begins; nil if it begins none.
 func goesOn(line string) func(string) (more, last bool) {
 	switch {
 	case boxOpens().MatchString(line):
@@ -76,7 +72,7 @@ func goesOn(line string) func(string) (more, last bool) {
 	return nil
 }
 
-// toolError takes the error of a tool or an SDK.
+// toolError reads the error of a tool or an SDK.
 func toolError(text string) (Text, bool) {
 	if wrapper().MatchString(text) || strings.Contains(text, "[SDKError] API:") {
 		return Text{}, false // the controller's own words
@@ -116,8 +112,8 @@ var (
 	ofCLI  = regex.New(`(?m)^(?:\W*\$ )?aliyun \w+ |^ERROR: `)
 )
 
-// answered returns what an API answered, in the form that the classifier knows. A code or
-// text of another product can be the same, and means something else.
+// answered returns an API's answer in the form that the classifier knows. Codes and texts of other products may be the same, but
+// mean something else.
 func answered(code, message, text string) Text {
 	said := "Message: " + strings.Join(strings.Fields(message), " ")
 	if code != "" {
@@ -126,11 +122,11 @@ func answered(code, message, text string) Text {
 	return Text{Kind: API, Input: event.Input{Message: said}, Why: otherProduct(text)}
 }
 
-// asked is a call of ECS or VPC as the controller makes them for a Service: it reads there. Who
-// creates a server has other failures, in the same words.
+// asked matches the ECS and VPC calls that the controller makes for a Service, which only read. Creating a server, for instance,
+// can fail with the same words for other reasons.
 var asked = regex.New(`\b(?:call |API: |Action=|aliyun (?:ecs|vpc) )Describe\w+`)
 
-// named is where a text names a product.
+// named match a product's name in a text.
 var named = []func() *regexp.Regexp{
 	regex.New(`alicloud_([a-z]+)`),
 	regex.New(`alicloud:([a-z]+)[:/]`),
@@ -139,7 +135,7 @@ var named = []func() *regexp.Regexp{
 	regex.New(`(?i)\bproduct=([a-z]+)`),
 }
 
-// otherProduct returns why an error is of no load balancer; empty if it can be.
+// otherProduct returns why an error is not a load balancer's; empty if it may be.
 func otherProduct(text string) string {
 	for _, find := range named {
 		other := ""

@@ -90,7 +90,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 	return command.Parent(cmd, ls, shut)
 }
 
-// English returns breakers as commands print them in JSON.
+// English returns breakers in their JSON form.
 func English(list []control.Breaker) []control.Breaker {
 	list = slices.Clone(list)
 	for i := range list {

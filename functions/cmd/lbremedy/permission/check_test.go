@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// wants fails unless a call ended so, and said these in this order.
+// wants fails unless the call ended with this code and printed these texts in this order.
 func wants(t *testing.T, got operator.Said, code int, said ...string) {
 	t.Helper()
 	rest := got.Out + got.Err
@@ -26,8 +26,7 @@ func wants(t *testing.T, got operator.Said, code int, said ...string) {
 	}
 }
 
-// Where NATS and the cluster are known, a check says what the file changes in the policy in force there, and by what it loosens it. It
-// changes nothing.
+// With NATS and the cluster, a check shows what the file changes in the policy in force, and how it loosens it. It writes nothing.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -60,7 +59,7 @@ func TestCompare(t *testing.T) {
 	again := operator.Write(t, "again.yaml", run("show", "-o", "yaml").Out)
 	wants(t, run("check", again), 0, "It says the same")
 
-	// Without a cluster, or without NATS, it says what the file says.
+	// Without a cluster, or without NATS, it describes only the file.
 	for name, c := range map[string]operator.Call{"no cluster": c, "no NATS": at.With("LBREMEDY_NATS", "nats://127.0.0.1:1")} {
 		got := c.Run(t.Context(), "policy", "check", fix)
 		wants(t, got, 0, "fix: plans up to medium risk")
@@ -70,8 +69,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Where the engine can use no policy, or this release can't read what it uses, nobody is told that an older one is in force: show fails
-// and says why, and a check compares with nothing.
+// If the engine has no usable policy, or this release can't read the one in use, an older one is never reported as in force: show
+// fails with the reason, and check compares with nothing.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -110,7 +109,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// Of a cluster that NATS has never seen this is said.
+// A cluster that NATS has never seen is reported.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Embed(t)
@@ -118,11 +117,11 @@ func TestUnseen(t *testing.T) {
 		wants(t, c.Run(t.Context(), append(append([]string{"policy"}, args...), "--cluster", "c2")...), 0, `NATS has never seen a cluster "c2": did you mean c1?`)
 	}
 	wants(t, c.Run(t.Context(), "policy", "show", "--cluster", "c2"), 0, "In force: observe")
-	wants(t, c.Run(t.Context(), "policy", "show"), 0, "In force: observe") // of the only one
+	wants(t, c.Run(t.Context(), "policy", "show"), 0, "In force: observe") // the only one
 	wants(t, c.Run(t.Context(), "breaker", "close", "tag-missing", "--cluster", "c3"), command.CodeWrong, `NATS has never seen a cluster "c3"`)
 }
 
-// An empty file is refused, and every mistake is told with rule, file, line and field.
+// An empty file is refused, and every mistake is reported with rule, file, line and field.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Embed(t)

@@ -114,7 +114,7 @@ also those of other clusters.`,
 	return cmd
 }
 
-// meant returns the pause that stops the cluster: its own, or else that of all clusters.
+// meant returns the pause that stops the cluster: its own, otherwise that of all clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, all []control.Pause) ([]control.Pause, error) {
 	if p.Cluster == "" && len(all) == 1 {
 		return all, nil
@@ -131,7 +131,6 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, all []control.
 	return nil, cli.KnownCluster(ctx, s, cluster)
 }
 
-// pauses prints the pauses that are in force.
 func pauses(p *cli.Program, all []control.Pause) {
 	for _, one := range all {
 		fmt.Fprint(p.Out, cli.Wrap(p.Tell(cli.PauseLine(one)), "", p.Width()))

@@ -8,7 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A pause is of clusters that there are, belongs to who made it, and ends by name.
+// A pause needs existing clusters, records its maker, and is ended by name.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -33,7 +33,7 @@ func TestPause(t *testing.T) {
 	wants(t, run("pause", "--by", "bob", "--why", "day", "--cluster", "c1"), 0,
 		"Already paused", "Cluster c1: Paused by ann at ", ": night.")
 	inForce(1)
-	// All that shows cases says so, beside the data, for the clusters that are meant.
+	// All commands that show cases mention it, beside the data, for the selected clusters.
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"ls", "--cluster", "c1"}} {
 		got := run(args...)
 		wants(t, operator.Said{Code: got.Code, Err: got.Err}, 0, "Writes are paused. Cluster c1: Paused by ann at ")
@@ -42,7 +42,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("of another cluster: %+v", got)
 	}
 
-	// One pause ends by a resume; of several, that of the cluster goes first, and one of another cluster stays.
+	// A resume ends one pause; of several, the cluster's own ends first, and another cluster's stays.
 	wants(t, run("resume", "--cluster", "c-othr"), command.CodeWrong, `NATS has never seen a cluster "c-othr"`)
 	wants(t, run("resume", "--cluster", "c-other"), 0, "There was no pause to end.", "Still in force. Cluster c1: Paused by ann")
 	wants(t, run("pause", "--by", "cat", "--all-clusters"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by ann")
@@ -58,7 +58,7 @@ func TestPause(t *testing.T) {
 	inForce(0)
 }
 
-// Without a cluster the only one is meant that NATS knows, and never all.
+// Without a flag, the only cluster known to NATS is meant, never all.
 func TestPauseTheOne(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -1,5 +1,5 @@
-// Package permission is the commands for what may be written: the policy in force, the
-// pause that stops all writes, and the breakers of classes.
+// Package permission holds the commands about what may be written: the policy in force, the pause that stops all writes, and the
+// breakers of classes. Begin with Commands.
 package permission
 
 import (
@@ -27,7 +27,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{policyCommand(p), pause(p), resume(p), breaker(p)}
 }
 
-// Fixes reports whether a policy applies any plan.
+// Fixes reports whether a policy ever applies a plan.
 func Fixes(p remedy.Policy) bool {
 	return p.Mode == remedy.Fix || slices.ContainsFunc(p.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix }) ||
 		slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix })
@@ -59,13 +59,13 @@ func policyCommand(p *cli.Program) *cobra.Command {
 	return command.Parent(cmd, check(p), show(p))
 }
 
-// A checked policy is what "check" prints as data.
+// A checked is the data of "check".
 type checked struct {
 	Policy  remedy.Policy   `json:"policy"`
 	Version string          `json:"version"`
-	InForce *policy.InForce `json:"inForce,omitempty"` // that it was compared with
-	Diff    string          `json:"diff,omitempty"`    // of its text, from that one
-	Loosens []string        `json:"loosens,omitempty"` // fields by which more could be written than under that one
+	InForce *policy.InForce `json:"inForce,omitempty"` // compared with this one
+	Diff    string          `json:"diff,omitempty"`    // difference between their texts
+	Loosens []string        `json:"loosens,omitempty"` // fields that allow more writes than that one
 }
 
 func check(p *cli.Program) *cobra.Command {
@@ -112,7 +112,7 @@ written. The policy in force does not change.`,
 	return cmd
 }
 
-// compare notes in what a version differs from the policy in force in the cluster that the flags name.
+// compare records how a version differs from the policy in force in the cluster of the flags.
 func compare(ctx context.Context, p *cli.Program, v policy.Version, c *checked) error {
 	s, err := p.Stream(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func differences(p *cli.Program, c checked) {
 	fmt.Fprint(p.Out, cli.Wrap(p.Paint(cli.Yellow, looser), "", p.Width()))
 }
 
-// A shown policy is what "show" prints as data.
+// A shown is the data of "show".
 type shown struct {
 	Policy remedy.Policy   `json:"policy"`
 	Told   policy.InForce  `json:"inForce"`
@@ -214,12 +214,11 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 	}
 }
 
-// Origin says where the policy in force lies.
+// Origin says where the policy in force is stored.
 func Origin(f policy.InForce) say.Text {
 	return say.F("Version %s of %s, in force since %s.", f.Version, f.Source, cli.Clock(f.Since))
 }
 
-// rules prints what each rule of a policy says.
 func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Rules {
 		fmt.Fprintln(p.Out, "  "+p.Phrase("%s: %s", command.Clean(r.String()), command.Clean(p.Tell(Told(r)))))

@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Who is told "never applied" relies on it: a rule that fixes somewhere is said.
+// People rely on "never applied": a rule that fixes somewhere is mentioned.
 func TestDescribe(t *testing.T) {
 	for _, test := range []struct {
 		policy remedy.Policy

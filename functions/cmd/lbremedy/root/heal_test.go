@@ -25,7 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// events returns what kubectl get events -o json prints.
+// events returns the output of kubectl get events -o json.
 func events(sc *operator.Testbed, t *testing.T) string {
 	t.Helper()
 	list, err := sc.Kube.Client().CoreV1().Events(sc.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -43,8 +43,8 @@ func events(sc *operator.Testbed, t *testing.T) string {
 	return string(data)
 }
 
-// measures fails unless metrics tell of exporter, runs, cloud and stream. The state of
-// the stream is read beside all else, so that it may come a moment later.
+// measures fails unless there are metrics of exporter, runs, cloud and stream. The state of the stream is read separately, and may
+// come a moment later.
 func measures(t *testing.T, address string) {
 	t.Helper()
 	missing := []string{
@@ -79,7 +79,7 @@ func measures(t *testing.T, address string) {
 	}
 }
 
-// A person diagnoses a node, which is named as kubectl has it, and the cluster.
+// A person diagnoses the cluster and a node, named as in kubectl.
 func TestPlanOthers(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -116,7 +116,7 @@ func TestPlanOthers(t *testing.T) {
 	}
 }
 
-// An operator watches a cluster, looks at what fails, plans, fixes by hand, replays and takes it back.
+// An operator watches a cluster, looks at failures, plans, fixes by hand, replays and undoes.
 func TestHeal(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -148,7 +148,7 @@ func TestHeal(t *testing.T) {
 		!strings.Contains(got.Out, " planned and only observed: lbremedy ls --result planned\n") || strings.Contains(got.Out, "unknown") {
 		t.Errorf("status: %+v", got)
 	}
-	// The controller fails again and again, and the case may be looked at just now. A run that ends as the one before leaves no
+	// The controller fails repeatedly, and the case may be under way just now. A run that ends like the one before leaves no
 	// record to wait for.
 	soon := time.Now().Add(time.Minute)
 	shown := sc.Run(t.Context(), "show", web)
@@ -175,7 +175,7 @@ func TestHeal(t *testing.T) {
 		t.Fatalf("something wrote: the Service is in %s", got)
 	}
 
-	// The policy names who is told: the Service has an Event on the plan, and a webhook hears of the fix.
+	// The policy names sinks: the Service gets an Event about the plan, and a webhook is notified of the fix.
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -208,7 +208,7 @@ func TestHeal(t *testing.T) {
 	}
 	for heard := false; !heard; {
 		select {
-		case body := <-told: // of other failures in the cluster, too
+		case body := <-told: // also of other failures in the cluster
 			heard = strings.Contains(body, `"io.lbremedy.ticket.opened.v1"`) && strings.Contains(body, "fixed by lbremedy")
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("nobody was told of the fix: %s", errs)

@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// helped returns what the help of a command and those below it says, by the place where it does:
-// paragraphs on a line each. Commands in a text are no words.
+// helped returns the help of a command and those below it, by location: paragraphs on a line each. Commands in a text are not words.
 func helped(cmd *cobra.Command, into map[string]string) map[string]string {
 	add := func(text string) {
 		for part := range strings.SplitSeq(text, "\n\n") {
@@ -44,7 +43,7 @@ func helped(cmd *cobra.Command, into map[string]string) map[string]string {
 	return into
 }
 
-// compare names what the help says without a twin, and twins of what it does not say.
+// compare names the texts of the help without a translation, and translations without a text.
 func compare(said, twins map[string]string) []string {
 	var out []string
 	for text, where := range said {
@@ -61,7 +60,7 @@ func compare(said, twins map[string]string) []string {
 	return out
 }
 
-// TestTwins holds the help of all commands to the catalogue of its twins.
+// TestTwins compares the help of all commands with the catalogue.
 func TestTwins(t *testing.T) {
 	data, err := os.ReadFile("../../../../shared/say/chinese/help.json")
 	if err != nil {
@@ -82,7 +81,7 @@ func TestTwins(t *testing.T) {
 		t.Error(bad)
 	}
 
-	tree.Commands()[0].Short = "Do a thing without a twin" // and its own twin has lost its text
+	tree.Commands()[0].Short = "Do a thing without a twin" // and the translation has lost its text
 	if bad := compare(helped(tree, map[string]string{}), twins); len(bad) == 0 || !strings.Contains(strings.Join(bad, "\n"), "no twin of Do a thing") {
 		t.Errorf("a text without a twin is not found: %q", bad)
 	}
@@ -92,8 +91,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestLanguage reads help and errors of use in Chinese, by the locale, a flag or a variable,
-// and in English otherwise.
+// TestLanguage reads help and usage errors in Chinese, by locale, flag or variable, and in English otherwise.
 func TestLanguage(t *testing.T) {
 	english := operator.Home(t)
 	locale := map[string]string{"HOME": english["HOME"], "LANG": "zh_CN.UTF-8"}

@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// No command reads or writes where it may not, is not told where, or is told of what is
-// not there: each says so in one line, with the way out, and prints nothing.
+// A command that lacks permission, an address, or an existing object says so in one line, with the way out, and prints nothing else.
 func TestLookingMistakes(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)
@@ -61,7 +60,7 @@ func TestLookingMistakes(t *testing.T) {
 		})
 	}
 
-	// Checks that can't tell for one reason are one line, and the exit code says so.
+	// Checks that are unknown for the same reason are one line, and the exit code says so.
 	got := denied.Run(t.Context(), "doctor")
 	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, "annotations +28 ") ||
 		!strings.Contains(got.Err, " 0 findings, ") {
@@ -74,8 +73,8 @@ func TestLookingMistakes(t *testing.T) {
 	}
 }
 
-// A person at a terminal gets lines that fit, colours unless NO_COLOR says otherwise, and
-// progress on standard error; a script gets data alone, wherever it runs.
+// A terminal gets lines that fit, colours unless NO_COLOR is set, and progress on standard error; a script gets only data,
+// wherever it runs.
 func TestLookingTerminal(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)
@@ -109,7 +108,7 @@ func TestLookingTerminal(t *testing.T) {
 	}
 }
 
-// A table fits the terminal and says of each row what was found; in a pipe, and with -o wide, nothing is cut. A row is one line.
+// A table fits the terminal and shows each row's finding; in a pipe, and with -o wide, nothing is cut. A row is one line.
 func TestLookingNarrow(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
@@ -122,7 +121,7 @@ func TestLookingNarrow(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		args  []string
-		tells string // what a reader learns of shop/lost-it
+		tells string // what is shown about shop/lost-it
 	}{
 		{[]string{"doctor", "--severity", "info"}, "The load balancer"},
 		{[]string{"lb", "ls"}, "gone"},
@@ -148,7 +147,7 @@ func TestLookingNarrow(t *testing.T) {
 	}
 }
 
-// Lists of the cluster take the flags of kubectl for namespaces. Values that mean nothing are errors.
+// Lists of the cluster take kubectl's flags for namespaces. Invalid values are errors.
 func TestLookingFlags(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
@@ -156,7 +155,7 @@ func TestLookingFlags(t *testing.T) {
 	for _, tt := range []struct {
 		args      []string
 		code      int
-		out, errs string // the whole of what is printed, a part of what is said
+		out, errs string // all of standard output, part of standard error
 	}{
 		{[]string{"lb", "ls", "-o", name}, 0, "lent lost-it nowhere own untagged young ", ""},
 		{[]string{"lb", "ls", "-A", "-o", name}, 0, "lent lost-it nowhere own untagged young ", ""},
@@ -170,7 +169,7 @@ func TestLookingFlags(t *testing.T) {
 	}
 }
 
-// What a shell asks for is answered from the list of checks and from the cluster.
+// Shell completion is answered from the list of checks and from the cluster.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)

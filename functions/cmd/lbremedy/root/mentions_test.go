@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// What sentences of the pages name are commands and flags of this program.
+// Commands and flags named in sentences of the pages exist.
 func TestMentions(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	all := pages.Mentions(t, "../../../..", "lbremedy")

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// A night: fixes are paused, frozen, stopped by the class itself, approved by a
-// person, and taken back; and the policy file changes while all that goes on.
+// A night: fixes are paused, frozen, stopped by the class's breaker, approved by a person, and undone, while the policy file changes.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -50,7 +49,7 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
 
-	// So does a freeze, until the file ends it. While the file is wrong, nothing is written.
+	// So does a freeze, until the file ends it. While the file is invalid, nothing is written.
 	u.Until(t, held(event.HeldByFreeze))
 	policy("mode: fixx\n")
 	shell.Until(t, "a run does not write", func() bool {
@@ -72,7 +71,7 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "waiting", "", "ls", "--namespace", sc.Namespace)
 	untouched()
 
-	// The class has stopped itself: a person closes its breaker, or agrees to one plan.
+	// The class's breaker is open: a person closes it, or approves one plan.
 	s := sc.Stream(t)
 	if _, err := control.Trip(t.Context(), s, "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)

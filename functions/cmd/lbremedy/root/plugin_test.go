@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// -n names the namespace of Services as it does for kubectl, and as a plugin the program takes
-// a Service as kubectl does, in the namespace of the context if no other is named.
+// -n is the namespace of Services, as in kubectl. As a plugin the program takes a Service as kubectl does, by default in the
+// context's namespace.
 func TestNamespaceFlag(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)

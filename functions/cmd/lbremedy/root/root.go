@@ -1,5 +1,4 @@
-// Package root puts the commands of lbremedy together: their groups in the help, the
-// global flags, and how a call ends.
+// Package root assembles the commands of lbremedy: their groups in the help, the global flags, and the end of a call. Begin with Run.
 package root
 
 import (
@@ -7,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	_ "time/tzdata" // policy files name time zones, and an image may know none
+	_ "time/tzdata" // policy files name time zones, and an image may lack them
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +37,7 @@ func Main(version string) {
 	command.Main(func(ctx context.Context, args []string) int { return Run(ctx, cli.New(version), args) })
 }
 
-// Run runs the command that the arguments name and returns the exit code.
+// Run runs the command in the arguments and returns the exit code.
 func Run(ctx context.Context, p *cli.Program, args []string) int {
 	p, failed := p.Call(ctx)
 	root := rootCommand(p)
@@ -47,7 +46,7 @@ func Run(ctx context.Context, p *cli.Program, args []string) int {
 	root.SetErr(p.Err)
 	mark := p.PaintOn(p.Err, cli.Red, "error:")
 	code := command.Run(command.Speak(ctx, p.Reader(root)), root, args, mark)
-	if err := failed(); err != nil && code != command.CodeFailed && code != command.CodeWrong { // then it has said so, or worse
+	if err := failed(); err != nil && code != command.CodeFailed && code != command.CodeWrong { // it has already said so, or worse
 		fmt.Fprintln(p.Err, mark, p.Phrase("the output could not be written: %s", command.Clean(err.Error())))
 		return command.CodeFailed
 	}
@@ -94,8 +93,7 @@ override variables. --context chooses one of several clusters in the kubeconfig.
 	return root
 }
 
-// asPlugin names the program, in usages and examples, as those call it who have it as a plugin
-// of kubectl.
+// asPlugin names the program, in usages and examples, as users of the kubectl plugin call it.
 func asPlugin(cmd *cobra.Command) {
 	if !cmd.HasParent() {
 		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lbremedy"}

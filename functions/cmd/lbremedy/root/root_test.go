@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Each mistake is one sentence that names the culprit and the way out, a code, and
-// nothing on standard output.
+// Each mistake is one sentence that names the culprit and the way out, with an exit code, and without output.
 func TestMistakes(t *testing.T) {
 	here := []string{"--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}
 	with := func(args ...string) []string { return append(args, here...) }
@@ -73,12 +72,12 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A full disk is a disk that refuses to be written to.
+// A full is a disk that refuses writes.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// What could not be printed has failed, in every form, and is said once.
+// A failed write of the output is a failure, in every form, and is reported once.
 func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"doctor checks", "doctor checks -o json", "version", "help", "classify x"} {
@@ -90,7 +89,7 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// The pages of checks are in the language of the reader, and the version names what it was built from.
+// The pages of checks are in the reader's language, and the version describes the build.
 func TestPages(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	if got := c.Run(t.Context(), "doctor", "checks", "room", "--language", "zh"); got.Code != 0 || !strings.HasPrefix(got.Out, "# 配额和余量\n") {
@@ -107,7 +106,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What a shell asks for is answered, and help names the program.
+// Shell completion works, and the help names the program.
 func TestHelp(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	for args, want := range map[string]string{

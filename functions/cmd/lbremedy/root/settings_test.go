@@ -44,7 +44,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// After the end of up, its address is known and nobody answers there.
+// After up ends, its address is still known, but does not answer.
 func TestStreamIsAway(t *testing.T) {
 	c := operator.Call{Env: map[string]string{"LBREMEDY_STATE_DIR": t.TempDir()}}
 	if err := os.WriteFile(filepath.Join(c.Env["LBREMEDY_STATE_DIR"], "nats.json"), []byte(`{"url":"nats://127.0.0.1:1","token":"t"}`), 0o600); err != nil {

@@ -25,8 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// declared returns the grants that the classes and the exporter declare, and more; of those
-// that write only where they are wanted.
+// declared returns the grants of the classes and the exporter, and more; grants that write only if writes is set.
 func declared(writes bool, more ...grant.Grant) []grant.Grant {
 	all := slices.Concat(exporter.Grants, more)
 	for _, r := range functions.All {
@@ -35,7 +34,6 @@ func declared(writes bool, more ...grant.Grant) []grant.Grant {
 	return slices.DeleteFunc(grant.Set(all), func(g grant.Grant) bool { return !writes && !reads(g) })
 }
 
-// reads reports whether a grant lets nobody write.
 func reads(g grant.Grant) bool {
 	if !g.RAM() {
 		return g == grant.ReviewAccess || slices.Contains([]string{"get", "list", "watch"}, g.Verb)
@@ -44,7 +42,7 @@ func reads(g grant.Grant) bool {
 	return slices.ContainsFunc([]string{"Describe", "List", "Get", "Query"}, func(begin string) bool { return strings.HasPrefix(action, begin) })
 }
 
-// kubernetes asks the API server for a sign of life, and reports whether it came.
+// kubernetes reports whether the API server answers.
 func (f *flight) kubernetes(ctx context.Context) bool {
 	const name = "kubernetes"
 	before := f.Now()
@@ -58,10 +56,10 @@ func (f *flight) kubernetes(ctx context.Context) bool {
 	return true
 }
 
-// rights asks the API server for each declared right.
+// rights asks the API server about each declared right.
 func (f *flight) rights(ctx context.Context) {
 	const name = "rights"
-	var lacks, doctors []string // those of the doctor alone are in a role of its own
+	var lacks, doctors []string // the doctor's are in a role of their own
 	n, own := 0, declared(f.fix)
 	for _, g := range declared(f.fix, checks.Grants()...) {
 		if g.RAM() {
@@ -71,7 +69,7 @@ func (f *flight) rights(ctx context.Context) {
 		r := kube.Review{Group: g.Group, Verb: g.Verb}
 		r.Resource, r.Subresource, _ = strings.Cut(g.Resource, "/")
 		if g == grant.ListDaemonSets || g == grant.GetServiceAccounts {
-			r.Namespace = "kube-system" // where the controller's own parts are
+			r.Namespace = "kube-system" // namespace of the controller
 		}
 		if g == grant.GetDeployments {
 			r.Namespace, r.Name = ccm.IngressNamespace, ccm.IngressController
@@ -102,10 +100,10 @@ func (f *flight) rights(ctx context.Context) {
 	f.add(name, Well, say.F("All %d rights in Kubernetes are there.", n), nil)
 }
 
-// A meter is told about calls of the cloud.
+// A meter is called for each call of the cloud.
 type meter func(cloud.Call)
 
-// A reach says which products of the cloud have answered, and what their clocks say.
+// A reach records which products of the cloud have answered, and their clock.
 type reach struct {
 	now      func() time.Time
 	mu       sync.Mutex
@@ -126,10 +124,10 @@ func (r *reach) met(c cloud.Call) {
 	}
 }
 
-// cloud looks whether all products answer, and whether the account has the cluster.
+// cloud checks that all products answer, and that the account has the cluster.
 func (f *flight) cloud(ctx context.Context) {
 	const name = "cloud"
-	// Nothing else asks these. What they answer is looked at elsewhere, or is of no account.
+	// No other check calls these. Only the fact of an answer counts here.
 	_, _ = f.env.Clients.Cloud.ECS.SecurityGroups(ctx, ccm.NameTag, "lbremedy-preflight")
 	_, _ = f.env.Clients.Cloud.Billing.Balance(ctx)
 	_, err := f.env.Clients.Cloud.STS.Identity(ctx)
@@ -168,7 +166,7 @@ func (f *flight) cloud(ctx context.Context) {
 	f.add(name, Well, say.F("All endpoints answer, and the account has the cluster: %s.", strings.Join(all, ", ")), nil)
 }
 
-// ram compares the policies of the role that signs with what is declared.
+// ram compares the policies of the signing role with the declared actions.
 func (f *flight) ram(ctx context.Context) {
 	const name = "ram"
 	me, err := f.env.Clients.Cloud.STS.Identity(ctx)
@@ -207,7 +205,7 @@ func (f *flight) ram(ctx context.Context) {
 			say.F("Give the role the policies that infra/ram/roles.sh makes."))
 		return
 	}
-	// The doctor's are in the role only where roles.sh was told that it runs in the same Pod.
+	// The doctor's actions are in the role only if roles.sh was told that the doctor runs in the same Pod.
 	if lacks := lacking(grant.Actions(checks.Grants())); len(lacks) > 0 {
 		f.add(name, Well, say.F("The RAM role %s allows all %d actions of the classes. The doctor needs %d more: %s.",
 			role, len(actions), len(lacks), say.List(lacks, 8)), say.F("To run the doctor, too, run infra/ram/roles.sh with --class up --doctor."))
@@ -217,7 +215,7 @@ func (f *flight) ram(ctx context.Context) {
 	f.add(name, Well, say.F("The RAM role %s allows all %d actions.", role, len(actions)), nil)
 }
 
-// nats looks at NATS, its streams and the policy that it holds.
+// nats checks NATS, its streams and the policy in it.
 func (f *flight) nats(ctx context.Context) {
 	const name = "nats"
 	s, err := f.Stream(ctx)
@@ -249,14 +247,13 @@ func (f *flight) nats(ctx context.Context) {
 		f.add(name, Well, say.F("NATS at %s answers, with JetStream.", s.Where()), nil)
 		f.streams(room)
 	}
-	if err == nil && len(room.Fills) == 0 { // nothing holds a policy yet
+	if err == nil && len(room.Fills) == 0 { // it holds no policy yet
 		f.policy(ctx, nil)
 		return
 	}
 	f.policy(ctx, s)
 }
 
-// streams looks whether the streams have room.
 func (f *flight) streams(room stream.Storage) {
 	const name = "streams"
 	for _, s := range room.Fills {
@@ -279,14 +276,14 @@ func (f *flight) streams(room stream.Storage) {
 	}
 }
 
-// clocks are what the clocks of others show, compared with the one here.
+// clocks compares other clocks with the local one.
 type clocks struct {
 	names []say.Text
 	worst time.Duration
 	of    say.Text
 }
 
-// add compares a clock that was read between two times here. A zero time is not known.
+// add compares a clock that was read between two local times. A zero time is unknown.
 func (c *clocks) add(name say.Text, at, before, after time.Time) {
 	if at.IsZero() {
 		return
@@ -298,8 +295,8 @@ func (c *clocks) add(name say.Text, at, before, after time.Time) {
 	}
 }
 
-// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes
-// off; leases, approvals and pauses are compared with it, too.
+// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes off; leases, approvals and pauses also
+// depend on clocks.
 const apart = 30 * time.Second
 
 func (f *flight) clock() {
@@ -320,7 +317,6 @@ func (f *flight) clock() {
 	}
 }
 
-// quotas looks whether the account can have more load balancers.
 func (f *flight) quotas() {
 	const name = "quotas"
 	all := checks.Checks()
@@ -343,7 +339,7 @@ func (f *flight) quotas() {
 	f.add(name, Well, say.F("The account can have more load balancers in the region."), nil)
 }
 
-// controller looks whether the version of the controller is one that is known here.
+// controller checks that the version of the controller is known here.
 func (f *flight) controller() {
 	const name = "controller"
 	err := f.snap.Err(doctor.Controller)
@@ -361,7 +357,6 @@ func (f *flight) controller() {
 	}
 }
 
-// approvals looks whether Approvals in the cluster would count.
 func (f *flight) approvals(ctx context.Context) {
 	const name = "approvals"
 	do := say.F("Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart.")
@@ -383,11 +378,10 @@ func (f *flight) approvals(ctx context.Context) {
 	}
 }
 
-// tryKey is the annotation of a write that is only tried: that by which fixes wake the
-// controller, which the admission policy of lbremedy lets it change.
+// tryKey is the annotation of the dry run: the one by which fixes trigger a resync, which lbremedy's admission policy lets it change.
 const tryKey = ccm.Resync
 
-// admission has the API server try a write as fixes make it.
+// admission lets the API server dry-run a write like those of fixes.
 func (f *flight) admission(ctx context.Context) {
 	const name = "admission"
 	if err := f.snap.Err(doctor.Services); err != nil {
@@ -408,7 +402,7 @@ func (f *flight) admission(ctx context.Context) {
 		return f.env.Clients.KubeWriter.TryService(ctx, svc.Namespace, svc.Name, version, kube.ServicePatch{Annotations: map[string]*string{tryKey: &value}})
 	}
 	err := try(svc.ResourceVersion)
-	if errors.Is(err, kube.ErrConflict) { // it has changed since it was listed
+	if errors.Is(err, kube.ErrConflict) { // changed since it was listed
 		now, gone := f.env.Kube.Service(ctx, svc.Namespace, svc.Name)
 		if err = gone; gone == nil {
 			err = try(now.ResourceVersion)

@@ -46,7 +46,7 @@ func TestLedger(t *testing.T) {
 	tell(func(*ledger.Page) {})
 	draw(true, ledger.Late)
 
-	// One Service for each end that a failure can come to, of the class tag-missing.
+	// One Service for each way in which a failure can end, of the class tag-missing.
 	publish := func(i int) event.Failure {
 		t.Helper()
 		header, data := operator.Failure(t, "tag-missing", operator.UID(i), "7")
@@ -81,11 +81,11 @@ func TestLedger(t *testing.T) {
 	journal(3, func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
 	journal(4, func(r *event.Record) { r.Result, r.Wait, r.Event = event.Waiting, 48*time.Hour, "another.1.6" })
 	journal(5, func(r *event.Record) { r.Phase = event.Intent })
-	journal(6, func(r *event.Record) { r.Result, r.Event = event.Asked, "another.1.6" }) // this one isn't answered
-	publish(7)                                                                           // nobody has looked at it
+	journal(6, func(r *event.Record) { r.Result, r.Event = event.Asked, "another.1.6" }) // not answered
+	publish(7)                                                                           // not looked at
 	publish(8)
 	operator.Bury(t, s, "tag-missing", operator.UID(8), "7", "r")
-	// One that came back and changed nothing, and one that is being looked at for the first time.
+	// One that came back without a change, and one that is being looked at for the first time.
 	document := func(i int, d event.Document) {
 		t.Helper()
 		d.V = event.DocumentVersion
@@ -118,7 +118,7 @@ func TestLedger(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// All that is not settled is lost as soon as it is late.
+	// Everything unsettled is lost as soon as it is late.
 	l := draw(false, 0)
 	want.Queued, want.Waiting, want.Lost = 0, 2, 4
 	if diff := cmp.Diff([]ledger.Account{want}, l.Classes); diff != "" {
@@ -137,7 +137,7 @@ func TestLedger(t *testing.T) {
 	}, lost); diff != "" {
 		t.Error(diff)
 	}
-	// In an hour and a half it is so late that the status shows it, and all of it on request.
+	// After an hour and a half it is late enough for the status to show it, in full on request.
 	then := time.Now().Add(90 * time.Minute)
 	tell(func(p *ledger.Page) { p.At = then })
 	l, err = ledger.Draw(t.Context(), s, "c1", then, ledger.Late)
@@ -167,7 +167,7 @@ func TestLedger(t *testing.T) {
 	}
 	tell(func(*ledger.Page) {})
 
-	// What an exporter has seen and can't account for, and what can't be read.
+	// Events that an exporter has seen and can't account for, and unreadable messages.
 	tell(func(p *ledger.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
 	if err := s.Put(t.Context(), event.StateKey("c1", operator.UID(10)), []byte("no document")); err != nil {
 		t.Fatal(err)

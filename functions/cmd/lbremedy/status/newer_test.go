@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// That the controller is newer than every known release, status and doctor say once, and of no other.
+// Status and doctor report once that the controller is newer than every known release, and never for another.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Check is one thing that must hold before lbremedy is installed or may fix.
+// A Check is one condition for installing lbremedy, or for letting it fix.
 type Check struct {
 	Check  string  `json:"check"`
 	Result Verdict `json:"result"` // ok, problem or unknown
@@ -28,7 +28,7 @@ type Check struct {
 	do     say.Text
 }
 
-// needed are the parts of a snapshot that the checks look at.
+// needed are the parts of a snapshot for the checks.
 var needed = []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.VSwitches, doctor.Quotas}
 
 func preflight(p *cli.Program) *cobra.Command {
@@ -79,7 +79,7 @@ the configuration is wrong.`,
 type flight struct {
 	*cli.Program
 	fix    bool
-	file   string // with the policy; empty: none is given
+	file   string // with the policy; empty: none
 	checks []Check
 
 	env    *host.Connection
@@ -88,23 +88,21 @@ type flight struct {
 	reach  reach
 }
 
-// add adds what a check came to.
 func (f *flight) add(name string, r Verdict, text, do say.Text) {
 	text = text.Map(func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") })
 	f.checks = append(f.checks, Check{name, r, cli.Capital(text.String()), do.String(), text, do})
 }
 
-// failed adds a check that could not be made.
+// failed adds a check that failed to run.
 func (f *flight) failed(name string, err error, do say.Text) {
 	f.add(name, Unknown, sentence(err), do)
 }
 
-// sentence returns an error as a sentence.
 func sentence(err error) say.Text {
 	return say.F("%s.", say.Of(err).Map(func(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".") }))
 }
 
-// run makes all checks. The error is a mistake of the caller, or a context that has ended.
+// run makes all checks. The error is a mistake of the caller, or an ended context.
 func (f *flight) run(ctx context.Context) error {
 	c := f.Host()
 	if err := c.Validate(); err != nil {
@@ -146,7 +144,7 @@ func (f *flight) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// look connects to the cluster and the cloud, without asking either.
+// look prepares connections to the cluster and the cloud, without a request to either.
 func look(p *cli.Program, c host.Config, meter meter) (*host.Connection, error) {
 	c.Credentials, c.Meter = p.Keys, meter
 	env, err := host.Look(c)
@@ -166,10 +164,9 @@ func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Pa
 	return s, err
 }
 
-// show prints the checks, each with what to do.
 func (f *flight) show(bad int) {
 	colours := map[Verdict]cli.Colour{Well: cli.Green, Problem: cli.Red, Unknown: cli.Yellow}
-	const column = 22 // where the text begins
+	const column = 22 // column of the text
 	for _, c := range f.checks {
 		text := cli.Capital(f.Tell(c.text))
 		if c.do != nil {
@@ -185,8 +182,7 @@ func (f *flight) show(bad int) {
 	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks failed. Nothing was written.", bad, len(f.checks))))
 }
 
-// policy looks at the policy that counts: the one that --policy names, or else the one in force in the stream; nil: NATS is
-// not there.
+// policy checks the effective policy: the one of --policy, otherwise the one in force in the stream; s is nil if NATS is unreachable.
 func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 	const name = "policy"
 	var now policy.Version

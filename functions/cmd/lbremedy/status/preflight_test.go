@@ -32,9 +32,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A platform engineer asks whether all holds before fix mode: all does, then one thing
-// after the other does not. Nothing is written, which the ways to the API server, the cloud
-// and NATS prove.
+// A platform engineer checks the conditions for fix mode: first all hold, then one after the other fails. Nothing is written,
+// which the proxies to the API server, the cloud and NATS prove.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -75,7 +74,7 @@ func TestPreflight(t *testing.T) {
 		}
 	}
 
-	// Before the setup, and for observing.
+	// Before the setup, and for observe mode.
 	sc.Cloud.ResetCalls()
 	only(preflight(0), "streams", status.Well, "are not there yet, and there is room")
 	if all := preflight(0); all["admission"].Check != "" {
@@ -89,7 +88,7 @@ func TestPreflight(t *testing.T) {
 	}
 	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")
 
-	// What a person reads.
+	// The printed form.
 	got := sc.Run(t.Context(), "preflight", "--fix-mode", "--policy", fix)
 	fits(t, got.Out)
 	if got.Code != 0 || !strings.HasPrefix(got.Out, "ok       kubernetes   The API server answers.\n") ||
@@ -97,7 +96,7 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("it says %+v", got)
 	}
 
-	// One thing after the other is missing.
+	// One condition after the other fails.
 	only(preflight(command.CodeFailed, "--fix-mode"), "policy", status.Problem, "lets nothing be fixed")
 	only(preflight(command.CodeFailed, "--policy", operator.Write(t, "bad.yaml", "mode: fixx\n")), "policy", status.Problem, `"fixx" is no mode`)
 	maps, named := sc.Kube.Client().CoreV1().ConfigMaps(sc.Namespace), []string{"--policy", "configmap:" + sc.Namespace + "/p"}
@@ -117,7 +116,7 @@ func TestPreflight(t *testing.T) {
 		!strings.Contains(strings.Join(strings.Fields(got.Out), " "), "get ConfigMap "+sc.Namespace+"/p: not allowed") {
 		t.Errorf("without the right to read it: %+v", got)
 	}
-	// The engine may have one that it cannot use.
+	// The engine may have a policy that it can't use.
 	unused := policy.InForce{Wrong: "ConfigMap a/b: not found", Source: "ConfigMap a/b", Since: time.Now()}
 	if err := unused.Put(t.Context(), s, "c-cli"); err != nil {
 		t.Fatal(err)
@@ -163,7 +162,7 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("without a region: %+v", got)
 	}
 
-	// Somebody with few rights: they are named, and the dry run is refused.
+	// A user with few rights: the missing ones are named, and the dry run is refused.
 	few := sc.Kube.As(t, sc.Namespace+"-few", []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"list"}},
@@ -200,8 +199,8 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// With one Pod as the page installs it all is well for what the Pod is: its own admission policy
-// lets pass what is tried, and a RAM role without the doctor's actions is right, too.
+// With one Pod, installed as the page says, all checks pass: its admission policy lets the dry run pass, and a RAM role without
+// the doctor's actions is fine too.
 func TestPreflightOfPod(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -239,7 +238,7 @@ func TestPreflightOfPod(t *testing.T) {
 	}
 }
 
-// member returns the key of a caller that has the role lbremedy.
+// member returns the key of a caller with the role lbremedy.
 func member(sc *operator.Testbed) (id, secret string) {
 	k := &sim.Caller{Name: "preflight", Role: "lbremedy", Allow: []string{"*"}}
 	k.Fill()
@@ -247,7 +246,7 @@ func member(sc *operator.Testbed) (id, secret string) {
 	return k.AccessKeyID, k.Secret
 }
 
-// allow lets the role lbremedy do what fits.
+// allow gives the role lbremedy the actions that match.
 func allow(sc *operator.Testbed, patterns ...string) {
 	var actions []string
 	for _, p := range patterns {
@@ -265,7 +264,7 @@ func allow(sc *operator.Testbed, patterns ...string) {
 	})
 }
 
-// limited returns the address of a NATS whose account may store so many bytes.
+// limited returns the address of a NATS whose account may store that many bytes.
 func limited(t *testing.T, bytes int64) string {
 	t.Helper()
 	a := server.NewAccount("small")
@@ -291,7 +290,7 @@ func limited(t *testing.T, bytes int64) string {
 	return s.ClientURL()
 }
 
-// holds returns how many messages each stream of NATS holds.
+// holds returns the number of messages in each stream of NATS.
 func holds(t *testing.T, s *stream.Stream) map[string]uint64 {
 	t.Helper()
 	room, err := s.Storage(t.Context())
@@ -305,13 +304,13 @@ func holds(t *testing.T, s *stream.Stream) map[string]uint64 {
 	return all
 }
 
-// writes are the requests on the way to an API server that are no reads.
+// writes counts requests to an API server that are not reads.
 type writes struct {
 	mu  sync.Mutex
 	all []string
 }
 
-// through returns a kubeconfig that leads to the API server past who counts.
+// through returns a kubeconfig that leads to the API server through the counter.
 func (w *writes) through(t *testing.T, to *rest.Config) string {
 	t.Helper()
 	target, err := url.Parse(to.Host)
@@ -337,8 +336,7 @@ func (w *writes) through(t *testing.T, to *rest.Config) string {
 		`{kind: Config, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`, server.URL))
 }
 
-// counts returns how often rights were asked for and writes tried, and fails if anything
-// else was asked of the API server than that and reads.
+// counts returns how many rights were checked and writes dry-run, and fails on any other request that is not a read.
 func (w *writes) counts(t *testing.T) (asked, tried int) {
 	t.Helper()
 	w.mu.Lock()

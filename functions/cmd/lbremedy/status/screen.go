@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// The screen that a status fits on, with any terminal.
+// Size of a status, which fits any terminal.
 const (
 	wide   = 80
 	indent = 12 // columns before the text
@@ -61,7 +61,7 @@ func show(p *cli.Program, st Status) {
 	}
 }
 
-// pause says who made a pause, when and why. That it is of this cluster goes without saying.
+// pause says who made a pause, when and why. It omits the cluster, which is obvious.
 func (s screen) pause(one control.Pause) say.Text {
 	if one.Cluster == "" {
 		return cli.PauseLine(one)
@@ -69,7 +69,7 @@ func (s screen) pause(one control.Pause) say.Text {
 	return one.Text().Map(command.Clean)
 }
 
-// losses prints what does not balance; in a wide screen also what became of the failures of each class.
+// losses prints what does not balance; on a wide screen also the outcomes of each class's failures.
 func (s screen) losses() {
 	name := "Problems"
 	for _, said := range s.Backlog.Problems {
@@ -117,8 +117,7 @@ func clip(text string) string {
 	return cli.Cut(cli.Plain(text), wide-indent)
 }
 
-// missing returns what is printed of a field that is not known.
-// The reason why NATS is not there is said once.
+// missing returns the text for an unknown field. The reason why NATS is unreachable is printed only once.
 func (s screen) missing(field string) string {
 	why := s.Unknown[field]
 	if why == s.Unknown["nats"] {
@@ -137,7 +136,7 @@ func (s screen) colour() cli.Colour {
 	return cli.Yellow
 }
 
-// nats prints where NATS is, or on some lines why it can't be reached.
+// nats prints the address of NATS, or in some lines why it can't be reached.
 func (s screen) nats() {
 	if s.NATS.Reached {
 		s.line("NATS", clip(s.p.Phrase("connected to %s", s.NATS.URL)))
@@ -163,7 +162,7 @@ func (s screen) exporter() string {
 	}
 }
 
-// policy prints the mode with what the policy allows, on two lines at most.
+// policy prints the mode and what the policy allows, in at most two lines.
 func (s screen) policy() {
 	if _, ok := s.Unknown["mode"]; ok {
 		s.line("Policy", s.missing("mode"))
@@ -179,7 +178,7 @@ func (s screen) policy() {
 	}
 }
 
-// list prints a list of so many lines, with how many more there are.
+// list prints n entries in at most most lines, and how many more there are.
 func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	if _, ok := s.Unknown[field]; ok {
 		s.line(name, s.missing(field))
@@ -201,7 +200,7 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	}
 }
 
-// fit returns a text in one line of the screen, or a longer one with its command whole on a line of its own.
+// fit returns a text in one line of the screen, or a longer one with its command unbroken on a line of its own.
 func fit(text string) []string {
 	if cli.Columns(text) <= wide-indent {
 		return []string{clip(text)}
@@ -217,7 +216,7 @@ func fit(text string) []string {
 	return lines
 }
 
-// budgets prints which budgets are spent, if any, and what a person can do.
+// budgets prints the spent budgets, if any, and what a person can do.
 func (s screen) budgets() {
 	if _, ok := s.Unknown["budgets"]; ok {
 		s.line("Budgets", s.missing("budgets"))

@@ -1,5 +1,5 @@
-// Package status is the commands that say in one look how lbremedy stands: "status" while
-// it runs, and "preflight" before it is installed or may fix. Both only read.
+// Package status holds the commands for the overall state of lbremedy: "status" while it runs, and "preflight" before it is
+// installed or may fix. Both only read. Begin with Of.
 package status
 
 import (
@@ -32,67 +32,66 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{statusCommand(p), preflight(p)}
 }
 
-// A Status says how lbremedy stands in a cluster. What could not be read is missing, and
-// stands in Unknown.
+// A Status is the state of lbremedy in a cluster. Values that could not be read are missing, and listed in Unknown.
 type Status struct {
 	Version    string            `json:"version"`
 	Cluster    string            `json:"cluster"`
 	Region     string            `json:"region,omitempty"`
-	Namespace  string            `json:"namespace,omitempty"`  // the only one whose cases are counted; empty: all
+	Namespace  string            `json:"namespace,omitempty"`  // only its cases are counted; empty: all
 	Controller string            `json:"controller,omitempty"` // version
-	Newer      say.Text          `json:"newer,omitempty"`      // that the controller is newer than what is known
+	Newer      say.Text          `json:"newer,omitempty"`      // says that the controller is newer than all known releases
 	NATS       Connection        `json:"nats"`
 	Mode       string            `json:"mode,omitempty"`
 	Policy     say.Text          `json:"policy,omitempty"` // what it allows
-	Freeze     say.Text          `json:"freeze,omitempty"` // that is in force
-	Pauses     []control.Pause   `json:"pauses,omitempty"` // that are in force here
+	Freeze     say.Text          `json:"freeze,omitempty"` // in force
+	Pauses     []control.Pause   `json:"pauses,omitempty"` // in force here
 	Breakers   []control.Breaker `json:"breakers,omitempty"`
-	Budgets    []Budget          `json:"spentBudgets,omitempty"` // the next one to have a place first
+	Budgets    []Budget          `json:"spentBudgets,omitempty"` // the next one to free a place first
 	Exporter   *Exporter         `json:"exporter,omitempty"`
 	Backlog    *Backlog          `json:"backlog,omitempty"`
 	Cases      *journal.Tally    `json:"cases,omitempty"`
-	Unknown    map[string]string `json:"unknown,omitempty"` // why, by the field
+	Unknown    map[string]string `json:"unknown,omitempty"` // reason by field
 	Verdict    Verdict           `json:"verdict"`
 
 	InForce policy.Version `json:"-"` // the policy
-	Told    policy.InForce `json:"-"` // what the engine says of it
-	Places  control.Left   `json:"-"` // of budgets
+	Told    policy.InForce `json:"-"` // as reported by the engine
+	Places  control.Left   `json:"-"` // left in budgets
 }
 
-// A Budget is one that is spent.
+// A Budget is a spent budget.
 type Budget struct {
-	Class string    `json:"class,omitempty"` // empty: that of the cluster
-	Until time.Time `json:"until"`           // when the next place is free
+	Class string    `json:"class,omitempty"` // empty: the cluster's
+	Until time.Time `json:"until"`           // when a place becomes free
 }
 
-// A Connection is that to NATS.
+// A Connection describes the connection to NATS.
 type Connection struct {
 	URL     string `json:"url,omitempty"`
 	Reached bool   `json:"reached"`
 }
 
-// An Exporter is the one that said something last.
+// An Exporter is the exporter with the latest sign of life.
 type Exporter struct {
 	Name  string    `json:"name,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 	Alive bool      `json:"alive"`
 }
 
-// A Backlog is what waits in NATS, or got lost.
+// A Backlog is what waits in NATS, or was lost.
 type Backlog struct {
-	Queued      int              `json:"queued"`             // failures that nobody has looked at yet
-	Undelivered int              `json:"undelivered"`        // messages that no worker has been given
+	Queued      int              `json:"queued"`             // failures that nobody has looked at
+	Undelivered int              `json:"undelivered"`        // messages not delivered to any worker
 	Lost        int              `json:"lost"`               // failures that are overdue
-	Dead        uint64           `json:"dead"`               // dead letters, of all clusters
-	Classes     []ledger.Account `json:"classes,omitempty"`  // what became of the failures of each class
+	Dead        uint64           `json:"dead"`               // in all clusters
+	Classes     []ledger.Account `json:"classes,omitempty"`  // outcomes of the failures of each class
 	Losses      []ledger.Loss    `json:"losses,omitempty"`   // the oldest first
-	Problems    []string         `json:"problems,omitempty"` // what else does not balance, one sentence each
+	Problems    []string         `json:"problems,omitempty"` // other imbalances, one sentence each
 }
 
-// A Verdict is what a status comes to.
+// A Verdict is the overall result of a status.
 type Verdict string
 
-// The verdicts.
+// Verdicts.
 const (
 	Well    Verdict = "ok"
 	Waits   Verdict = "waits" // for a person
@@ -100,7 +99,6 @@ const (
 	Unknown Verdict = "unknown"
 )
 
-// code returns the exit code of a verdict.
 func (v Verdict) code() int {
 	switch v {
 	case Well:
@@ -111,7 +109,7 @@ func (v Verdict) code() int {
 	return command.CodeFailed
 }
 
-// patience is how long a status takes at most to find out about one part.
+// patience limits the time for reading one part of a status.
 const patience = 10 * time.Second
 
 func statusCommand(p *cli.Program) *cobra.Command {
@@ -159,14 +157,13 @@ newer than what lbremedy knows is shown as such, and makes every plan riskier by
 	return cmd
 }
 
-// A reading is a status in the making.
+// A reading is a status being read.
 type reading struct {
 	p     *cli.Program
 	scope cli.Scope // of the cases
 	Status
 }
 
-// english returns the status as it is printed in JSON.
 func (s Status) english() Status {
 	for _, t := range []*say.Text{&s.Newer, &s.Policy, &s.Freeze} {
 		*t = say.Literal(t.String())
@@ -175,7 +172,7 @@ func (s Status) english() Status {
 	return s
 }
 
-// read reads the status. The error is a mistake of the caller, or a context that has ended.
+// read reads the status. The error is a mistake of the caller, or an ended context.
 func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) {
 	r := &reading{p, scope, Status{Version: p.Version, Cluster: p.Cluster, Region: p.Region, Namespace: scope.Namespace, Unknown: map[string]string{}}}
 	g := p.Progress()
@@ -205,14 +202,14 @@ func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) 
 	return r.Status, ctx.Err()
 }
 
-// unknown notes that fields can't be told.
+// unknown records that fields are unknown.
 func (r *reading) unknown(err error, fields ...string) {
 	for _, f := range fields {
 		r.Unknown[f] = strings.Join(strings.Fields(command.Clean(event.Redact(err.Error()))), " ")
 	}
 }
 
-// ofStream reads what NATS keeps.
+// ofStream reads what NATS stores.
 func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -230,9 +227,8 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// Of returns how lbremedy stands in a cluster by what NATS keeps, with these counts of its
-// cases. It doesn't ask for the controller. Where an earlier status is given, exporter and backlog
-// are taken from it: they take a reading of all failures.
+// Of returns the state of lbremedy in a cluster from NATS, with these counts of its cases. It doesn't read the controller's
+// version. If an earlier status is given, exporter and backlog are copied from it: they require reading all failures.
 func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, tally journal.Tally, before *Status) Status {
 	r := &reading{p, cli.Scope{}, Status{Version: p.Version, Cluster: cluster, Unknown: map[string]string{}}}
 	if cluster == p.Cluster {
@@ -255,7 +251,6 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, t
 	return r.Status
 }
 
-// cases takes the counts of cases in.
 func (r *reading) cases(tally journal.Tally, err error) {
 	if err == nil && tally.Unread > 0 {
 		err = say.Errorf("%d records of the journal can't be read", tally.Unread)
@@ -267,7 +262,7 @@ func (r *reading) cases(tally journal.Tally, err error) {
 	r.Cases = &tally
 }
 
-// kept reads what NATS keeps beside the journal.
+// kept reads what NATS stores besides the audit.
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	var err error
 	if r.InForce, r.Told, err = cli.InForce(ctx, s, r.Cluster); err != nil {
@@ -293,7 +288,7 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	}
 }
 
-// budgets reads which budgets are spent.
+// budgets reads the spent budgets.
 func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
 	var err error
 	if r.Places, err = control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster); err != nil {
@@ -305,7 +300,7 @@ func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budget
 	slices.SortFunc(r.Budgets, func(x, y Budget) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.Class, y.Class)) })
 }
 
-// ledger reads how the exporter does, and what waits.
+// ledger reads the state of the exporter, and what waits.
 func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
 	l, err := ledger.Draw(ctx, s, r.Cluster, r.p.Now(), ledger.Late)
 	if err != nil {
@@ -332,7 +327,6 @@ func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
 	r.Backlog = &b
 }
 
-// controller reads the version of the controller.
 func (r *reading) controller(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -355,9 +349,9 @@ func (r *reading) controller(ctx context.Context) {
 	}
 }
 
-// judge says what it comes to: what is wrong goes before what waits.
+// judge sets the verdict: problems take precedence over what waits.
 func (r *reading) judge() {
-	// Of what is only planned nothing comes unless a person does it.
+	// A plan in observe mode leads nowhere unless a person applies it.
 	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 ||
 		r.Cases != nil && r.Cases.NeedsApproval+r.Cases.NeedsAction+r.Cases.Planned > 0
 	unknown := len(r.Unknown)
@@ -376,7 +370,7 @@ func (r *reading) judge() {
 	}
 }
 
-// Headline says what the status comes to.
+// Headline returns the verdict in words.
 func (s Status) Headline() say.Text {
 	switch {
 	case s.Verdict == Well:

@@ -1,4 +1,4 @@
-// Package tickets is the commands for incidents and their tickets.
+// Package tickets holds the commands for incidents and their tickets. Begin with Command.
 package tickets
 
 import (
@@ -33,8 +33,8 @@ that returns within that time reopens the same tickets.`,
 	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
 }
 
-// incidents returns what is known of the cluster that the flags name, or of all, with the words of
-// people for how each Service stands; what can't be read is said and left out.
+// incidents returns the incidents of the cluster of the flags, or of all, with the status of each Service in words; unreadable
+// ones are reported and omitted.
 func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.Incident, error) {
 	list, err := ticket.List(ctx, s)
 	if err != nil && list == nil {
@@ -56,7 +56,7 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 	return list, nil
 }
 
-// within reports whether an incident is of a cluster; "" is any. Where no Service is left of it, its scope tells.
+// within reports whether an incident belongs to a cluster; "" is any. If it has no Services left, its scope decides.
 func within(cluster string, i ticket.Incident) bool {
 	in := func(m ticket.Member) bool { return m.Cluster == cluster }
 	return cluster == "" || slices.ContainsFunc(i.Members, in) || len(i.Members) == 0 && strings.HasSuffix(i.Scope, "-"+cluster)
@@ -111,8 +111,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 	return cmd
 }
 
-// noteUntold names the clusters whose policy names no sink: the one of the flags, and those
-// of the incidents.
+// noteUntold names the clusters whose policy has no sinks: the one of the flags, and those of the incidents.
 func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ticket.Incident) {
 	clusters := map[string]bool{}
 	if p.Cluster != "" {
@@ -134,7 +133,7 @@ func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ti
 	}
 }
 
-// sinks says what the sinks know, in one line.
+// sinks describes the sinks' tickets in one line.
 func sinks(p *cli.Program, list []ticket.Notified) string {
 	count := map[string]int{}
 	var order []string
@@ -155,7 +154,6 @@ func sinks(p *cli.Program, list []ticket.Notified) string {
 	return cmp.Or(strings.Join(order, ", "), p.Phrase("none"))
 }
 
-// standing returns the word for what a sink knows.
 func standing(p *cli.Program, t ticket.Notified) string {
 	switch {
 	case t.Refused:
@@ -168,7 +166,6 @@ func standing(p *cli.Program, t ticket.Notified) string {
 	return p.Phrase("open")
 }
 
-// result returns the word for how a Service stands.
 func result(p *cli.Program, m ticket.Member) string {
 	switch m.Result {
 	case ticket.Moved:
@@ -181,7 +178,7 @@ func result(p *cli.Program, m ticket.Member) string {
 	return p.Tell(event.Status(m.Result).Word())
 }
 
-// incident returns the one that a name means: its ID or the beginning of one.
+// incident returns the incident with an ID or its beginning.
 func incident(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (ticket.Incident, error) {
 	if name == "" { // all IDs begin with it
 		return ticket.Incident{}, command.Wrong("%q is not an incident: name one by its ID or the start of it", name)
@@ -283,7 +280,7 @@ the label lbremedy.io/mute.`,
 	}
 }
 
-// Of names the tickets of a case, one in a line.
+// Of returns the tickets of a case, one per line.
 func Of(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) (string, error) {
 	found, err := ticket.Of(ctx, s, r.Class, r.Service.UID)
 	if err != nil {

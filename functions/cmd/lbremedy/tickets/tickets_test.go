@@ -55,7 +55,7 @@ func TestTickets(t *testing.T) {
 		var following sync.WaitGroup
 		following.Go(func() { f.Run(inner) })
 		<-came
-		stop() // what is in hand is finished, and noted
+		stop() // work in progress is finished and recorded
 		following.Wait()
 	}
 	now := time.Now().Add(-time.Minute)
@@ -95,7 +95,7 @@ func TestTickets(t *testing.T) {
 	run(0, "   needs-action   ", "", "tickets", "show", list[0].ID)
 	run(0, "ops: open, lbr-", "", "show", "shop/web")
 	run(command.CodeWrong, "", `"" is not an incident`, "tickets", "close", "")
-	// Those of another cluster are none here.
+	// Another cluster's incidents don't appear here.
 	run(0, "", "No incident in cluster c2.\n", "tickets", "ls", "--cluster", "c2")
 	run(0, "[]\n", "", "tickets", "ls", "--cluster", "c2", "-o", "json")
 	for _, verb := range []string{"show", "close"} {
@@ -108,7 +108,7 @@ func TestTickets(t *testing.T) {
 	run(command.CodeWrong, "", "--all-namespaces contradicts --namespace pay", "tickets", "ls", "-A", "-n", "pay")
 	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage", "--cluster", "c1")
 	run(0, "", "No incident.\n", "tickets", "ls")
-	follow() // by the mark alone, without a record
+	follow() // through the mark alone, without a record
 	if got := run(0, "", "", "tickets", "show", list[0].ID); !strings.Contains(got.Out, "over") || !strings.Contains(got.Out, "closed") {
 		t.Errorf("got %s", got.Out)
 	}

@@ -10,27 +10,27 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Ready is what /readyz asks.
+// Ready is the check of /readyz.
 var Ready = ready
 
 // UpRun is one call of up.
 type UpRun = upRun
 
-// Policy has the policy lie in a file.
+// Policy makes the policy a file.
 func (u *upRun) Policy(file string) {
 	u.policy, u.source = file, policyfile.FromFile(file, cli.ParsePolicy)
 }
 
-// Source returns where the policy lies.
+// Source returns the source of the policy.
 func (u *upRun) Source() *policyfile.Source { return u.source }
 
-// Follow says and tells what policy is in force.
+// Follow prints and reports the policy in force.
 func (u *upRun) Follow(ctx context.Context, s *stream.Stream) error { return u.follow(ctx, s) }
 
-// Secrets names the directories with the secrets of sinks.
+// Secrets sets the directories with the secrets of sinks.
 func (u *upRun) Secrets(dirs ...string) { u.secrets = dirs }
 
-// Begin sets the stream up and says what applies, as the engine does.
+// Begin sets the stream up and reports the policy, as the engine does.
 func (u *upRun) Begin(ctx context.Context, s *stream.Stream) error {
 	u.parts.worker = true
 	return u.begin(ctx, s)
@@ -44,7 +44,7 @@ func (u *upRun) Notifier(ctx context.Context, env *host.Connection) (*notifier, 
 // Change waits for other sinks and returns their notifier.
 func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) }
 
-// People returns those whose clicks count.
+// People returns the people whose clicks count.
 func (t *notifier) People() []policy.Person { return t.people }
 
 // Sinks returns the sinks that are notified.
@@ -56,7 +56,7 @@ func (t *notifier) Fault(sink string) string { return t.faults[sink] }
 // Refused returns how often a sink has refused.
 func (t *notifier) Refused(sink string) int64 { return t.notifications()[sink].Refused }
 
-// Soon lets sinks with a fault be tried again soon.
+// Soon makes retries of faulty sinks immediate.
 func (t *notifier) Soon() { t.again = 0 }
 
 // Run notifies until ctx ends.

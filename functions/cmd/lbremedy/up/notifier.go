@@ -19,22 +19,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// A notifier opens and closes tickets at the sinks in force, whichever those are at the time.
+// A notifier opens and closes tickets at the sinks in force, which may change.
 type notifier struct {
 	*upRun
 	env      *host.Connection
 	sinks    []policy.Sink     // in force
-	people   []policy.Person   // whose clicks there count
-	told     []policy.Sink     // that are notified
+	people   []policy.Person   // whose clicks count there
+	told     []policy.Sink     // those notified
 	faults   map[string]string // by sink: why it is not notified as the policy says
-	again    time.Duration     // between two tries of those
+	again    time.Duration     // interval of retrying those
 	follower *ticket.Follower
 
-	mu     sync.Mutex                       // of what follows, and of a change of follower
-	before map[string]observe.Notifications // by sink, of followers that have ended, and of sinks with a fault
+	mu     sync.Mutex                       // guards the following fields, and a change of follower
+	before map[string]observe.Notifications // by sink, of ended followers, and of faulty sinks
 }
 
-// notifier returns one for the sinks in force. Where the policy can't be used it notifies nobody.
+// notifier returns a notifier for the sinks in force. Without a usable policy it notifies nobody.
 func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
 	v, err := u.source.Read(ctx)
@@ -49,15 +49,15 @@ func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, 
 	return t, nil
 }
 
-// pause says that nobody is notified.
+// pause stops all notifications.
 func (t *notifier) pause(why error) {
 	said := event.Redact(why.Error())
 	t.Log().Error("nobody is notified: the policy cannot be used", "error", said)
 	t.Note("Notified: nobody (%s).", strings.ReplaceAll(said, "\n", "; "))
 }
 
-// take makes a follower for the sinks. One that can't be notified as the policy says is notified with the built-in text,
-// or as it was before, or not at all: for its sake no other goes without, and no failure unhandled.
+// take makes a follower for the sinks. A faulty sink is notified with the built-in text, or with its previous configuration, or
+// not at all: it must not affect other sinks or the handling of failures.
 func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 	t.sinks, t.people, t.told, t.faults = v.Sinks, v.People, nil, map[string]string{}
 	try := func(s policy.Sink) error {
@@ -90,7 +90,6 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 	return err
 }
 
-// following returns a follower for sinks.
 func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,
@@ -98,7 +97,6 @@ func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	})
 }
 
-// report says who is notified, and who is not as the policy says.
 func (t *notifier) report() {
 	for _, s := range t.told {
 		t.Note("Notified: %s (%s).", s.Name, s.Kind)
@@ -110,7 +108,7 @@ func (t *notifier) report() {
 	}
 }
 
-// refused returns what followers that have ended have sent, with n more that each sink with a fault has refused.
+// refused returns the counters of ended followers, with n more refusals for each faulty sink.
 func (t *notifier) refused(n int64) map[string]observe.Notifications {
 	all := maps.Clone(t.before)
 	if all == nil {
@@ -122,7 +120,7 @@ func (t *notifier) refused(n int64) map[string]observe.Notifications {
 	return all
 }
 
-// notifications returns what all followers have sent, by sink.
+// notifications returns the counters of all followers, by sink.
 func (t *notifier) notifications() map[string]observe.Notifications {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +137,7 @@ func (t *notifier) sum() map[string]observe.Notifications {
 	return all
 }
 
-// run notifies until ctx ends, and takes over the sinks when they change.
+// run notifies until ctx ends, and switches to changed sinks.
 func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
@@ -158,7 +156,7 @@ func (t *notifier) run(ctx context.Context) error {
 	return nil
 }
 
-// change waits for other sinks or people, or for the end of a fault, and returns the notifier for that; nil if ctx ends before.
+// change waits for other sinks or people, or for the end of a fault, and returns the new notifier; nil if ctx ends before.
 func (t *notifier) change(ctx context.Context) *notifier {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
@@ -171,7 +169,7 @@ func (t *notifier) change(ctx context.Context) *notifier {
 		}
 		v, err := t.source.Read(ctx)
 		if ctx.Err() != nil || errors.Is(err, kube.ErrUnavailable) {
-			continue // what it says is not known, and it may say the same
+			continue // the policy is unknown, and may be the same
 		}
 		same := reflect.DeepEqual(v.Sinks, t.sinks) && reflect.DeepEqual(v.People, t.people)
 		if same && (len(t.faults) == 0 || time.Since(tried) < t.again) {

@@ -30,8 +30,8 @@ func connection(env *engine.Env) *host.Connection {
 	return &host.Connection{Env: env, Clients: &hand.Clients{KubeWriter: &kube.Writer{}}}
 }
 
-// A sink that can't be made keeps no other from being notified, and up from nothing: one whose template is missing has the
-// built-in text, and another one is left out. Both count as refused until they can be made.
+// A faulty sink prevents neither other notifications nor up itself: one whose template is missing uses the built-in text, and
+// another one is omitted. Both count as refused until they are repaired.
 func TestSinksWithFaults(t *testing.T) {
 	c, s := operator.Embed(t)
 	file := filepath.Join(t.TempDir(), "text.tmpl")
@@ -69,7 +69,7 @@ func TestSinksWithFaults(t *testing.T) {
 	}
 }
 
-// What a sink was before is no way out either where that can't be made any more: then it is left out, and the others change.
+// If a sink's previous configuration fails too, the sink is omitted, and the others change.
 func TestSinkWithoutWayBack(t *testing.T) {
 	c, s := operator.Embed(t)
 	file := filepath.Join(t.TempDir(), "text.tmpl")
@@ -106,7 +106,7 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	}
 }
 
-// notifying runs a notifier for these sinks, and returns what it logs, where it ends, and what ends it.
+// notifying runs a notifier for these sinks, and returns its log, a channel for its end, and a function that ends it.
 func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, done <-chan error, cancel func()) {
 	t.Helper()
 	said = new(shell.Log)
@@ -123,7 +123,7 @@ func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, d
 	return said, ended, cancel
 }
 
-// A sink that NATS can't set up keeps no other one waiting.
+// A sink that NATS can't set up doesn't delay the others.
 func TestSinkWithoutConsumer(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -146,7 +146,7 @@ func TestSinkWithoutConsumer(t *testing.T) {
 	}
 }
 
-// What keeps a notifier from following the journal is tried again, and ends nothing.
+// If a notifier can't follow the audit, it retries, and nothing ends.
 func TestNotifierWithoutJournal(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})

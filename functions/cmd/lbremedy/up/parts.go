@@ -7,15 +7,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// parts are what "lbremedy up" runs.
+// parts selects the parts that "lbremedy up" runs.
 type parts struct {
 	exporter, worker, notifier bool
 }
 
-// allParts are the parts as --parts names them.
+// allParts are all parts, by their names in --parts.
 const allParts = "exporter,worker,notifier"
 
-// readParts reads the value of --parts.
 func readParts(list string) (parts, error) {
 	var p parts
 	for name := range strings.SplitSeq(list, ",") {
@@ -28,7 +27,7 @@ func readParts(list string) (parts, error) {
 	return p, nil
 }
 
-// who returns what the journal and NATS know the process by.
+// who returns the name of the process in the audit and in NATS.
 func (p parts) who() string {
 	switch {
 	case p.worker:
@@ -39,8 +38,7 @@ func (p parts) who() string {
 	return "notifier"
 }
 
-// check returns what the parts lack, or nil. A NATS of its own holds what its exporter
-// stored for its worker; no one part is of use with it.
+// check returns what the parts lack, or nil. An embedded NATS holds what its exporter stores for its worker, so a single part can't use it.
 func (p parts) check(nats, policy string, every time.Duration) error {
 	switch {
 	case nats == "" && !(p.exporter && p.worker):

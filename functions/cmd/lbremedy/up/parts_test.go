@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What up can't run is refused before anything is connected to.
+// Up refuses an invalid selection of parts before it connects.
 func TestParts(t *testing.T) {
 	nats := []string{"--nats", "nats://127.0.0.1:1"}
 	for name, tt := range map[string]struct {
@@ -59,9 +59,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Two notifiers send once what another process wrote into the
-// journal. They ask neither the cluster, which is not there, nor the cloud, and measure how things stand. What policy
-// is in force is the engine's to tell.
+// Two notifiers send once what another process wrote into the audit. They use neither the cluster, which is unreachable, nor the
+// cloud, and measure the state. Only the engine reports the policy in force.
 func TestNotifiers(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -160,7 +159,7 @@ func TestNotifiers(t *testing.T) {
 	}
 }
 
-// A notifier whose sink is Alibaba Cloud asks the cloud, counts that, and goes on where there is no answer.
+// A notifier with a sink at Alibaba Cloud calls the cloud, counts that, and continues without an answer.
 func TestNotifierAsksTheCloud(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -188,7 +187,7 @@ func TestNotifierAsksTheCloud(t *testing.T) {
 	u.End(t)
 }
 
-// nowhere returns where programs run that reach NATS, and neither a cluster nor the cloud.
+// nowhere returns a testbed whose programs reach NATS, but neither a cluster nor the cloud.
 func nowhere(t *testing.T, natsURL string) *operator.Testbed {
 	t.Helper()
 	sc := &operator.Testbed{Namespace: "shop"}
@@ -201,7 +200,7 @@ func nowhere(t *testing.T, natsURL string) *operator.Testbed {
 	return sc
 }
 
-// metricsOf returns metrics once they hold the texts.
+// metricsOf returns the metrics once they contain the texts.
 func metricsOf(t *testing.T, address string, wants ...string) string {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// begun starts an engine by a policy file, and returns what it says.
+// begun starts an engine with a policy file, and returns its log.
 func begun(t *testing.T, text string) (c operator.Call, u *up.UpRun, put func(string), said *shell.Log) {
 	t.Helper()
 	c, s := operator.Embed(t)
@@ -56,8 +56,8 @@ func begun(t *testing.T, text string) (c operator.Call, u *up.UpRun, put func(st
 	}, said
 }
 
-// The engine tells commands which policy it uses and where that lies, as it starts and as it changes. Where none can be used, it says
-// so once, in its log too, is not ready, and commands say why; a policy that is repaired puts an end to it.
+// The engine reports its policy and the source of it, at the start and on changes. Without a usable policy it says so once, in its
+// log too, is not ready, and commands say why, until the policy is repaired.
 func TestTold(t *testing.T) {
 	c, u, put, said := begun(t, "mode: fix\nrisk: medium\n# people ask why\n")
 	s := c.Stream(t)
@@ -75,7 +75,7 @@ func TestTold(t *testing.T) {
 	if got := show("-o", "yaml"); got.Code != 0 || got.Out != "mode: fix\nrisk: medium\n# people ask why\n" {
 		t.Errorf("policy show: %+v", got)
 	}
-	// Another engine that starts with the same policy is no change.
+	// Another engine that starts with the same policy is not a change.
 	again := &up.UpRun{Program: c.Program(io.Discard, io.Discard)}
 	again.Cluster = "c1"
 	again.Policy(u.Source().Name)
@@ -125,8 +125,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// Whose clicks count, and who is notified, stands in the policy: whoever may write to NATS adds nobody. Where no policy can be used,
-// nobody is notified and nobody's click counts, and up says so once.
+// The policy decides whose clicks count and who is notified: write access to NATS adds nobody. Without a usable policy nobody is
+// notified and no click counts, and up says so once.
 func TestPeople(t *testing.T) {
 	c, u, put, said := begun(t, "mode: observe\n")
 	s := c.Stream(t)
@@ -177,8 +177,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// A ConfigMap that is missing, wrong or may not be read pauses up, from its start too, and nothing is written; up says why, once, and
-// goes on when that is repaired.
+// A ConfigMap that is missing, wrong or unreadable pauses up, even at the start, and nothing is written; up says why, once, and
+// continues when it is repaired.
 func TestConfigMap(t *testing.T) {
 	t.Parallel()
 	c := cluster.Alone(t)
@@ -252,7 +252,7 @@ func TestConfigMap(t *testing.T) {
 	u.End(t)
 }
 
-// What names neither a file that can be used nor a ConfigMap is a mistake of who calls.
+// A --policy that names neither a usable file nor a ConfigMap is a mistake of the caller.
 func TestPolicyMistakes(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

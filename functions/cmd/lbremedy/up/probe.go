@@ -16,14 +16,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/probe"
 )
 
-// probes say what "lbremedy up" probes.
+// probes holds the flags for probing.
 type probes struct {
-	every     time.Duration // between two rounds; zero: nothing is probed
+	every     time.Duration // interval; zero: nothing is probed
 	namespace string        // of the Service
 	classes   []string      // empty: all
 }
 
-// soonest is the least time between two rounds: a probe that is late is known to be before the next begins.
+// soonest is the shortest interval: a late probe is known before the next begins.
 const soonest = probe.Patience + time.Minute
 
 func (p *probes) flags(cmd *cobra.Command) {
@@ -34,7 +34,6 @@ func (p *probes) flags(cmd *cobra.Command) {
 	command.Complete(cmd, "probe-classes", cli.CompleteClasses)
 }
 
-// check returns what is wrong with the flags, or nil.
 func (p *probes) check(parts parts) error {
 	if p.every == 0 {
 		return nil
@@ -59,7 +58,7 @@ func (p *probes) check(parts parts) error {
 	return nil
 }
 
-// probing probes now and each time again, until ctx ends.
+// probing probes now and at each interval, until ctx ends.
 func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe.Probe) error {
 	p := &probe.Prober{
 		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream,
@@ -76,7 +75,6 @@ func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe
 	}
 }
 
-// probed probes once.
 func (u *upRun) probed(ctx context.Context, p *probe.Prober, said *observe.Probe) {
 	results, err := p.Run(ctx)
 	if ctx.Err() != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// hands has the classes that the routes file names handled by functions, and the others in this process.
+// hands makes functions handle the classes in the routes file, and this process the others.
 func (u *upRun) hands(env *host.Connection) error {
 	switch {
 	case u.routes == "" && u.key == "":
@@ -66,8 +66,8 @@ func (u *upRun) hands(env *host.Connection) error {
 	return nil
 }
 
-// reach calls each function once, a few at a time, and says which do not accept calls. A failure of such a class is tried again until its
-// function does.
+// reach calls each function once, a few at a time, and logs those that don't accept calls. Failures of such a class are retried
+// until its function does.
 func (u *upRun) reach(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -82,7 +82,7 @@ func (u *upRun) reach(ctx context.Context) error {
 	return g.Wait()
 }
 
-// makeKey makes the engine's key pair, unless the file holds one, and prints its public half.
+// makeKey makes the engine's key pair, unless the file has one, and prints the public key.
 func makeKey(p *cli.Program, file string) error {
 	text, err := os.ReadFile(file)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// What a scheduled run found is counted by check and severity, whatever it is about.
+// Findings of a scheduled run are counted by check and severity, whatever their object.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	m := observe.New("v1", "c1")
@@ -44,8 +44,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Of a process that dies in its runs nothing is left but its lock: that another one finds it is no run that ended
-// well, and a process that begins anew is none either.
+// A process that dies in its runs leaves only its lock: finding it is not a completed run, and neither is a new process.
 func TestDiesInItsRuns(t *testing.T) {
 	t.Parallel()
 	env := &engine.Env{Cluster: "c1", Who: "worker", Stream: nats.Streams(t)}

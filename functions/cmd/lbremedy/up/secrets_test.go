@@ -17,8 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Who may write the policy has nothing sent that the process logs in with, nor in the clear: it reads for them what it
-// was started for.
+// A person who may write the policy can't make the process send its login secrets, or send anything unencrypted: it reads only
+// what it was started with.
 func TestSecrets(t *testing.T) {
 	c, s := operator.Embed(t)
 	dir, outside := t.TempDir(), operator.Write(t, "token", "the-token-of-the-pod")
@@ -81,7 +81,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 
-	// While it runs, a sink stays as it was.
+	// While it runs, a sink keeps its secret.
 	policyFile := operator.Write(t, "policy.yaml", `{"tell":[{"name":"e","kind":"event"}]}`)
 	var said strings.Builder
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// sizeFlags adds the flags for how much the streams take, and for how long they keep it. What none names stays zero.
+// sizeFlags adds the flags for the size of the streams and how long they keep messages. Flags not given leave zero.
 func sizeFlags(cmd *cobra.Command, s *stream.Settings) {
 	size := func(name, usage string, to *int64) {
 		cmd.Flags().Func(name, usage, func(text string) error {

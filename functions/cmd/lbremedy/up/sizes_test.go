@@ -17,8 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What the alert on a full stream says to do works as it stands there: a publisher that
-// is refused and tries again goes on, and the next set-up leaves the size as it is.
+// The advice in the alert on a full stream works as written: a refused publisher that retries succeeds, and the next setup keeps the size.
 func TestAdviceOnAFullStream(t *testing.T) {
 	c, s := operator.Embed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// From the Kubernetes Event to the fix, all that was done is one trace at a collector,
-// and lbremedy show names it.
+// From the Kubernetes Event to the fix, everything is one trace at a collector, and lbremedy show names it.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	spans := map[string]*otlp.Span{} // by ID
@@ -55,9 +54,9 @@ func TestTraces(t *testing.T) {
 	if got := sc.Run(t.Context(), "show", fixed.Case, "-o", "wide"); got.Code != 0 || !strings.Contains(got.Out, "\nTrace      "+event.TraceID(fixed.Trace)+"\n") {
 		t.Errorf("show names no trace: %+v", got)
 	}
-	u.End(t) // what waits is sent
+	u.End(t) // sends what waits
 
-	// The story of the run that fixed it, each part within the one above.
+	// The spans of the run that fixed it, each within the one above.
 	trace := event.TraceID(fixed.Trace)
 	if want := event.TraceID(event.TraceOf("c-cli", fixed.Event)); trace != want {
 		t.Errorf("the record is of trace %q, want %q", trace, want)
@@ -91,7 +90,7 @@ func TestTraces(t *testing.T) {
 		return up
 	}
 	const run = "run vswitch-ip-exhausted"
-	// Another delivery of the failure can have a run of its own, and one run may have written what a later one has proven.
+	// Another delivery of the failure can have a run of its own, and one run may have written what a later one proved.
 	inRun := func(s *otlp.Span) *otlp.Span {
 		for ; s != nil && s.Name != run; s = spans[hex.EncodeToString(s.ParentSpanId)] {
 		}
@@ -100,7 +99,7 @@ func TestTraces(t *testing.T) {
 	var wrote, ran *otlp.Span
 	for _, s := range spans {
 		switch {
-		case said(s, "lbremedy.case") != fixed.Case: // others use the cluster, too
+		case said(s, "lbremedy.case") != fixed.Case: // others use the cluster too
 		case s.Name == "step annotate":
 			wrote = inRun(s)
 		case s.Name == run && said(s, "lbremedy.outcome") == "fixed":
@@ -146,7 +145,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// A collector that is named wrongly is said before anything begins.
+// An invalid collector address is reported before anything begins.
 func TestTracesWrong(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
 	got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), "up", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere")

@@ -1,5 +1,5 @@
-// Package up is the commands that run lbremedy: "up" watches a cluster with all or some of
-// the parts in one process, or prepares NATS for them, and "keys" makes the key of an engine.
+// Package up holds the commands that run lbremedy: "up" watches a cluster with all or some of the parts in one process, or
+// prepares NATS for them, and "keys" makes an engine's key. Begin with Commands.
 package up
 
 import (
@@ -56,24 +56,24 @@ type upRun struct {
 	routes, key    string // --routes, --engine-key
 	functions      map[string]*hand.Remote
 	source         *policyfile.Source // of the policy
-	told           policy.InForce     // as it was said last
-	untold         bool               // NATS does not have it yet
+	told           policy.InForce     // last reported
+	untold         bool               // not reported to NATS yet
 	chosen         string             // --parts
 	parts          parts
 	workers, runs  int
 	probes         probes
-	every          time.Duration // between two scheduled runs; zero: none
+	every          time.Duration // interval of scheduled runs; zero: none
 	rate           float64       // budget of a namespace
 	burst          int
 	posts          exporter.Posts
-	secrets        []string // directories with the files that sinks may name, of secrets and templates
+	secrets        []string // with the secrets and templates that sinks may name
 	streams        stream.Settings
-	setup          bool // NATS, and nothing else
+	setup          bool // only set up NATS
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
 	mu   sync.Mutex
-	said map[string]string // by Service and class: what the last line on it said
+	said map[string]string // last printed line by Service and class
 }
 
 func upCommand(p *cli.Program) *cobra.Command {
@@ -146,7 +146,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 	return cmd
 }
 
-// setUp prepares NATS, and says what it has changed.
+// setUp prepares NATS, and prints what it has changed.
 func (u *upRun) setUp(ctx context.Context) error {
 	c := u.streams
 	if c.Clusters = []string{u.Cluster}; u.Cluster == "" {
@@ -229,7 +229,7 @@ func (u *upRun) run(ctx context.Context) error {
 	if u.parts.worker {
 		u.metrics.Runs(cli.Classes(), table.Kinds())
 	}
-	count := u.metrics.Calls() // a notifier asks the cloud, too: a ticket is one of its products
+	count := u.metrics.Calls() // a notifier calls the cloud too: tickets are one of its products
 	config.Meter = func(k cloud.Call) { count(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
 	env, err := u.env(ctx, config)
 	if err != nil {
@@ -267,8 +267,8 @@ func (u *upRun) run(ctx context.Context) error {
 	return u.work(ctx, env, listener, posts)
 }
 
-// env connects to the cluster and the cloud. A notifier alone asks neither before there is
-// something to send: a sink of kind event or alibaba is all that needs one.
+// env connects to the cluster and the cloud. A notifier alone uses them only for a sink of kind event or alibaba, when there is
+// something to send.
 func (u *upRun) env(ctx context.Context, config host.Config) (*host.Connection, error) {
 	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
@@ -288,8 +288,7 @@ func (u *upRun) env(ctx context.Context, config host.Config) (*host.Connection, 
 	return env, nil
 }
 
-// endTraces sends the traces that wait. A collector that doesn't answer does not keep
-// the program from ending.
+// endTraces sends the waiting traces. A collector that doesn't answer doesn't prevent the program from ending.
 func (u *upRun) endTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -298,8 +297,7 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
-// choose finds out where the policy lies. A file that can't be used is a mistake of who starts up; a ConfigMap may be repaired
-// while it runs.
+// choose sets the source of the policy. An unusable file is a mistake of the caller; a ConfigMap may be repaired while up runs.
 func (u *upRun) choose(ctx context.Context) error {
 	if u.policy == "" {
 		u.source = policyfile.FromNothing(cli.ParsePolicy)
@@ -315,7 +313,7 @@ func (u *upRun) choose(ctx context.Context) error {
 	return nil
 }
 
-// inForce reads the policy. It says what has changed since the last time, and tells commands.
+// inForce reads the policy, and logs and reports changes.
 func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	v, err := u.source.Read(ctx)
 	if ctx.Err() != nil {
@@ -351,7 +349,7 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	u.untold = false
 }
 
-// begin sets the stream up, and says what applies.
+// begin sets the stream up, and reports the policy.
 func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	c := u.streams
 	c.Clusters = []string{u.Cluster}
@@ -373,16 +371,16 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	default:
 		u.Note("Opening tickets for failures of cluster %s in %s.", u.Cluster, u.Region)
 	}
-	if u.parts.worker { // what applies is the engine's to say
+	if u.parts.worker { // only the engine reports the policy
 		u.inForce(ctx, s)
 	}
 	return nil
 }
 
-// work runs the parts until ctx ends. posts is where EventBridge tells of Events; nil: they are watched.
+// work runs the parts until ctx ends. posts listens for EventBridge; nil: Events are watched.
 func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
-	var begin []func() error // once all parts are known to be in order
+	var begin []func() error // called once all parts are known to be valid
 	var x *exporter.Exporter
 	var err error
 	if u.parts.exporter {
@@ -468,9 +466,8 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 	return nil
 }
 
-// measure adds the metrics of the parts that run, nil being those that don't, and
-// returns what keeps them up to date. How things stand is the notifier's to measure: of
-// several programs on one NATS each would count the same.
+// measure adds the metrics of the running parts, nil for the others, and returns functions that keep them up to date. The notifier
+// measures the overall state: several programs on one NATS would count the same.
 func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
@@ -489,13 +486,12 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 	}}
 }
 
-// oftenest is the least time between two scheduled runs: each takes some hundred calls of
-// those that the account shares with the controller.
+// oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the account's limit, which it shares
+// with the controller.
 const oftenest = 5 * time.Minute
 
-// scheduled runs the doctor soon and each time again. A run that fails is tried
-// again at the next time. The first one waits for a moment that chance chooses: programs
-// that start together would take the account's calls together.
+// scheduled runs the doctor soon and then at each interval. A failed run is retried at the next one. The first run waits for a
+// random time, to keep programs that start together from spending the account's calls together.
 func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
@@ -509,7 +505,7 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 			u.Log().Warn("when a scheduled run last ended well can't be read", "error", event.Redact(err.Error()))
 		}
 	}
-	last() // one that dies in its runs begins again and again
+	last() // a process that dies in its runs restarts repeatedly
 	for {
 		select {
 		case <-ctx.Done():
@@ -535,7 +531,6 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 	}
 }
 
-// checkIDs returns the IDs of checks.
 func checkIDs(checks []*doctor.Check) []string {
 	var ids []string
 	for _, c := range checks {
@@ -544,10 +539,10 @@ func checkIDs(checks []*doctor.Check) []string {
 	return ids
 }
 
-// startWithin is how long the first scheduled run waits at most.
+// startWithin is the longest delay of the first scheduled run.
 const startWithin = time.Minute
 
-// report puts what a scheduled run found into the metrics.
+// report sets the metrics of a scheduled run's findings.
 func report(said *observe.Doctor, at time.Time, r doctor.Result) {
 	findings, unknown := map[[2]string]int{}, map[string]int{}
 	for _, f := range r.Findings {
@@ -559,10 +554,10 @@ func report(said *observe.Doctor, at time.Time, r doctor.Result) {
 	said.Ended(at, r.Took, findings, unknown)
 }
 
-// reread is how often the policy is read for what is said of it. Before each write it is read anyway.
+// reread is how often the policy is read to report it. It is also read before each write.
 const reread = 2 * time.Second
 
-// follow says and tells what policy is in force until ctx ends.
+// follow prints and reports the policy in force until ctx ends.
 func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	tick := time.NewTicker(reread)
 	defer tick.Stop()
@@ -577,7 +572,7 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	}
 }
 
-// standing reads how things stand in the stream.
+// standing reads the overall state from the stream.
 func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
 	v, _, err := cli.InForce(ctx, s, u.Cluster)
@@ -604,7 +599,7 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, 
 		return now, err
 	}
 	if paused != nil {
-		// A pause that can't be decoded does not say since when.
+		// A pause that can't be decoded has no known beginning.
 		if now.Paused = paused.At; now.Paused.IsZero() {
 			now.Paused = time.Unix(1, 0)
 		}
@@ -619,12 +614,12 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, 
 	return now, err
 }
 
-// seen counts and traces a run, and prints how the case stands, if that is new.
+// seen counts and traces a run, and prints the case's status if it is new.
 func (u *upRun) seen(r event.Record, err error) {
 	u.metrics.Seen(r, err)
 	u.traces.Seen(r)
 	if err != nil || r.Case == "" {
-		return // the log has it
+		return // logged already
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -632,7 +627,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	if u.said[key] == word {
 		return
 	}
-	if len(u.said) > 10_000 { // better a line twice than a memory that only grows
+	if len(u.said) > 10_000 { // a repeated line is better than growing memory
 		clear(u.said)
 	}
 	u.said[key] = word
@@ -641,8 +636,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 }
 
-// ready returns a function that answers whether NATS answers, the policy can be used and, with an exporter, failures get
-// through.
+// ready returns a function that checks that NATS answers, that the policy is usable and, with an exporter, that failures get through.
 func ready(x *exporter.Exporter, s *stream.Stream, source *policyfile.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
