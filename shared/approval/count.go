@@ -69,7 +69,7 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 			rec.Note = rec.Note.Then(say.F("%s approved another plan (%s) at %s. This plan is %s.", g.By, g.Digest, g.At.Format(time.RFC3339), rec.Digest))
 		case g.Attempt != attempt:
 		case !want.From(g.By, g.Groups):
-			rec.Note = rec.Note.Then(say.F("%s approved this plan at %s, but only these approvals count: %s.", g.By, g.At.Format(time.RFC3339), want.Who()))
+			rec.Note = rec.Note.Then(say.F("%s approved this plan at %s, but only these approvals count: %s.", g.By, g.At.Format(time.RFC3339), want.Approvers()))
 		case !slices.ContainsFunc(count, func(b Given) bool { return b.By == g.By }):
 			count = append(count, g)
 		}

@@ -61,8 +61,8 @@ func (c Consent) From(user string, groups []string) bool {
 	})
 }
 
-// Who returns the users and groups whose approvals count, as in the policy; empty: anybody's.
-func (c Consent) Who() string { return strings.Join(c.from, ", ") }
+// Approvers returns the users and groups whose approvals count, as in the policy; empty: anybody's.
+func (c Consent) Approvers() string { return strings.Join(c.from, ", ") }
 
 // String returns Text in English.
 func (c Consent) String() string { return c.Text().String() }
@@ -74,7 +74,7 @@ func (c Consent) Text() say.Text {
 		text = say.F("approvals of %d people", c.Needs)
 	}
 	if len(c.from) > 0 {
-		text = say.F("%s from %s", text, c.Who())
+		text = say.F("%s from %s", text, c.Approvers())
 	}
 	return text
 }
