@@ -48,6 +48,14 @@ var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.
 
 func lsCommand(p *cli.Program) *cobra.Command {
 	var scope cli.Scope
+	var chosen cli.Labels
+	order := cli.Order[Balancing]{Columns: map[string]func(a, b Balancing) int{
+		"service":       func(a, b Balancing) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) },
+		"load balancer": func(a, b Balancing) int { return strings.Compare(a.ID, b.ID) },
+		"state":         func(a, b Balancing) int { return strings.Compare(b.State, a.State) }, // those with one first
+		"address":       func(a, b Balancing) int { return strings.Compare(a.Address, b.Address) },
+		"backends":      func(a, b Balancing) int { return cmp.Compare(a.count(), b.count()) },
+	}}
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
@@ -62,7 +70,8 @@ Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the
 wrong; 6 something could not be determined: it shows as a question mark, with the reason
 on standard error.`,
 		Example: `  lbremedy lb ls
-  lbremedy lb ls --namespace shop -o json`,
+  lbremedy lb ls --namespace shop -o json
+  lbremedy lb ls -l app=web --sort-by backends`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := scope.Check(); err != nil {
@@ -74,10 +83,11 @@ on standard error.`,
 			}
 			list := []Balancing{}
 			for _, svc := range s.OfType() {
-				if scope.Namespace == "" || svc.Namespace == scope.Namespace {
+				if (scope.Namespace == "" || svc.Namespace == scope.Namespace) && chosen.Has(svc) {
 					list = append(list, Of(s, svc))
 				}
 			}
+			order.Sort(list)
 			err = p.Print(list, func() {
 				printList(p, list)
 				if len(list) == 0 {
@@ -88,6 +98,8 @@ on standard error.`,
 		},
 	}
 	p.AddNamespace(cmd, &scope, "only Services of this `namespace`")
+	chosen.Add(cmd)
+	order.Add(cmd)
 	return cmd
 }
 
@@ -129,6 +141,14 @@ func (b Balancing) name() string {
 		name += " (" + b.State + ")"
 	}
 	return name
+}
+
+// count returns the number of backends; -1 if it is unknown.
+func (b Balancing) count() int {
+	if b.Backends == nil {
+		return -1
+	}
+	return *b.Backends
 }
 
 // OfLimit returns the number of backends and its limit.

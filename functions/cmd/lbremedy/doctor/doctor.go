@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
@@ -28,6 +30,8 @@ import (
 // An examining is the flags of doctor.
 type examining struct {
 	scope    cli.Scope
+	chosen   cli.Labels
+	order    cli.Order[doctor.Finding]
 	checks   []string
 	severity string
 	files    []string
@@ -39,7 +43,14 @@ type examining struct {
 
 // Command returns the command doctor.
 func Command(p *cli.Program) *cobra.Command {
-	var e examining
+	e := examining{order: cli.Order[doctor.Finding]{Columns: map[string]func(a, b doctor.Finding) int{
+		"severity": func(a, b doctor.Finding) int { return cmp.Compare(b.Severity, a.Severity) },
+		"check":    func(a, b doctor.Finding) int { return strings.Compare(a.Check, b.Check) },
+		"about":    func(a, b doctor.Finding) int { return strings.Compare(a.About.String(), b.About.String()) },
+		"line": func(a, b doctor.Finding) int {
+			return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+		},
+	}}}
 	cmd := &cobra.Command{
 		Use:   "doctor [NAMESPACE/SERVICE...]",
 		Short: "Find problems before they cause failures; writes with --fix CHECK --apply",
@@ -61,7 +72,7 @@ is none, but something could not be determined. Findings of the severity info, a
 below --severity, do not count. With --fix the codes are those of "lbremedy run".`,
 		Example: `  lbremedy doctor
   lbremedy doctor --namespace shop --severity info --explain
-  lbremedy doctor --checks lb-gone,room -o json
+  lbremedy doctor --checks lb-gone,room -l app=web -o json
   lbremedy doctor -f service.yaml
   kubectl kustomize . | lbremedy doctor -f - --cluster <cluster ID> --region cn-hangzhou
   lbremedy doctor --fix finalizers shop/web --apply`,
@@ -81,6 +92,8 @@ below --severity, do not count. With --fix the codes are those of "lbremedy run"
 	}
 	f := cmd.Flags()
 	p.AddNamespace(cmd, &e.scope, "only findings about Services of this `namespace`")
+	e.chosen.Add(cmd)
+	e.order.Add(cmd)
 	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, separated by commas")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
 	f.StringArrayVarP(&e.files, "file", "f", nil,
@@ -227,6 +240,9 @@ func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (d
 	if err != nil {
 		return doctor.Result{}, least, err
 	}
+	if services, err = e.labelled(s.Services, services); err != nil {
+		return doctor.Result{}, least, err
+	}
 	r.Services = concerned(s.Services, e.scope.Namespace, services)
 	return about(r, e.scope.Namespace, services), least, nil
 }
@@ -317,9 +333,28 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	return r
 }
 
+// labelled returns the names of the Services that match the selector, only of the given names if there are any. It is an error if none
+// matches: a check of nothing must not report health.
+func (e *examining) labelled(list []corev1.Service, names []string) ([]string, error) {
+	if e.chosen.All() {
+		return names, nil
+	}
+	var found []string
+	for i := range list {
+		if e.chosen.Has(&list[i]) && concerns(&list[i], e.scope.Namespace, names) {
+			found = append(found, list[i].Namespace+"/"+list[i].Name)
+		}
+	}
+	if len(found) == 0 {
+		return nil, command.Wrong("no Service has the labels %s: correct --selector", e.chosen.String())
+	}
+	return found, nil
+}
+
 // examined prints a result and returns the error that sets the exit code.
 func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Severity) error {
 	shown := r.AtLeast(least)
+	e.order.Sort(shown.Findings)
 	if err := p.Print(shown.In(nil), func() { findings(p, shown, e.explain) }); err != nil {
 		return err
 	}

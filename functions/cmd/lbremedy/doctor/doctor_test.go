@@ -111,6 +111,14 @@ func TestDoctorFile(t *testing.T) {
 		!strings.Contains(got.Err, "Not shown: 2 findings of lower severity.") {
 		t.Errorf("of one namespace: code %d, wrote %s, said %s", got.Code, got.Out, got.Err)
 	}
+	if got := c.Run(t.Context(), "doctor", "-f", "-", "-l", "app=web"); got.Code != command.CodeWrong ||
+		!strings.Contains(got.Err, "no Service has the labels app=web") {
+		t.Errorf("of labels that no manifest has: %+v", got)
+	}
+	got = c.Run(t.Context(), "doctor", "-f", "-", "-l", "app!=web", "--sort-by", "line", "-o", "jsonpath={range .findings[*]}{.line} {end}")
+	if got.Out != "4 16 " {
+		t.Errorf("by lines: %+v", got)
+	}
 	if got := c.Run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.Out,
 		"If service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type is meant") {
 		t.Errorf("explained: wrote %s", got.Out)

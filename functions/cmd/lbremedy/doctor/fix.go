@@ -44,6 +44,9 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 	if err != nil {
 		return err
 	}
+	if services, err = e.labelled(s.Services, services); err != nil {
+		return err
+	}
 	r = about(r, e.scope.Namespace, services)
 	items, err := toFix(r, check)
 	if check.ID == Permissions {

@@ -71,6 +71,9 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 		r.Findings = append(r.Findings, misplaced...)
 		slices.SortStableFunc(r.Findings, func(a, b doctor.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	}
+	if services, err = e.labelled(all, services); err != nil {
+		return err
+	}
 	r.Services = concerned(all, e.scope.Namespace, services)
 	if p.Cluster == "" && len(r.Unknown) > 0 {
 		var open []string

@@ -19,6 +19,16 @@ import (
 func ls(p *cli.Program) *cobra.Command {
 	var f Filter
 	var all, writes, watch bool
+	order := cli.Order[Case]{Columns: map[string]func(a, b Case) int{
+		"case":    func(a, b Case) int { return strings.Compare(a.Case, b.Case) },
+		"cluster": func(a, b Case) int { return strings.Compare(a.Cluster, b.Cluster) },
+		"service": func(a, b Case) int { return strings.Compare(a.Service.String(), b.Service.String()) },
+		"class":   func(a, b Case) int { return strings.Compare(a.Class, b.Class) },
+		"result":  func(a, b Case) int { return strings.Compare(string(a.Result), string(b.Result)) },
+		"age":     func(a, b Case) int { return b.FirstSeen.Compare(a.FirstSeen) },
+		"finding": func(a, b Case) int { return strings.Compare(a.Finding.String(), b.Finding.String()) },
+		"time":    func(a, b Case) int { return b.At.Compare(a.At) },
+	}}
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List cases: the newest of each Service and class",
@@ -43,7 +53,7 @@ one line for each request. -o wide also says who, and what to look for in Action
 the audit log of the cluster: the request ID, or the resource version after the write.
 Tickets are not among them: "lbremedy tickets ls" lists these.`,
 		Example: `  lbremedy ls --open
-  lbremedy ls --class vswitch-ip-exhausted --since 24h
+  lbremedy ls --class vswitch-ip-exhausted --since 24h --sort-by age
   lbremedy ls --writes --since 24h
   lbremedy ls --watch --result needs-approval,failed
   lbremedy ls --result needs-approval -o jsonpath='{range [*]}{.case}{"\n"}{end}'
@@ -56,6 +66,8 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			switch {
 			case writes && (all || f.open || len(f.results) > 0):
 				return command.Wrong("--writes lists writes and not cases: leave out --all, --open and --result")
+			case order.String() != "" && (watch || writes):
+				return command.Wrong("--sort-by sorts cases: leave out --watch and --writes")
 			case watch && (all || writes):
 				return command.Wrong("--watch follows the newest records: leave out --all and --writes")
 			}
@@ -75,6 +87,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 			if err != nil {
 				return err
 			}
+			order.Sort(seen)
 			if len(seen) == 0 {
 				if err := p.NoteNone(cmd.Context(), s, cli.Chosen(cmd, say.F("case"))); err != nil {
 					return err
@@ -87,6 +100,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
 	f.outcomeFlags(cmd)
 	f.SinceFlag(cmd, "only what changed, or was written, since this `time`: 90m, 7d or 2006-01-02T15:04")
 	cmd.Flags().BoolVar(&writes, "writes", false, "list what was written to the account and the cluster")
+	order.Add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow cases as they change, until interrupted")
 	return cmd

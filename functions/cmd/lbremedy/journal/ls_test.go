@@ -40,7 +40,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Cases that need a person come first, then the latest change.
+// Cases that need a person come first, then the latest change; --sort-by chooses another order.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -54,6 +54,13 @@ func TestOrder(t *testing.T) {
 		{"", "a-name-that-is-longer-than-others-and-more api act planned held later unproven writing web ", ""},
 		{"--open -A", "a-name-that-is-longer-than-others-and-more api act planned held later unproven writing ", ""},
 		{"-n pay", "api ", ""},
+		{"--sort-by service --open -n shop", "a-name-that-is-longer-than-others-and-more act held later planned unproven writing ", ""},
+		{"--sort-by age", "api a-name-that-is-longer-than-others-and-more act planned held later unproven writing web ", ""},
+		{"--sort-by time -n shop --result fixed,waiting", "held later web ", ""},
+		{"--sort-by finding --class ram-permission", "api act ", ""},
+		{"--sort-by name", "", "want age, case, class, cluster, finding, result, service, time"},
+		{"--sort-by age --watch", "", "--sort-by sorts cases: leave out --watch and --writes"},
+		{"--sort-by age --writes", "", "--sort-by sorts cases: leave out --watch and --writes"},
 		{"-A -n shop", "", "--all-namespaces contradicts --namespace shop"},
 	} {
 		got := c.Run(t.Context(), append(strings.Fields("ls "+tt.args), "-o", names)...)

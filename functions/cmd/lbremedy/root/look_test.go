@@ -147,7 +147,7 @@ func TestLookingNarrow(t *testing.T) {
 	}
 }
 
-// Lists of the cluster take kubectl's flags for namespaces. Invalid values are errors.
+// Lists of the cluster take kubectl's flags for labels, namespaces and an order. Invalid values are errors.
 func TestLookingFlags(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
@@ -159,8 +159,22 @@ func TestLookingFlags(t *testing.T) {
 	}{
 		{[]string{"lb", "ls", "-o", name}, 0, "lent lost-it nowhere own untagged young ", ""},
 		{[]string{"lb", "ls", "-A", "-o", name}, 0, "lent lost-it nowhere own untagged young ", ""},
+		{[]string{"lb", "ls", "-l", own, "-o", name}, 0, "own ", ""},
+		{[]string{"lb", "ls", "-l", "!service.k8s.alibaba/loadbalancer-id", "-n", "shop", "-o", name}, 0, "young ", ""},
+		{[]string{"lb", "ls", "-l", "app=web"}, 0, "", "No Service of type LoadBalancer with --selector app=web."},
+		{[]string{"lb", "ls", "--sort-by", "load balancer", "-o", name}, 0, "young lent lost-it nowhere own untagged ", ""},
+		{[]string{"lb", "ls", "--sort-by", "STATE", "-o", name}, 0, "untagged lost-it nowhere lent own young ", ""},
+		{[]string{"lb", "ls", "--sort-by", "colour"}, command.CodeWrong, "", "want address, backends, load balancer, service, state"},
+		{[]string{"lb", "ls", "--sort-by", ""}, command.CodeWrong, "", "want address"},
+		{[]string{"lb", "ls", "-l", "app in"}, command.CodeWrong, "", `"app in" for "-l, --selector"`},
+		{[]string{"lb", "ls", "-l", ""}, command.CodeWrong, "", "--selector is empty"},
 		{[]string{"lb", "ls", "-A", "-n", "shop"}, command.CodeWrong, "", "--all-namespaces contradicts --namespace shop"},
 		{[]string{"doctor", "-A", "-n", "shop"}, command.CodeWrong, "", "--all-namespaces contradicts --namespace shop"},
+		{[]string{"doctor", "-l", "app=web"}, command.CodeWrong, "", "no Service has the labels app=web"},
+		{[]string{"doctor", "-l", own, "--checks", "finalizers", "-o", "jsonpath={range .findings[*]}{.about.name} {end}"}, cli.CodeCritical, "own ", ""},
+		{[]string{"doctor", "--sort-by", "about", "--checks", "finalizers,lb-gone", "-o", "jsonpath={range .findings[*]}{.about.name}:{.check} {end}"},
+			cli.CodeCritical, "lent:finalizers lost-it:finalizers lost-it:lb-gone nowhere:finalizers nowhere:lb-gone own:finalizers untagged:finalizers ", ""},
+		{[]string{"doctor", "--fix", "finalizers", "-l", "app=web"}, command.CodeWrong, "", "no Service has the labels app=web"},
 	} {
 		got := c.Run(t.Context(), tt.args...)
 		if got.Code != tt.code || got.Out != tt.out || !strings.Contains(got.Err, tt.errs) {

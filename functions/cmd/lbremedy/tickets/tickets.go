@@ -65,6 +65,12 @@ func within(cluster string, i ticket.Incident) bool {
 func lsCommand(p *cli.Program) *cobra.Command {
 	all := false
 	var scope cli.Scope
+	order := cli.Order[ticket.Incident]{Columns: map[string]func(a, b ticket.Incident) int{
+		"incident": func(a, b ticket.Incident) int { return strings.Compare(a.ID, b.ID) },
+		"cause":    func(a, b ticket.Incident) int { return strings.Compare(a.Cause, b.Cause) },
+		"failing":  func(a, b ticket.Incident) int { return cmp.Compare(b.Failing, a.Failing) },
+		"age":      func(a, b ticket.Incident) int { return b.Since.Compare(a.Since) },
+	}}
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
 		Use:   "ls",
@@ -86,6 +92,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 				of := func(m ticket.Member) bool { return scope.Has(m.Service) }
 				return !all && !i.Open || scope.Namespace != "" && !slices.ContainsFunc(i.Members, of)
 			})
+			order.Sort(list)
 			if len(list) == 0 {
 				if err := p.NoteNone(ctx, s, cli.Chosen(cmd, say.F("incident"))); err != nil {
 					return err
@@ -107,6 +114,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 		}),
 	}
 	p.AddNamespace(cmd, &scope, "only incidents with Services of this `namespace`")
+	order.Add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also incidents that ended in the last week")
 	return cmd
 }

@@ -102,9 +102,10 @@ func TestTickets(t *testing.T) {
 		run(command.CodeWrong, "", `there is no incident "account-c1.arrearage" in cluster c2`, "tickets", verb, "account-c1.arrearage", "--cluster", "c2")
 	}
 	run(0, "account-c1.arrearage.", "", "tickets", "ls", "--cluster", "c1")
-	run(0, "account-c1.arrearage.", "", "tickets", "ls", "-n", "shop")
+	run(0, "account-c1.arrearage.", "", "tickets", "ls", "-n", "shop", "--sort-by", "failing")
 	run(0, "account-c1.arrearage.", "", "tickets", "ls", "-A")
 	run(0, "", "No incident with --namespace pay.\n", "tickets", "ls", "-n", "pay")
+	run(command.CodeWrong, "", "want age, cause, failing, incident", "tickets", "ls", "--sort-by", "result")
 	run(command.CodeWrong, "", "--all-namespaces contradicts --namespace pay", "tickets", "ls", "-A", "-n", "pay")
 	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage", "--cluster", "c1")
 	run(0, "", "No incident.\n", "tickets", "ls")
