@@ -102,9 +102,9 @@ func (p *Posts) check() error {
 	u, err := url.Parse(p.URL)
 	switch {
 	case err != nil, u.Scheme != "https", u.Host == "", u.User != nil, u.Fragment != "":
-		return errors.New("--from-http-url: it is no URL such as https://lbremedy.example.com/events")
+		return errors.New("--from-http-url: it is not a URL such as https://lbremedy.example.com/events")
 	case p.Region == "" || strings.Trim(p.Region, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return fmt.Errorf("--from-http-region: %q is no region such as cn-hangzhou", p.Region)
+		return fmt.Errorf("--from-http-region: %q is not a region such as cn-hangzhou", p.Region)
 	case len(p.Token) < 16:
 		return errors.New(PostsToken + ": the token of the target in EventBridge has less than 16 characters")
 	}

@@ -305,10 +305,10 @@ func TestPostsFlood(t *testing.T) {
 
 func TestPostsSettings(t *testing.T) {
 	for want, p := range map[string]*Posts{
-		"":                   {URL: "https://a.example/x?y=z", Region: "cn-hangzhou", Token: postToken},
-		"is no URL such as":  {URL: "http://a.example/", Region: "cn-hangzhou", Token: postToken},
-		"is no region":       {URL: "https://a.example/", Region: "evil.example/", Token: postToken},
-		"less than 16 chara": {URL: "https://a.example/", Region: "cn-hangzhou", Token: "short"},
+		"":                     {URL: "https://a.example/x?y=z", Region: "cn-hangzhou", Token: postToken},
+		"is not a URL such as": {URL: "http://a.example/", Region: "cn-hangzhou", Token: postToken},
+		"is not a region":      {URL: "https://a.example/", Region: "evil.example/", Token: postToken},
+		"less than 16 chara":   {URL: "https://a.example/", Region: "cn-hangzhou", Token: "short"},
 	} {
 		err := p.check()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

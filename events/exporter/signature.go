@@ -49,11 +49,11 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 		return no("the signature is older than a minute, or of another time")
 	}
 	if header.Get(headerHash) != "SHA256" {
-		return no("the signature is none by SHA256 and RSA")
+		return no("the signature method is not SHA256 with RSA")
 	}
 	signature, err := base64.StdEncoding.DecodeString(header.Get(headerSignature))
 	if err != nil || len(signature) == 0 {
-		return no("there is no signature")
+		return no("the signature is missing")
 	}
 	key, err := p.publicKey(ctx, header.Get(headerKey), now)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New("what is at the address of EventBridge's certificate is no certificate")
+		return nil, errors.New("the address of EventBridge's certificate did not return a certificate")
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

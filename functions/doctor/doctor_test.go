@@ -113,7 +113,7 @@ var (
 	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
 )
 
-// expand replaces placeholders: ${name shop/web} by the default name of a Service's load balancer, ${uid shop/web} by its UID,
+// expand fills in variables: ${name shop/web} by the default name of a Service's load balancer, ${uid shop/web} by its UID,
 // ${10m ago} by that point in time.
 func expand(text []byte) []byte {
 	text = named.ReplaceAllFunc(text, func(m []byte) []byte {

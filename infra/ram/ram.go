@@ -187,7 +187,7 @@ const trustFC = `{
 }
 `
 
-// trustRRSA lets the Pods of one ServiceAccount assume a role. Words in capital letters are placeholders for roles.sh
+// trustRRSA lets the Pods of one ServiceAccount assume a role. roles.sh and the templates replace the words in capital letters
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-rrsa-to-authorize-pods-to-access-different-cloud-services).
 const trustRRSA = `{
   "Version": "1",

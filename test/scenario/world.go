@@ -280,7 +280,7 @@ func (g *ground) stream(t *testing.T) *stream.Stream {
 	return nats.Connect(t, stream.Config{URL: nats.As(g.url, "engine", "engine")})
 }
 
-// fill replaces the placeholders of a scenario's text.
+// fill fills in the variables of a scenario's text.
 func (w *world) fill(text string) string {
 	text = ago.ReplaceAllStringFunc(text, func(s string) string {
 		d, err := time.ParseDuration(ago.FindStringSubmatch(s)[1])

@@ -64,9 +64,9 @@ func TestMistakes(t *testing.T) {
 
 		"EventBridge without its address": {Args: append(natsless, "--from-http-region=cn-hangzhou"), Want: "count only with --from-http", Usage: true},
 		"EventBridge at no address": {Args: append(natsless, "--from-http=:0", "--from-http-url=http://a.example"),
-			Want: "it is no URL such as https://", Usage: true},
+			Want: "it is not a URL such as https://", Usage: true},
 		"EventBridge in no region": {Args: append(natsless, "--from-http=:0", "--from-http-url=https://a.example"),
-			Want: `--from-http-region: "" is no region`, Usage: true},
+			Want: `--from-http-region: "" is not a region`, Usage: true},
 		"EventBridge without a token": {Args: append(posted, "--from-http=:0"), Env: []string{"LBREMEDY_FROM_HTTP_TOKEN=" + shell.Secret},
 			Want: "LBREMEDY_FROM_HTTP_TOKEN: the token of the target", Usage: true},
 		"EventBridge at a port in use": {Args: append(posted, "--from-http="+busy.Addr().String()), Env: []string{"LBREMEDY_FROM_HTTP_TOKEN=0123456789abcdef"},

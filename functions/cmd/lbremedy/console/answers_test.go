@@ -155,7 +155,7 @@ func TestLogin(t *testing.T) {
 		Cluster: asked.Cluster, UID: asked.Service.UID, Class: asked.Class, Case: asked.Case, Attempt: asked.NextAttempt(), Digest: asked.Digest,
 	}
 
-	// A person who may look but not answer is told so, and changes nothing.
+	// A person with the right to look but not to answer gets an error, and changes nothing.
 	eddy := x.login(x.account("eddy", looks))
 	eddy.until("/questions", "You may not answer in the namespace "+sc.Namespace)
 	page = eddy.post(as(this, nil), http.StatusOK, url.Values{})

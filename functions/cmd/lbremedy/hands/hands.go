@@ -109,7 +109,7 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, nil, command.Wrong("%q is no URL such as http://127.0.0.1:9000", address)
+		return nil, nil, command.Wrong("%q is not a URL such as http://127.0.0.1:9000", address)
 	case t.Cluster == "":
 		return nil, nil, command.Wrong("name the cluster of the hand with --cluster")
 	case t.class == "":

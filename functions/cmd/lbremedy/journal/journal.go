@@ -78,7 +78,7 @@ func (f *Filter) Check() error {
 	}
 	for _, r := range f.results {
 		if !slices.Contains(allResults(), r) {
-			return command.Wrong("there is no result %q; there are %s", r, strings.Join(allResults(), ", "))
+			return command.Wrong("unknown result %q: want one of %s", r, strings.Join(allResults(), ", "))
 		}
 	}
 	return f.scope.Check()

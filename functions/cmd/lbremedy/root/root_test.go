@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
 		{"unknown class", []string{"ls", "--class", "missing"}, "",
 			`unknown class "missing": the nearest are reference-missing, tag-missing, `},
-		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
+		{"unknown result", []string{"ls", "--result", "nope"}, "", `unknown result "nope": want one of`},
 		{"no time to wait", with("run", "shop/web", "--wait", "-5m"), "", "--wait: -5m is below 0"},
 		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
 		{"no NATS", []string{"ls"}, "", `start "lbremedy up", or name one with --nats`},
