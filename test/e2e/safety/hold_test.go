@@ -95,9 +95,15 @@ func TestBudget(t *testing.T) {
 			fixed, waiting := standing()
 			return fixed == most && waiting == services-most
 		})
-		if moved := count(); err != nil || moved != most {
+		if err != nil {
+			for _, rec := range r.Journal() {
+				t.Logf("%s %s %s %s, held %q: %s %s %s %s", rec.At.Format(time.TimeOnly), rec.Service.Name, rec.Phase, rec.Result, rec.Held, rec.Finding, rec.Rule, rec.Note, rec.Error)
+			}
 			fixed, waiting := standing()
-			t.Fatalf("in window %d %d were written to, %d are fixed and %d wait: %v", window, moved, fixed, waiting, err)
+			t.Fatalf("in window %d %d are fixed and %d wait: %v", window, fixed, waiting, err)
+		}
+		if moved := count(); moved != most {
+			t.Fatalf("in window %d %d were written to instead of %d", window, moved, most)
 		}
 		if most == services {
 			return
