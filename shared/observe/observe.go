@@ -130,8 +130,8 @@ func known[T ~string](list []T, word T) string {
 	return "other"
 }
 
-// Seen counts a run by its record and its error. It fits host.Host.Seen. Call Runs first.
-func (m *Metrics) Seen(r event.Record, err error) {
+// OnRun counts a run by its record and its error. It fits host.Host.Seen. Call Runs first.
+func (m *Metrics) OnRun(r event.Record, err error) {
 	class := known(m.classes, r.Class)
 	if r.Class == "" {
 		class = "unread" // the document can't be read, so no record exists

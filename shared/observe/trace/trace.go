@@ -99,9 +99,9 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 	return s, nil
 }
 
-// Seen queues the record of a run and returns at once. It ignores the record of a run that has not ended: the one that ends it is
+// OnRun queues the record of a run and returns at once. It ignores the record of a run that has not ended: the one that ends it is
 // complete.
-func (s *Sender) Seen(r event.Record) {
+func (s *Sender) OnRun(r event.Record) {
 	if s == nil || r.Phase != event.Settled {
 		return
 	}
