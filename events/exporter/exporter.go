@@ -15,7 +15,7 @@
 //   - Memory is bounded. If nothing gets through to NATS for 30 s, all that waits is dropped, and listed again when NATS
 //     answers. The API server keeps Events for an hour, so shorter outages lose nothing.
 //   - Events are untrusted input. An Event is published if its namespace, name and UID are those of one Service
-//     (registry.go), within its namespace's budget (lane.go), and dated neither in the future nor long before the Event.
+//     (registry.go), within its namespace's budget (queue.go), and dated neither in the future nor long before the Event.
 //   - Events about Nodes and the cluster (others.go) are few: they are listed again before each watch and not covered by
 //     progress. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
 //   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.

@@ -69,7 +69,7 @@ func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok 
 	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
 }
 
-// proves returns nil if the occurrence's object exists, a stranger if it doesn't, and another error if it can't be read now. It
+// proves returns nil if the occurrence's object exists, noObject if it doesn't, and another error if it can't be read now. It
 // sets a Node's UID.
 func (s *session) proves(w *waiting) error {
 	switch w.kind {

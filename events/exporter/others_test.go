@@ -82,7 +82,7 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// TestListedFloodOfNodes proves that Events about Nodes without room in the lane of the namespace default are read again too.
+// TestListedFloodOfNodes proves that Events about Nodes without room in the queue of the namespace default are read again too.
 func TestListedFloodOfNodes(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "zz-" + w.ns              // listed last, after the room is used up

@@ -27,7 +27,7 @@ const (
 	allBytes     = 8 << 20   // waiting, in all
 	queueSamples = 10        // of one namespace at once: unpublishable Events that go to DEAD, and predicted failures that are logged
 	sampleEach   = time.Hour // interval of one more after those
-	idleQueues   = 1024      // beyond this number, unused lanes are swept
+	idleQueues   = 1024      // beyond this number, unused queues are swept
 )
 
 // A waiting is an occurrence on its way to NATS.
@@ -39,7 +39,7 @@ type waiting struct {
 }
 
 // A queue holds what waits in one namespace, and has a budget of its own: beyond it the newest of each Service and class wait, and
-// other namespaces pass. Overflow is spilled, and read again from the API server when the lane is empty.
+// other namespaces pass. Overflow is spilled, and read again from the API server when the queue is empty.
 type queue struct {
 	namespace string
 	arrivals  *rate.Limiter // detects a flood
@@ -57,14 +57,14 @@ type queue struct {
 	spill     *spill
 }
 
-// A spill represents the Events that found no room in a lane. Progress does not pass the first of them until all are published.
+// A spill represents the Events that found no room in a queue. Progress does not pass the first of them until all are published.
 type spill struct {
 	entry *entry
 	after string // everything up to this version was accepted
 	last  string // latest version without room
 	busy  bool   // being read
-	read  bool   // all of them are in the lane
-	open  int    // of those in the lane, how many are not closed
+	read  bool   // all of them are in the queue
+	open  int    // of those in the queue, how many are not closed
 }
 
 type queues struct {
@@ -86,7 +86,7 @@ func newQueues(perSecond float64, burst int) *queues {
 	}
 }
 
-// of returns the lane of a namespace; the caller holds the lock.
+// of returns the queue of a namespace; the caller holds the lock.
 func (ls *queues) of(namespace string) *queue {
 	l := ls.all[namespace]
 	if l == nil {
@@ -104,7 +104,7 @@ func (ls *queues) of(namespace string) *queue {
 	return l
 }
 
-// sweep removes empty lanes with a full budget: a new one would be the same. The caller holds the lock.
+// sweep removes empty queues with a full budget: a new one would be the same. The caller holds the lock.
 func (ls *queues) sweep() {
 	now := time.Now()
 	ls.ring = slices.DeleteFunc(ls.ring, func(l *queue) bool {
@@ -118,7 +118,7 @@ func (ls *queues) sweep() {
 	ls.turn = 0
 }
 
-// An admitted is the result of adding an occurrence to its lane.
+// An admitted is the result of adding an occurrence to its queue.
 type admitted struct {
 	over  bool     // its namespace exceeds its budget
 	flood bool     // and did not before
@@ -127,7 +127,7 @@ type admitted struct {
 	fresh bool     // the spill begins with it
 }
 
-// add puts an occurrence into the lane of its namespace. The arrivals budget doesn't apply to a list, which delivers long-past
+// add puts an occurrence into the queue of its namespace. The arrivals budget doesn't apply to a list, which delivers long-past
 // Events all at once.
 func (ls *queues) add(w *waiting, listed bool) admitted {
 	ls.mu.Lock()
@@ -173,7 +173,7 @@ func (ls *queues) replace(l *queue, was, w *waiting) (other *waiting) {
 	return &old
 }
 
-// push appends to a lane; the caller holds the lock.
+// push appends to a queue; the caller holds the lock.
 func (ls *queues) push(l *queue, w *waiting) {
 	l.waiting = append(l.waiting, w)
 	l.byKey[w.key()] = w
@@ -192,7 +192,7 @@ func (ls *queues) stir() {
 	}
 }
 
-// next waits for the next occurrence to publish, or for a lane whose spill is to be read. It returns neither if ctx has ended.
+// next waits for the next occurrence to publish, or for a queue whose spill is to be read. It returns neither if ctx has ended.
 func (ls *queues) next(ctx context.Context) (*queue, *waiting) {
 	for ctx.Err() == nil {
 		l, w, in := ls.pick(time.Now())
@@ -269,7 +269,7 @@ func (ls *queues) mayReport(namespace string) bool {
 	return ls.of(namespace).foreseen.Allow()
 }
 
-// pause returns how long the lane rests after one more failure.
+// pause returns how long the queue rests after one more failure.
 func (l *queue) pause() time.Duration {
 	l.failed++
 	return retry.Spread(retry.Pause(firstWait, lastWait, l.failed))
@@ -285,7 +285,7 @@ func (ls *queues) landed(l *queue, w *waiting) {
 	ls.stir()
 }
 
-// back returns an occurrence to its lane because its Service can't be read now, and lets the lane rest. If a newer one has come
+// back returns an occurrence to its queue because its Service can't be read now, and lets the queue rest. If a newer one has come
 // meanwhile, it returns the older.
 func (ls *queues) back(l *queue, w *waiting) (was *waiting) {
 	ls.mu.Lock()
@@ -313,7 +313,7 @@ func (o occurrence) size() int {
 	return n
 }
 
-// enter puts an occurrence from a watch, or from a list if listed, into its lane.
+// enter puts an occurrence from a watch, or from a list if listed, into its queue.
 func (s *session) enter(o occurrence, listed bool) {
 	version := o.ResourceVersion
 	if listed {
@@ -342,7 +342,7 @@ func (s *session) enter(o occurrence, listed bool) {
 	}
 }
 
-// overflow makes a lane read all Events of its namespace, since a list held more than there is room for. It reports whether the
+// overflow makes a queue read all Events of its namespace, since a list held more than there is room for. It reports whether the
 // entry now holds progress.
 func (ls *queues) overflow(namespace, version string, e *entry) bool {
 	ls.mu.Lock()
@@ -377,7 +377,7 @@ func (s *session) settle(sp *spill) {
 	}
 }
 
-// drain publishes from the lanes until ctx ends.
+// drain publishes from the queues until ctx ends.
 func (s *session) drain(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -468,7 +468,7 @@ func (s *session) refill(ctx context.Context, l *queue) {
 	s.settle(sp)
 }
 
-// deal publishes an occurrence if it names an existing Service. If that can't be read now, the occurrence goes back to its lane.
+// deal publishes an occurrence if it names an existing Service. If that can't be read now, the occurrence goes back to its queue.
 func (s *session) deal(l *queue, w *waiting) {
 	if err := w.invalid(); err != nil {
 		s.refuse(w, err)

@@ -220,19 +220,19 @@ func TestLanes(t *testing.T) {
 	if ls.bytes > allBytes+100*most {
 		t.Errorf("%d bytes wait", ls.bytes)
 	}
-	for _, lane := range ls.ring {
-		if lane.bytes > queueBytes || len(lane.waiting) == 0 || lane.spill == nil {
-			t.Errorf("%d bytes and %d occurrences wait in %s", lane.bytes, len(lane.waiting), lane.namespace)
+	for _, queue := range ls.ring {
+		if queue.bytes > queueBytes || len(queue.waiting) == 0 || queue.spill == nil {
+			t.Errorf("%d bytes and %d occurrences wait in %s", queue.bytes, len(queue.waiting), queue.namespace)
 		}
 	}
 	// Round robin: each namespace is asked before one is asked again.
 	met := map[string]int{}
 	for range 100 {
-		lane, w, _ := ls.pick(time.Now())
+		queue, w, _ := ls.pick(time.Now())
 		if w == nil {
 			break
 		}
-		met[lane.namespace]++
+		met[queue.namespace]++
 	}
 	if len(met) < inFlight {
 		t.Errorf("of 100 namespaces %d were asked", len(met))
@@ -240,7 +240,7 @@ func TestLanes(t *testing.T) {
 }
 
 // TestBudget proves that a namespace publishes no more than its budget, however much waits and whatever others do. It uses the
-// lanes without an API server, where other tests make Events too.
+// queues without an API server, where other tests make Events too.
 func TestBudget(t *testing.T) {
 	const perSecond, burst, flood, others, seconds = 20, 30, 400, 50, 10
 	ls := newQueues(perSecond, burst)
@@ -258,15 +258,15 @@ func TestBudget(t *testing.T) {
 			add("quiet", flood+tick)
 		}
 		for {
-			lane, w, _ := ls.pick(began.Add(time.Duration(tick) * 10 * time.Millisecond))
-			if lane == nil {
+			queue, w, _ := ls.pick(began.Add(time.Duration(tick) * 10 * time.Millisecond))
+			if queue == nil {
 				break
 			}
 			if w == nil {
 				t.Fatal("there was room for all")
 			}
-			left[lane.namespace]++
-			ls.landed(lane, w)
+			left[queue.namespace]++
+			ls.landed(queue, w)
 		}
 	}
 	if n, most := left["flood"], burst+perSecond*seconds; n > most || n < most-1 {
@@ -283,15 +283,15 @@ func TestSweep(t *testing.T) {
 	for i := range 3 * idleQueues {
 		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i), ResourceVersion: "1"}}
 		ls.add(&waiting{occurrence: o}, false)
-		lane, w := ls.next(t.Context())
-		ls.landed(lane, w)
+		queue, w := ls.next(t.Context())
+		ls.landed(queue, w)
 	}
 	if n := len(ls.all); n > idleQueues+1 || n != len(ls.ring) {
-		t.Errorf("%d lanes are kept", n)
+		t.Errorf("%d queues are kept", n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if lane, w := ls.next(ended); lane != nil || w != nil {
+	if queue, w := ls.next(ended); queue != nil || w != nil {
 		t.Error("something leaves after the end")
 	}
 }

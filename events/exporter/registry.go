@@ -37,7 +37,7 @@ type noObject struct{ says string }
 
 func (s *noObject) Error() string { return s.says }
 
-// proves returns nil if namespace, name and UID are those of one Service, a stranger if not, and another error if that can't be read now.
+// proves returns nil if namespace, name and UID are those of one Service, noObject if not, and another error if that can't be read now.
 func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	if known, ok := r.get(of.UID); ok {
 		if known.namespace == of.Namespace && known.name == of.Name {

@@ -98,8 +98,8 @@ func Kinds() []string {
 		"policy-version",
 		"protect",
 		"remove-annotation",
-		"tag-lb",
 		"resync",
+		"tag-lb",
 		"unprotect",
 		"untag-lb",
 	}

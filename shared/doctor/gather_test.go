@@ -99,7 +99,8 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(from func(context.Context) (*stream.Stream, error), only string) (*Snapshot, error) {
-		g := &snapshotReader{Source: Source{Cluster: "c1", Only: only, Stream: from}, s: &Snapshot{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: uid1}}}}}
+		one := &Snapshot{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: uid1}}}}
+		g := &snapshotReader{Source: Source{Cluster: "c1", Only: only, Stream: from}, s: one}
 		_, err := readFailures(t.Context(), g)
 		return g.s, err
 	}

@@ -143,7 +143,7 @@ func TestCrowd(t *testing.T) {
 		})
 		r.tell(services[i], "SyncLoadBalancerFailed", "Warning", "Error syncing load balancer []: Message: It is old.", i+1, time.Minute)
 	}
-	crowd := remedy.NewCrowd(time.Hour)
+	crowd := remedy.NewPeerCache(time.Hour)
 	var lists atomic.Int32
 	count := func(fails error) {
 		r.on("GET", func(context.Context) error {

@@ -171,7 +171,7 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *L
 
 func planOf(p remedy.Plan) (*Plan, error) {
 	steps, err := Steps(p.Steps)
-	p.Steps, p.Proven = nil, false // only the class's own hand uses Seen
+	p.Steps, p.Proven = nil, false // only the class's own hand uses Proven
 	return &Plan{p, steps}, err
 }
 

@@ -107,7 +107,9 @@ func (s *state) set(now State, err error) {
 
 // Describe sends the descriptions of the metrics.
 func (s *state) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.known, s.paused, s.breaker, s.leftOfClass, s.leftOfCluster, s.waiting, s.messages, s.bytes, s.limit, s.lost, s.problems} {
+	for _, d := range []*prometheus.Desc{
+		s.known, s.paused, s.breaker, s.leftOfClass, s.leftOfCluster, s.waiting, s.messages, s.bytes, s.limit, s.lost, s.problems,
+	} {
 		to <- d
 	}
 }

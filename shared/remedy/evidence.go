@@ -8,7 +8,7 @@ import (
 
 // RequireEvidence returns the plan, unless only an Event reports the failure: every user who may create Events in the namespace can write one in the
 // controller's name. So for a Service that the controller has synced in its present form (see InForce), a class acts and advises only on
-// what it has read: Plan.Seen. Any other plan becomes the question who wrote the Event, without other advice.
+// what it has read: Plan.Proven. Any other plan becomes the question who wrote the Event, without other advice.
 func (c *Case) RequireEvidence(p Plan) Plan {
 	svc := c.Service
 	switch {

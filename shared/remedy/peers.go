@@ -44,7 +44,7 @@ type Peers struct {
 }
 
 // Peers returns the Services of the cluster with Events of syncs. Their counts are those of the controller's Events, some of which it drops
-// if there are many. If Services fail together, the result may be a moment old; see Crowd.
+// if there are many. If Services fail together, the result may be a moment old; see PeerCache.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	look, err := c.PeerCache.of(ctx, c)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 }
 
 // A PeerCache briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all Services ask for
-// the same long answer. Its methods are safe for several goroutines. A nil Crowd caches nothing.
+// the same long answer. Its methods are safe for several goroutines. A nil PeerCache caches nothing.
 type PeerCache struct {
 	keep time.Duration
 
@@ -186,8 +186,8 @@ type peerRead struct {
 // dear is how many times its own duration a look is cached at least, which limits it to a tenth of a large cluster's time.
 const dear = 10
 
-// NewCrowd returns a Crowd that caches for this long, or longer if the read took long.
-func NewCrowd(keep time.Duration) *PeerCache {
+// NewPeerCache returns a PeerCache that caches for this long, or longer if the read took long.
+func NewPeerCache(keep time.Duration) *PeerCache {
 	return &PeerCache{keep: keep, reads: map[string]*peerRead{}}
 }
 

@@ -41,7 +41,7 @@ type Remedy struct {
 	Backends     bool          // about backends, which must also prove a fix
 	Risks        []Risk        // that its plans can have; nil: those of PlanRisks
 	Creates      bool          // its steps decide how a CLB is created: values that the existing one rules out are not restored
-	IgnoresEvent bool          // StillFails answers Yes only on what it has read, whatever the Event says: all its plans are Seen
+	IgnoresEvent bool          // StillFails answers Yes only on what it has read, whatever the Event says: all its plans are Proven
 
 	Formats []string // of the sentences of a class whose code is not in Go; nil: the program's own
 

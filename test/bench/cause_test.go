@@ -49,7 +49,7 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 		b.Fatal(err)
 	}
 	clients := &hand.Clients{
-		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode, Peers: remedy.NewCrowd(time.Second),
+		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode, Peers: remedy.NewPeerCache(time.Second),
 	}
 	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,

@@ -184,7 +184,7 @@ func attributes(of []*common.KeyValue) map[string]string {
 	return out
 }
 
-func TestSeen(t *testing.T) {
+func TestOnRun(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/base", "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20x", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip",
 		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
@@ -220,13 +220,13 @@ func TestSeen(t *testing.T) {
 		"      step annotate 1500-1600",
 		"        slb:TagResources 1500-1550",
 		"        patch services 1550-1590 error: Conflict",
-		"      step touch 1700-2000",
+		"      step resync 1700-2000",
 		"    verify 2000-9000",
 		"  queue 9000-10000",
 		"  run busy 10000-11000 error: token=*** is no good",
 		"    resume 10000-10001",
 		"    apply 10001-11000",
-		"      step touch 10100-11000 error: token=*** is no good",
+		"      step resync 10100-11000 error: token=*** is no good",
 	}
 	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Errorf("the spans (-want +got):\n%s", diff)

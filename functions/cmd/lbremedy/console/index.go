@@ -95,7 +95,7 @@ func newIndex(p *cli.Program, h *hub) *index {
 	return b
 }
 
-// run keeps the book current until ctx ends.
+// run keeps the index current until ctx ends.
 func (b *index) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := b.follow(ctx)
@@ -290,7 +290,7 @@ func (b *index) readStates(ctx context.Context, s *stream.Stream, h *records) ([
 	return list, nil
 }
 
-// tally counts the cases of a cluster; of all clusters with "". Without a shelf it uses the book's.
+// tally counts the cases of a cluster; of all clusters with "". Without records it uses the index's.
 func (b *index) tally(h *records, cluster string) journal.Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -362,7 +362,7 @@ func (b *index) newest(want func(*summary) bool) []*summary {
 	return list
 }
 
-// each calls f with each case of the last 30 days, in any order. f must not call the book.
+// each calls f with each case of the last 30 days, in any order. f must not call the index.
 func (b *index) each(f func(*summary)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
