@@ -174,7 +174,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	}
 	want := Servers(b.c.Service, p, b.mode, b.ends, b.nodes)
 	var gets, loses, weighs []string
-	there, foreign, cuts, woken := map[string]bool{}, false, false, false
+	there, unmanaged, cuts, woken := map[string]bool{}, false, false, false
 	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
 	for _, s := range have {
 		key := serverKey(s)
@@ -183,7 +183,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 		ours := b.c.OwnName(s.Description)
 		switch {
 		case !ours && !ok:
-			foreign = true
+			unmanaged = true
 		case !ok && s.Weight == 0 && b.drains(s):
 		case !ok:
 			loses = append(loses, key)
@@ -210,7 +210,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	cuts = cuts || len(loses) > 0 && len(want) == 0 && !foreign
+	cuts = cuts || len(loses) > 0 && len(want) == 0 && !unmanaged
 	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
 }
 

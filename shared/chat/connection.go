@@ -72,9 +72,9 @@ func (l *link) serve(ctx context.Context, every time.Duration, ping func() error
 		<-ctx.Done()
 		_ = l.Close()
 	})
-	heard := func() { _ = l.SetReadDeadline(time.Now().Add(silence)) }
-	heard()
-	l.SetPongHandler(func(string) error { heard(); return nil })
+	alive := func() { _ = l.SetReadDeadline(time.Now().Add(silence)) }
+	alive()
+	l.SetPongHandler(func(string) error { alive(); return nil })
 	wait.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -98,7 +98,7 @@ func (l *link) serve(ctx context.Context, every time.Duration, ping func() error
 			}
 			return err
 		}
-		heard()
+		alive()
 		select {
 		case free <- struct{}{}:
 		case <-ctx.Done():
@@ -130,7 +130,7 @@ func (c Config) keep(ctx context.Context, connect func(context.Context) error) {
 			continue
 		}
 		wait := retry.Spread(backoff.Step())
-		c.Log.Warn("clicks in the chat are not heard now", "error", event.Redact(err.Error()), "again", wait.String())
+		c.Log.Warn("not listening for clicks in the chat", "error", event.Redact(err.Error()), "again", wait.String())
 		retry.Sleep(ctx, wait)
 	}
 }

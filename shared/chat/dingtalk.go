@@ -168,7 +168,7 @@ func (d *dingtalk) Hear(ctx context.Context, take func(context.Context, Click) R
 		if err != nil {
 			return err
 		}
-		d.Log.Info("clicks in DingTalk are heard")
+		d.Log.Info("listening for clicks in DingTalk")
 		ping := func() error { return l.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeIn)) }
 		return l.serve(ctx, pinged, ping, func(kind int, data []byte) error {
 			var f dingFrame

@@ -268,7 +268,7 @@ func (f *feishu) Hear(ctx context.Context, take func(context.Context, Click) Rep
 		if err != nil {
 			return err
 		}
-		f.Log.Info("clicks in Feishu are heard")
+		f.Log.Info("listening for clicks in Feishu")
 		ping := func() error {
 			return l.send(websocket.BinaryMessage, feishuFrame{service: service, method: feishuControl, headers: [][2]string{{"type", "ping"}}}.encode())
 		}

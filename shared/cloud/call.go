@@ -253,8 +253,8 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	if failure == nil {
 		failure = decode(body, request.GetStyle() == requests.RPC, answer, k.check, e)
 	}
-	told := event.NewRead(e.Product+":"+e.Action, began, body, orNil(failure))
-	event.TellAgain(ctx, told)
+	read := event.NewRead(e.Product+":"+e.Action, began, body, orNil(failure))
+	event.TellAgain(ctx, read)
 	if c.Meter != nil {
 		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began), Date: date}
 		if failure != nil {
@@ -272,7 +272,7 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	if c.easing != nil {
 		c.easing.answered(e.Product)
 	}
-	return said{answer, told}, nil
+	return said{answer, read}, nil
 }
 
 // exchange signs and sends the request and returns the body of a good answer, and the cloud's time. It fills e, and returns it if the call

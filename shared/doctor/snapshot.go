@@ -281,17 +281,17 @@ func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 	// With these annotations the address is not the load balancer's own.
 	kind, _ := ccm.Annotation(svc, ccm.ExternalIP)
 	host, _ := ccm.Annotation(svc, "hostname")
-	foreign := !ccm.NLB(svc) && (kind == "eip" || host != "")
+	otherAddress := !ccm.NLB(svc) && (kind == "eip" || host != "")
 	fits := func(b *LoadBalancer) bool {
 		tag, tagged := b.Tags[ccm.NameTag]
-		return !b.Gone && (b.NLB != nil) == ccm.NLB(svc) && (!tagged || tag == ccm.DefaultName(svc)) && (foreign || b.Address == ccm.Address(svc))
+		return !b.Gone && (b.NLB != nil) == ccm.NLB(svc) && (!tagged || tag == ccm.DefaultName(svc)) && (otherAddress || b.Address == ccm.Address(svc))
 	}
 	var list []*LoadBalancer
 	labelled := s.Balancers[svc.Labels[ccm.BalancerLabel]]
 	if labelled != nil && fits(labelled) {
 		list = append(list, labelled)
 	}
-	if foreign {
+	if otherAddress {
 		return list
 	}
 	s.index()

@@ -181,7 +181,7 @@ func (x *run) permission(p remedy.Policy) remedy.Permission {
 }
 
 // synced returns positive evidence that the Service has been synced since then. told means that the evidence is an Event.
-func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, told bool, err error) {
+func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, byEvent bool, err error) {
 	svc := c.Service
 	if ccm.Quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
 		return nil, false, nil // a successful sync proves nothing here, or none ever happened

@@ -24,9 +24,9 @@ type prefetch struct {
 func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 	var policy remedy.Policy
 	var around map[string]string
-	var told [2][]event.Read // of the Service and of the namespace, recorded in this order
+	var recorded [2][]event.Read // of the Service and of the namespace, recorded in this order
 	kept := func(i int) context.Context {
-		return event.WithReads(ctx, func(r event.Read) { told[i] = append(told[i], r) })
+		return event.WithReads(ctx, func(r event.Read) { recorded[i] = append(recorded[i], r) })
 	}
 	err = x.aside(
 		func() (err error) { policy, err = x.env.policy(x.object.Since(ctx)); return err },
@@ -40,7 +40,7 @@ func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 			return err
 		},
 	)
-	for _, reads := range told {
+	for _, reads := range recorded {
 		for _, r := range reads {
 			event.TellAgain(ctx, r)
 		}

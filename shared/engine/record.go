@@ -22,14 +22,14 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 	}
 	rested := x.began && !x.rested && d.State.Holder == ""
 	crashed := was.Holder != "" && was.Holder != x.engine() && d.State.Holder == ""
-	told := false
+	noted := false
 	for _, e := range fresh {
 		var err error
 		switch {
 		case e.Code == string(machine.Crashed) && (e.Class != x.r.Class || crashed):
 			err = x.tellCrash(e)
 			x.rec = *d.Case(x.r.Class).Record
-			told = true
+			noted = true
 		case e.Code == "planned":
 			x.intend(mine)
 			err = x.append(e, event.Intent)
@@ -39,13 +39,13 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 			x.rec.Next = min(x.rec.Next+1, len(x.rec.Steps))
 			err = x.append(e, event.Step)
 		default:
-			err, told = x.rests(ctx, &e, mine), true
+			err, noted = x.rests(ctx, &e, mine), true
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if rested && !told {
+	if rested && !noted {
 		return x.rests(ctx, nil, mine)
 	}
 	return nil

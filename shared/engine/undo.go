@@ -451,8 +451,8 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	if again {
 		since = failed
 	}
-	proof, told, err := x.env.synced(ctx, x.c, since)
-	if told {
+	proof, byEvent, err := x.env.synced(ctx, x.c, since)
+	if byEvent {
 		proof = nil
 	}
 	if err != nil || len(proof) == 0 && (again || !ccm.SyncedAnew(x.c.Service, last.Hash)) {

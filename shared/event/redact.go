@@ -63,7 +63,7 @@ func redactFrom(s string, begin int) string {
 		return s[begin:]
 	}
 	var out strings.Builder
-	done, told := 0, begin // position up to which the text is searched, and written
+	done, written := 0, begin // position up to which the text is searched, and written
 	for _, h := range hits {
 		if int(h.start) < done {
 			continue
@@ -75,14 +75,14 @@ func redactFrom(s string, begin int) string {
 		if done = to; done <= begin {
 			continue
 		}
-		out.WriteString(s[told:max(told, from)])
+		out.WriteString(s[written:max(written, from)])
 		out.WriteString(hidden)
-		told = done
+		written = done
 	}
-	if told == begin {
+	if written == begin {
 		return s[begin:]
 	}
-	out.WriteString(s[told:])
+	out.WriteString(s[written:])
 	return out.String()
 }
 

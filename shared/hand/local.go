@@ -242,11 +242,11 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 	if o.Dry {
 		w = remedy.Writers{Cloud: l.with.CloudWriter.Dry(), Kube: l.with.KubeWriter.Dry()}
 	} else {
-		told := func(call event.Call) {
+		onWrite := func(call event.Call) {
 			call.At = o.Now.Add(time.Since(began))
 			a.Calls = append(a.Calls, call)
 		}
-		w = remedy.Writers{Cloud: l.with.CloudWriter.OnWrite(told), Kube: l.with.KubeWriter.OnWrite(told)}
+		w = remedy.Writers{Cloud: l.with.CloudWriter.OnWrite(onWrite), Kube: l.with.KubeWriter.OnWrite(onWrite)}
 	}
 	err = steps[0].Apply(ctx, c, &w)
 	if c.Service != o.Service {

@@ -354,9 +354,9 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 		var meta metav1.ListMeta
 		var mine error
 		// A page may take long, as long as data keeps coming.
-		heard, silent := context.WithCancel(ctx)
+		alive, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
-		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
+		err := c.stream(alive, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
 			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
 				if n++; n > c.most.items {
 					return incomplete("there are more than %d objects", c.most.items)
@@ -369,7 +369,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 			})
 		})
 		idle.Stop()
-		if heard.Err() != nil && ctx.Err() == nil {
+		if alive.Err() != nil && ctx.Err() == nil {
 			err = &Error{Doing: doing, Kind: ErrUnavailable, Message: "no answer in time"}
 		}
 		silent()

@@ -43,7 +43,7 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	told := ""
+	lastError := ""
 	for {
 		in, cancel := context.WithTimeout(ctx, patience)
 		now, err := read(in)
@@ -54,9 +54,9 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 		s.set(now, err)
 		switch {
 		case err == nil:
-			told = ""
-		case err.Error() != told && !errors.Is(err, context.Canceled):
-			told = err.Error()
+			lastError = ""
+		case err.Error() != lastError && !errors.Is(err, context.Canceled):
+			lastError = err.Error()
 			tell(err)
 		}
 		select {

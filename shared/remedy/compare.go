@@ -46,7 +46,7 @@ func (r *Remedy) Compares() []grant.Grant {
 // mostChanges is the most changes of a plan, and mostTold the most that its note contains.
 const (
 	mostChanges = 100
-	mostTold    = 10
+	mostListed  = 10
 )
 
 // Compare returns the plan with the changes of the full sync after its steps, apart from what they write. Changes that overwrite something
@@ -73,14 +73,14 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	if lb != nil {
 		on = lb.ID
 	}
-	var told []say.Text
+	var listed []say.Text
 	for _, d := range list {
 		if d.Fails && d.What != "" {
 			continue // the sync fails on it and changes nothing: a separate failure
 		}
 		if !d.Quiet {
 			p.Risk = High
-			told = append(told, d.Text)
+			listed = append(listed, d.Text)
 		}
 		if d.What != "" {
 			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts &&
@@ -111,11 +111,11 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 		p.Risk = High
 	}
 	switch {
-	case len(told) == 0:
+	case len(listed) == 0:
 	case lb == nil:
-		p.Note = p.Note.And("The Service's load balancer %s.", say.Clauses(told, mostTold))
+		p.Note = p.Note.And("The Service's load balancer %s.", say.Clauses(listed, mostListed))
 	default:
-		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, say.Clauses(told, mostTold))
+		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, say.Clauses(listed, mostListed))
 	}
 	return p, nil
 }

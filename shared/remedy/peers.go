@@ -234,10 +234,10 @@ func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, er
 		w.mu.Unlock()
 		close(l.done)
 	}()
-	var told sync.Mutex
+	var mu sync.Mutex
 	reading := event.WithReads(ctx, func(r event.Read) {
-		told.Lock()
-		defer told.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		l.reads = append(l.reads, r)
 		event.TellAgain(ctx, r)
 	})
