@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestListenerWrites moves, deletes and recreates a listener of each protocol; the new one equals the old one.
+// A listener of each protocol is moved, deleted and recreated; the new one equals the old one.
 func TestListenerWrites(t *testing.T) {
 	for _, tt := range []struct {
 		protocol    string
@@ -87,7 +87,6 @@ func TestListenerWrites(t *testing.T) {
 	}
 }
 
-// TestReferences reads the certificates and access control lists of listeners.
 func TestReferences(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := sim.New(t, &sim.World{
@@ -108,7 +107,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestUnprotect turns off the deletion protection of a load balancer of either kind, with the right for it.
 func TestUnprotect(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", DeleteProtection: true}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
@@ -140,7 +138,7 @@ func TestUnprotect(t *testing.T) {
 	}
 }
 
-// TestProtect turns on the deletion protection of an NLB and nothing else, with the right for it.
+// Protect turns on the deletion protection of an NLB and changes nothing else.
 func TestProtect(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
@@ -166,7 +164,6 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// TestNetworkTags sets a tag of an NLB and removes it.
 func TestNetworkTags(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})

@@ -61,7 +61,6 @@ func TestTagsOf(t *testing.T) {
 	}
 }
 
-// An answer about another object is an error.
 func TestOthersAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ method, body string }{
@@ -83,7 +82,6 @@ func TestOthersAnswers(t *testing.T) {
 	}
 }
 
-// Routes come in pages; if one page fails, the result is an error.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	status := 200
@@ -116,7 +114,6 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// The request for a kubeconfig contains its life and asks for the address inside the VPC.
 func TestKubeconfigRequest(t *testing.T) {
 	t.Parallel()
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +128,7 @@ func TestKubeconfigRequest(t *testing.T) {
 	}
 }
 
-// When the cloud throttles the doctor, it makes fewer calls, and retries for longer than a reader of a few things does.
+// A throttled doctor makes fewer calls, and retries for longer than a reader of a few things does.
 func TestLimited(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

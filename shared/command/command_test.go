@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// Messages and exit codes of a program.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
@@ -82,7 +81,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestErrorsNameLocalTimes proves that errors show times in the reader's time zone.
 func TestErrorsNameLocalTimes(t *testing.T) {
 	zone := time.Local
 	time.Local = time.FixedZone("CST", 8*60*60)
@@ -151,7 +149,6 @@ Use "tool options" for the global flags.
 	}
 }
 
-// Forms of output, and values that they can't write.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

@@ -65,7 +65,6 @@ func (l *level) ReadText(text string) error {
 	return nil
 }
 
-// A texter reports what is wrong with its text.
 func TestDecodeText(t *testing.T) {
 	t.Parallel()
 	type levels struct {
