@@ -1,7 +1,7 @@
 // Package control holds the documents that limit what engines write: control.<cluster> with pause and breakers, budget.<cluster> with the
 // places in the budgets, and claim.<resource> with the places of a resource. They are JSON values in the bucket, changed by compare-and-set.
 // The NATS server's time decides. An unreadable document permits nothing: everything is paused, and every breaker is open. Begin with
-// [Update], [PauseIn], [Trip] and [Spend].
+// [Update], [PauseIn], [RecordFailedFix] and [Spend].
 package control
 
 import (

@@ -27,7 +27,6 @@ func TestEventsKept(t *testing.T) {
 	}
 }
 
-// A kept text doesn't hold the rest in memory, and a part keeps only what fits.
 func TestRoom(t *testing.T) {
 	if got := brief(strings.Repeat("世", 1000)); len(got) > said || got != strings.Repeat("世", said/3) {
 		t.Errorf("%d bytes are kept: %q", len(got), got)

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// phases begins the run with the failure in hand.
 func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if err := x.load(ctx); err != nil {
 		return unread, err
@@ -94,7 +93,6 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 	}
 }
 
-// engine returns the name under which the run holds an object.
 func (x *run) engine() string {
 	if x.env.Engine == nil {
 		return "nobody" // it only looks
@@ -159,7 +157,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 	return nil, true, nil // Return or Ack
 }
 
-// guard appends the records that CASES lacks, and reads what decides about a new plan or about the order in the document.
+// guard appends the records that CASES lacks, and reads what decides about a new plan or the order in the document.
 func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 	order := x.object.State.Order
 	if order != nil && !order.Undo {
@@ -184,7 +182,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 	case machine.Store:
 		switch {
 		case err != nil && x.rec.Repeats:
-			// Only the document shows that the event was answered. It was not stored, so the event must be delivered again.
+			// Only the document shows that the event was answered, and it was not stored: the event must be delivered again.
 			x.rec.Result, x.rec.Wait = event.Waiting, max(x.rec.Wait, time.Second)
 			return x.rec, fmt.Errorf("note that the run ended as the one before: %w", err)
 		case errors.Is(err, stream.ErrConflict):
@@ -241,13 +239,12 @@ func (x *run) lookResult() (event.Record, error) {
 	return x.rec, x.cause
 }
 
-// later ends a run that must come back soon, without a record: it holds nothing and has found out nothing.
+// later ends a run that must come back soon, without a record.
 func (x *run) later(d time.Duration) (event.Record, error) {
 	x.rec.Result, x.rec.Wait = event.Waiting, d
 	return x.rec, nil
 }
 
-// leave releases what the run holds, however the run ends.
 func (x *run) leave() {
 	if x.unlock != nil {
 		x.unlock()
@@ -278,7 +275,6 @@ func (x *run) fail(err error) {
 	x.rec.Error = event.Redact(err.Error())
 }
 
-// diagnoses finds out whether the failure still exists and what to do about it.
 func (x *run) diagnoses(ctx context.Context) machine.Report {
 	if x.taken || x.undoer != nil { // the plan is over, and the failure is looked at again
 		first := x.rec
@@ -353,7 +349,6 @@ func (x *run) ordered() (remedy.Step, error) {
 // refused is the outcome of a case whose document holds a plan that the class can't make.
 const refused machine.Outcome = "refused"
 
-// refused notes that the document holds a plan that the class can't make.
 func (x *run) refused(err error) machine.Looked {
 	x.dropped = true
 	if !errors.Is(err, remedy.ErrUndeclared) { // this release does not know the step
@@ -366,7 +361,7 @@ func (x *run) refused(err error) machine.Looked {
 	return machine.Looked{Answer: machine.Changed, Outcome: refused}
 }
 
-// gone returns how a case ends whose Service was deleted during a plan. A clean-up has then worked if all of it is written.
+// gone returns how a case ends whose Service was deleted during a plan. A clean-up has worked if all of it is written.
 func (x *run) gone(over say.Text) machine.Outcome {
 	if x.r.Deleting && x.rec.Done() {
 		return machine.Outcome(event.Fixed)
@@ -379,7 +374,6 @@ func (x *run) gone(over say.Text) machine.Outcome {
 	return machine.Outcome(event.Gone)
 }
 
-// drifted notes that a step's target has changed since the plan was made.
 func (x *run) drifted(s remedy.Step) {
 	x.dropped = true
 	x.rec.Note = x.rec.Note.Then(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))

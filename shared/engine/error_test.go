@@ -49,7 +49,6 @@ func TestErrors(t *testing.T) {
 	r.ends(event.Failed) // the document answers
 }
 
-// A case that was open for long survives one bad minute.
 func TestOneErrorIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -67,7 +66,6 @@ func TestOneErrorIsNoFailure(t *testing.T) {
 	}
 }
 
-// A panic in a class is an error of this case, at any point.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -137,7 +135,6 @@ func TestMoved(t *testing.T) {
 		t.Errorf("ended as %q, asks %q; the last pause was %s", rec.Result, rec.Ask, last)
 	}
 
-	// If the second step finds its target changed, the first step is kept as an attempt.
 	r = build(t)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set("a/b", "2", "1")})
 	rec = r.ends(event.Waiting)
@@ -171,7 +168,6 @@ func TestMovedInTheCloud(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// A step that fails is tried again with the same attempt.
 func TestStepFails(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before 1", "after 1", "patched"} {
@@ -282,7 +278,7 @@ func TestStaleReads(t *testing.T) {
 	r.wrote(0)
 }
 
-// Runs that all take too long do not all repeat their reads at once, which would take longer still.
+// Runs that all take too long do not repeat their reads at once, which would take longer still.
 func TestReadsAgain(t *testing.T) {
 	t.Parallel()
 	const runs, places = 12, 8
@@ -327,7 +323,6 @@ func TestReadsAgain(t *testing.T) {
 	}
 }
 
-// No secret gets out in a record or an error, wherever it came in.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D&SecurityToken=CAISfaketoken0123456789"
@@ -362,7 +357,6 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A plan that says nothing, or too much, is an error of its class.
 func TestBadPlans(t *testing.T) {
 	t.Parallel()
 	for want, plan := range map[string]remedy.Plan{
@@ -390,7 +384,6 @@ type garbled struct{ act }
 
 func (garbled) MarshalJSON() ([]byte, error) { return nil, errBoom }
 
-// An event for another cluster is not for this host.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -407,7 +400,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A document that can't be read is not taken for a missing one.
 func TestDocumentUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
@@ -428,7 +420,6 @@ func TestDocumentUnreadable(t *testing.T) {
 	}
 }
 
-// An object whose UID is not a valid key has no document.
 func TestDocumentOfNothing(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -436,7 +427,6 @@ func TestDocumentOfNothing(t *testing.T) {
 	r.fails("read what is known of the object")
 }
 
-// A stored step that this release does not know is planned anew.
 func TestUnknownStep(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// The normal course: one write that is seen to work, with complete records.
 func TestFix(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -32,7 +31,7 @@ func TestFix(t *testing.T) {
 	fixture.Equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
 	r.wrote(1)
 
-	// The same event again is answered from the document, whoever asks and however late.
+	// The same event again is answered from the document.
 	reads := r.count("GET")
 	r.ends(event.Fixed)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
@@ -51,7 +50,6 @@ func TestFix(t *testing.T) {
 	r.wrote(1)
 }
 
-// The rule that decided a plan stays in the record while the plan waits.
 func TestRuleStays(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -115,7 +113,6 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// An attempt whose process lost the stream is taken over as well.
 func TestJournalLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"diagnose", "before 1", "after 1"} {
@@ -153,7 +150,6 @@ func TestCancelled(t *testing.T) {
 	r.wrote(1)
 }
 
-// A case that kills its process each time becomes a question, at any point.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"diagnose", "before 1", "check 1", "WATCH"} {
@@ -189,7 +185,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// A write of a run that died can be undone even if no other run could check it: the undo finds out whether the write was made.
+// A write of a run that died can be undone even if no other run could check it: the undo finds out whether it was made.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	wrote := func(r *rig) { r.once("after 1", kill); r.dies() }
@@ -308,7 +304,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A step that was possibly not made, and whose target has changed since, does not keep an undo of the others from ending, nor the next
+// A step that was possibly not made, and whose target has changed since, keeps neither an undo of the others from ending nor the next
 // failure from asking whether to repeat what was undone.
 func TestUnknownBeside(t *testing.T) {
 	t.Parallel()
@@ -358,7 +354,6 @@ func TestTrace(t *testing.T) {
 		t.Errorf("of a step that failed it says %s and %s, and of the phase %s", s.Began, s.Ended, broke.Timings.Apply)
 	}
 
-	// The same event again, and the step works.
 	r.advance(broke.Wait)
 	r.on("after 1", r.syncs)
 	r.once("still fails after", func(context.Context) error { return errors.New("no") })
