@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A ValueRule says which values the controller accepts for an annotation. Sources: github.com/kubernetes/cloud-provider-alibaba-cloud,
-// docs/zh/usage.md and pkg/controller/service.
+// A ValueRule says which values the controller accepts for an annotation (github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/zh/usage.md and pkg/controller/service).
 type ValueRule struct {
 	Name    string            // short, or the whole key if it has another prefix
 	Allowed say.Text          // for people
@@ -22,7 +22,6 @@ type ValueRule struct {
 	of      kind
 }
 
-// A kind is the kind of load balancer that reads an annotation.
 type kind int
 
 const (
@@ -45,7 +44,6 @@ func either(list []string) say.Text {
 	return say.F("%s or %s", strings.Join(list[:last], ", "), list[last])
 }
 
-// number returns a rule for an annotation whose value is a whole number.
 func number(name string, of kind, low, high int, unit, param string, calls ...string) ValueRule {
 	allowed := say.F("a whole number from %d to %d", low, high)
 	switch unit {
@@ -70,7 +68,6 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 	}
 }
 
-// like returns a rule for an annotation whose value matches a pattern.
 func like(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	fits := regex.New(`^(?:` + pattern + `)$`)
 	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: func(v string) bool { return fits().MatchString(v) }, Calls: calls}
@@ -78,7 +75,7 @@ func like(name string, of kind, allowed say.Text, pattern string, calls ...strin
 
 func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
 
-// ports returns a rule like like's for pairs whose numbers are ports.
+// ports is like like, for pairs whose numbers are ports.
 func ports(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	r := like(name, of, allowed, pattern, calls...)
 	fits := r.Takes
@@ -243,7 +240,7 @@ type Span struct {
 	Until Version // the first one that no longer reads it; zero: all from From on
 }
 
-// Read returns the releases that read the annotation for NLBs (network) or CLBs; nil if none do.
+// Read returns the releases that read the annotation for NLBs (network) or CLBs, or nil.
 func (k KnownKey) Read(network bool) *Span {
 	if network {
 		return k.NLB
@@ -268,8 +265,8 @@ func FirstNLB() Version { return v25 }
 // KnownKeys returns the annotations that the controller reads. The releases come from its documentation (docs/zh/usage.md of
 // github.com/kubernetes/cloud-provider-alibaba-cloud, and
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/add-annotations-to-the-yaml-file-of-a-service-to-configure-clb-instances),
-// or else are the first whose source has the key. If the sources only give an upper bound, the earlier release is used, because nobody
-// should upgrade for a key that may already work.
+// or else are the first whose source has the key; if only an upper bound is known, the earlier one: nobody should upgrade for a key that may
+// work.
 func KnownKeys() []KnownKey {
 	from := func(text string) *Span {
 		v, _ := ParseVersion(text)
@@ -286,8 +283,8 @@ func KnownKeys() []KnownKey {
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
 		{from("v1.9.3.304"), network, "name resource-group-id"},
-		// The controller protects an NLB when it creates it, since v2.9.1, and removes the protection before it deletes the NLB; no
-		// annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
+		// The controller protects an NLB on creation, since v2.9.1, and removes the protection before deletion; no annotation changes that
+		// (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
 		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},

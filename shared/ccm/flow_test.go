@@ -80,7 +80,6 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// A port without a ready Pod, without a group or with an empty one takes no traffic; one backend is enough.
 func TestUnbacked(t *testing.T) {
 	t.Parallel()
 	port := corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")}

@@ -33,7 +33,6 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// A free port is above a taken one, and neither a listener nor a port of the Service uses it.
 func TestFreePorts(t *testing.T) {
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}, {Port: 83}}}}
 	listeners := []ccm.Listener{{Protocol: "tcp", Port: 80, Last: 80}, {Protocol: "TCP", Port: 85, Last: 90}}
