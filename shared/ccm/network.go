@@ -54,9 +54,8 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
-// NetworkListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its NLB, if it sets
-// them. On an NLB that is not reused, v2.14.0 deletes all listeners without a port of the Service, whoever made them
-// (nlbv2/model_applier.go).
+// NetworkListenerDifferences returns what a full sync would change on the listeners of the Service's NLB, if the controller sets them. On an
+// NLB that is not reused, v2.14.0 deletes all listeners without a port of the Service, whoever made them (nlbv2/model_applier.go).
 func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkListener, cluster string) []Difference {
 	var drift []Difference
 	reused, _ := Annotation(svc, "id")
@@ -115,7 +114,7 @@ func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
 	return strings.Join(parts, ",")
 }
 
-// otherAddress returns the first part of a zone map that names an address or an EIP that the NLB does not have in that zone, or "".
+// otherAddress returns the first part of a zone map that names an address or EIP that the NLB lacks in that zone, or "".
 func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	zones, _ := Zones(maps)
 	for _, want := range zones {
@@ -129,7 +128,6 @@ func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	return ""
 }
 
-// zonesOf returns the zone:vSwitch pairs of a zone map, sorted, without addresses.
 func zonesOf(maps string) []string {
 	var out []string
 	zones, _ := Zones(maps)
@@ -140,8 +138,8 @@ func zonesOf(maps string) []string {
 	return out
 }
 
-// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of servers; if nodes are the
-// backends, those of the nodes (pkg/controller/service/nlbv2/server_groups.go).
+// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of servers, even for nodes
+// (pkg/controller/service/nlbv2/server_groups.go).
 func GroupsOfAddresses(svc *corev1.Service) bool {
 	kind, _ := Annotation(svc, "server-group-type")
 	return NLB(svc) && strings.EqualFold(kind, "ip")

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// TestSays: statements are evaluated as RAM does.
 func TestSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -51,7 +50,6 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// A role lacks each action for one reason, and the lists keep the order.
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	rules, err := ccm.ParsePolicy(`{"Statement":[{"Effect":"Allow","Action":["a:all","a:not"],"Resource":"*"},{"Effect":"Allow","Action":"a:some",` +

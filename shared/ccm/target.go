@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FirstNamedPorts returns the first release that looks up the name of a target port in EndpointSlices. Older ones take it for the number 0
+// FirstNamedPorts returns the first release that looks up a named target port in EndpointSlices. Older ones take it for 0
 // (clbv1/vgroups.go).
 func FirstNamedPorts() Version { return Version{Major: 2} }
 
@@ -21,8 +21,8 @@ func FirstNamedPorts() Version { return Version{Major: 2} }
 // leaves them out (clbv1/vgroups.go and nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
 func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
 
-// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod. If nodes are the backends, it sends
-// target ports only for the given Pods on virtual nodes.
+// SendsZero reports whether a release that resolves names sends 0 for some Pod. If nodes are the backends, it sends target ports only for
+// the given Pods on virtual nodes.
 func SendsZero(named []NamedPort, virtual []Endpoint, v Version) bool {
 	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool {
 		return slices.ContainsFunc(p.Unknown, func(pod string) bool {

@@ -54,7 +54,6 @@ func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
 	return false, nil
 }
 
-// traceService returns the "namespace/name" of the Service of this cluster in a trace.
 func traceService(name, cluster string) (string, bool) {
 	t, ok := ParseTrace(name)
 	if !ok || t.Cluster != cluster {
@@ -71,8 +70,8 @@ type Uses struct {
 	Elsewhere []string // Services of other clusters, with the cluster
 }
 
-// Bare reports whether an existing load balancer has none of these uses and, as a CLB, no backend in its default group. It needs
-// BoundReads, or NetworkReads.
+// Bare reports whether an existing load balancer has none of these uses and, as a CLB, no backend in its default group. It needs BoundReads,
+// or NetworkReads.
 func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil || lb == nil || len(u.Listeners)+len(u.Groups) > 0 {
