@@ -60,8 +60,7 @@ func Asks(rec event.Record) error {
 	return nil
 }
 
-// Takes returns ErrNotAsked if the record's plan does not wait for this user's answer. Only the author of a rejection can revoke it, by an
-// approval.
+// Takes returns ErrNotAsked if the record's plan does not wait for this user's answer. Only the author of a rejection can revoke it, by an approval.
 func Takes(rec event.Record, verdict kube.Verdict, user string) error {
 	no := rec.Rejected
 	if no == nil || verdict == kube.Reject {

@@ -358,8 +358,7 @@ func (s *world) service(rec event.Record) (name, uid string) {
 	return svc.Name, string(svc.UID)
 }
 
-// A new answer makes the stream deliver the failure again, once, if a plan waits for it; nothing else does. Unreadable data does not prevent
-// it.
+// A new answer makes the stream deliver the failure again, once, if a plan waits for it; nothing else does. Unreadable data does not prevent it.
 func TestRedeliverer(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}

@@ -46,8 +46,7 @@ func (a Answers) Rejected(rec *event.Record) bool {
 	return true
 }
 
-// Approved reports whether enough people have approved this plan, and records them. The record also names approvals that the policy does not
-// count.
+// Approved reports whether enough people have approved this plan, and records them. The record also names approvals that the policy does not count.
 func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) bool {
 	given := a.Given
 	if me := a.Agreed; me.good(rec.Digest, attempt) {

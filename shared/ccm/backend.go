@@ -111,8 +111,7 @@ func AsksIPv6(svc *corev1.Service) bool {
 	return strings.EqualFold(value, "ipv6")
 }
 
-// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating; none for an unknown port
-// name.
+// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating; none for an unknown port name.
 func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
 	seen := map[string]bool{}
 	var out []Endpoint

@@ -62,8 +62,7 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 	return command
 }
 
-// TargetPortCommand returns the command that sets the target port of a port, found by its index and number; NUMBER stands for the target
-// port.
+// TargetPortCommand returns the command that sets the target port of a port, found by its index and number; NUMBER stands for the target port.
 func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 	at := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Port && p.Protocol == port.Protocol })
 	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace",`+

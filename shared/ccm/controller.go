@@ -137,8 +137,7 @@ func (ctl Controller) Describe() say.Text {
 
 var elsewhere = say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
 
-// Network says where the controller runs and which variables change where it connects to. It leaves out values: a proxy's can contain a
-// password.
+// Network says where the controller runs and which variables change where it connects to. It leaves out values: a proxy's can contain a password.
 func (ctl Controller) Network() say.Text {
 	switch {
 	case !ctl.DaemonSet:

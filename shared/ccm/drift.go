@@ -220,8 +220,7 @@ func protocolsOf(annotation string) map[string]string {
 	return protocols
 }
 
-// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences on which it
-// fails.
+// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences on which it fails.
 func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	list := Differences(c.Service, lb)
 	if OwnsListeners(c.Service) {

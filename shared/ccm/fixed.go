@@ -2,8 +2,7 @@ package ccm
 
 import "github.com/lbremedy/lbremedy/shared/say"
 
-// A Fixed is an annotation whose value is fixed when a load balancer is created. A later change fails each sync, or does not do what it
-// seems to.
+// A Fixed is an annotation whose value is fixed when a load balancer is created. A later change fails each sync, or does not do what it seems to.
 type Fixed struct {
 	Name    string   // short, of the annotation
 	What    say.Text // for people

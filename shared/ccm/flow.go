@@ -38,8 +38,7 @@ func (p IdlePort) Text() say.Text {
 	return say.F("listener %s is %s", p.Key, say.Or(p.Status, "in no known state"))
 }
 
-// IdlePorts returns the ports of the Service without a running listener: the one that the controller makes if it sets the listeners,
-// otherwise any.
+// IdlePorts returns the ports of the Service without a running listener: the one that the controller makes if it sets the listeners, otherwise any.
 func IdlePorts(svc *corev1.Service, listeners []Listener) []IdlePort {
 	var all []IdlePort
 	for _, p := range svc.Spec.Ports {

@@ -37,8 +37,7 @@ func (n Names) Short(key string) (short string, legacy bool) {
 	return "", false
 }
 
-// Unfamiliar returns the sorted short names of the Service's annotations that no known release reads for its kind of load balancer. A newer
-// one may.
+// Unfamiliar returns the sorted short names of the Service's annotations that no known release reads for its kind of load balancer. A newer one may.
 func Unfamiliar(svc *corev1.Service) []string {
 	known, network := Known(), NLB(svc)
 	var names []string

@@ -17,8 +17,7 @@ import (
 // PlaceReads is what Places reads; a class that calls it declares it.
 var PlaceReads = append([]grant.Grant{grant.DescribeAvailableResource}, VPCReads...)
 
-// Places are where the load balancer that the Service asks for can be made: zones for a CLB of its kind; vSwitches for an NLB and a private
-// CLB.
+// Places are where the load balancer that the Service asks for can be made: zones for a CLB of its kind; vSwitches for an NLB and a private CLB.
 type Places struct {
 	AddressType string           // "internet" or "intranet"
 	IPVersion   string           // "ipv4" or "ipv6"

@@ -52,8 +52,7 @@ func ends(span string) (first, last int) {
 // A Misfit is a combination of settings that the controller cannot make, although each value is valid.
 type Misfit struct{ Finding, Ask say.Text }
 
-// MisfitOf returns the misfit that a message of the controller names, or nil if the Service does not have it now. named reports whether it
-// names one.
+// MisfitOf returns the misfit that a message of the controller names, or nil if the Service does not have it now. named reports whether it names one.
 func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
 	if m, named := specMisfit(svc, folded); named {

@@ -154,8 +154,7 @@ func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, unt
 	return there, missing, untidy
 }
 
-// ACLsOn reports whether the Service asks for access control; otherwise the controller leaves a listener's lists as they are
-// (clbv1/listeners.go).
+// ACLsOn reports whether the Service asks for access control; otherwise the controller leaves a listener's lists as they are (clbv1/listeners.go).
 func ACLsOn(svc *corev1.Service) bool {
 	status, _ := Annotation(svc, "acl-status")
 	return status == "on"

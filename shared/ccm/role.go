@@ -46,8 +46,7 @@ type Role struct {
 	unsure say.Text // why it is unknown which role it is
 }
 
-// Doubt returns why it is unknown whether this release signs with the role, as a clause, or nothing. With a doubt, a write may be for the
-// wrong role.
+// Doubt returns why it is unknown whether this release signs with the role, as a clause, or nothing. With a doubt, a write may be for the wrong role.
 func (r Role) Doubt(release Version) say.Text {
 	if len(r.unsure) == 0 && len(r.By) > 0 && release != (Version{}) && release.Before(FirstRRSA()) {
 		return say.F("%s, but CCM %s cannot sign with a role of its Pod, which takes %s or newer", r.By, release, FirstRRSA())

@@ -142,8 +142,7 @@ func HashWritten(svc *corev1.Service) time.Time {
 	return at
 }
 
-// Changed returns when annotations or the spec were last written, from managedFields, or zero. Changes of labels and finalizers do not cause
-// a sync.
+// Changed returns when annotations or the spec were last written, from managedFields, or zero. Changes of labels and finalizers do not cause a sync.
 func Changed(svc *corev1.Service) time.Time {
 	var at time.Time
 	for _, f := range svc.ManagedFields {
@@ -168,8 +167,7 @@ func SyncDelay(svc *corev1.Service) time.Duration {
 	return max(time.Second, synced.Sub(changed))
 }
 
-// OwnAddress reports whether the controller writes the load balancer's own address into the status: not with the hostname annotation or in
-// EIP mode.
+// OwnAddress reports whether the controller writes the load balancer's own address into the status: not with the hostname annotation or in EIP mode.
 func OwnAddress(svc *corev1.Service) bool {
 	if name, _ := Annotation(svc, "hostname"); name != "" {
 		return false

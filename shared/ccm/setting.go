@@ -108,8 +108,7 @@ var groupSettings = []setting{
 	{short: "health-check-httpcode", name: "HealthCheckHttpCode", as: unsorted, with: "health-check-flag"},
 }
 
-// apart returns which of the settings a full sync changes on a listener or group. what is its name in the record, called its name in a
-// sentence.
+// apart returns which of the settings a full sync changes on a listener or group. what is its name in the record, called its name in a sentence.
 func apart(list []setting, svc *corev1.Service, protocol string, config map[string]string, what, called string) []Difference {
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	var out []Difference

@@ -116,8 +116,7 @@ func SourceGroupText(svc *corev1.Service, cluster string) string {
 	return fmt.Sprintf("k8s.%s.%s.%s", svc.Namespace, svc.Name, cluster)
 }
 
-// SourceRules returns the rules of that group: one that accepts each range of the spec, taken for IPv4, and a last one that drops the rest
-// of IPv4.
+// SourceRules returns the rules of that group: one that accepts each range of the spec, taken for IPv4, and a last one that drops the rest of IPv4.
 func SourceRules(svc *corev1.Service, cluster string) []cloud.SecurityRule {
 	rule := cloud.SecurityRule{Protocol: allProtocols, Ports: allPorts, Priority: 1, Description: SourceGroupText(svc, cluster)}
 	var list []cloud.SecurityRule
@@ -134,8 +133,7 @@ const (
 	allPorts     = "-1/-1"
 )
 
-// Without returns the rules that the list lacks, or has with other ports, protocol or priority. Descriptions do not count, since they let
-// nobody in.
+// Without returns the rules that the list lacks, or has with other ports, protocol or priority. Descriptions do not count, since they let nobody in.
 func Without(list, rules []cloud.SecurityRule) []cloud.SecurityRule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r cloud.SecurityRule) bool {
 		return slices.ContainsFunc(list, func(o cloud.SecurityRule) bool {

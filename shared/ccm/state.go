@@ -38,8 +38,7 @@ func (c *View) StateOf(ctx context.Context, message string) (say.Text, error) {
 	return c.State(ctx, lb)
 }
 
-// State says which status the load balancer has, and which listeners are not running. It needs DescribeLoadBalancerListeners, or
-// ListNLBListeners.
+// State says which status the load balancer has, and which listeners are not running. It needs DescribeLoadBalancerListeners, or ListNLBListeners.
 func (c *View) State(ctx context.Context, lb *Instance) (say.Text, error) {
 	listeners, err := c.Listeners(ctx, lb)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FirstNamedPorts returns the first release that looks up a named target port in EndpointSlices. Older ones take it for 0
-// (clbv1/vgroups.go).
+// FirstNamedPorts returns the first release that looks up a named target port in EndpointSlices. Older ones take it for 0 (clbv1/vgroups.go).
 func FirstNamedPorts() Version { return Version{Major: 2} }
 
 // FirstUnnamedLeftOut returns the first release that leaves out Pods without a port of the name. v2.11.2 still sends 0 for them, v2.12.4
@@ -76,8 +75,7 @@ func (c *View) ResolvePorts(ctx context.Context, family discoveryv1.AddressType)
 	return out, nil
 }
 
-// resolvePort returns what the name of one target port means. All Pods of an EndpointSlice agree; the slice lacks the port if they lack the
-// name.
+// resolvePort returns what the name of one target port means. All Pods of an EndpointSlice agree; the slice lacks the port if they lack the name.
 func resolvePort(ends []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) NamedPort {
 	n := NamedPort{Port: port, By: map[int][]string{}}
 	known := map[string]bool{}

@@ -49,8 +49,7 @@ func (r ValueRule) Named(message string) bool {
 	return slices.ContainsFunc(r.Calls, func(call string) bool { return hasWords(folded, call) })
 }
 
-// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with documented codes, others in the same
-// words.
+// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with documented codes, others in the same words.
 func Refusals(params ...string) (codes, texts []string) {
 	for _, p := range params {
 		codes = append(codes, "InvalidParameter."+p)
@@ -116,8 +115,7 @@ func NamesValue(svc *corev1.Service, message string) bool {
 	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && (r.Named(message) || r.refused(message)) })
 }
 
-// ValueFails reports whether what a message says about the annotations still holds. If no rule knows the annotation, only the controller can
-// decide.
+// ValueFails reports whether what a message says about the annotations still holds. If no rule knows the annotation, only the controller can decide.
 func ValueFails(svc *corev1.Service, message string) bool {
 	if m, named := MisfitOf(svc, message); named {
 		return m != nil

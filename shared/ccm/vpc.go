@@ -136,8 +136,7 @@ func (v VPC) LacksAll(short string, ids []string) say.Text {
 	return say.F("The annotation %s names vSwitches that the cluster's VPC %s does not have: %s.", short, v.ID, say.List(quoted, 5))
 }
 
-// LacksDefault says, depending on the controller's message, that the VPC lacks the controller's default vSwitch, or that the controller has
-// none.
+// LacksDefault says, depending on the controller's message, that the VPC lacks the controller's default vSwitch, or that the controller has none.
 func (v VPC) LacksDefault(message string) say.Text {
 	text := say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.")
 	if noDefault(message) {

@@ -46,8 +46,7 @@ func OwnWeight(svc *corev1.Service, v Version) (int, bool) {
 	return n, true
 }
 
-// LocalWeight returns the weight that a release gives in Local mode to a node with this many ready Pods: its part of OwnWeight, or else
-// [NodeWeight].
+// LocalWeight returns the weight that a release gives in Local mode to a node with this many ready Pods: its part of OwnWeight, or else [NodeWeight].
 func LocalWeight(svc *corev1.Service, v Version, pods, all int) int {
 	own, ok := OwnWeight(svc, v)
 	switch {

@@ -162,8 +162,7 @@ func (f *feishu) Change(ctx context.Context, id string, c Card) error {
 		map[string]string{"content": string(content)}, nil)
 }
 
-// A feishuFrame is a frame of the connection, a message of protocol buffers
-// (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/ws/pbbp2.pb.go).
+// A feishuFrame is a frame of the connection, a message of protocol buffers (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/ws/pbbp2.pb.go).
 type feishuFrame struct {
 	seq, log uint64 // fields 1 and 2
 	service  int32  // field 3

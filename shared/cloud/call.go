@@ -348,8 +348,7 @@ func (e *Error) ended(ctx context.Context, kind error, code, message string) *Er
 	return e
 }
 
-// A transport carries one request to the configured host and keeps the answer. It is a type of its own because the SDK changes those it
-// knows.
+// A transport carries one request, on its context, to the configured host and keeps the answer. The SDK would change a type that it knows.
 type transport struct {
 	ctx          context.Context
 	base         http.RoundTripper

@@ -52,8 +52,7 @@ type NetworkListener struct {
 	Status      string // "Running", "Stopped" and the steps between
 	ServerGroup string // ID
 	Description string
-	// Config are the other settings in the answer, and those of ProxyProtocolV2Config, by their names in the API. A list is one value with
-	// commas.
+	// Config are the other settings in the answer, and those of ProxyProtocolV2Config, by their names in the API. A list is one value with commas.
 	Config map[string]string
 }
 

@@ -21,8 +21,7 @@ func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	return w.c.change(ctx, id, nlbGone, r)
 }
 
-// Untag removes the tag with this key, whatever its value, from an NLB. It may be repeated: a missing tag is not an error. It needs
-// grant.UntagNLB.
+// Untag removes the tag with this key, whatever its value, from an NLB. It may be repeated: a missing tag is not an error. It needs grant.UntagNLB.
 func (w NLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "UntagResources", "load balancer ID or the tag's key")

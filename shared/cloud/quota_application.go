@@ -11,8 +11,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
 )
 
-// Named returns the account's limit with this name, for the region if limits differ by region, or ErrNotFound. It needs
-// grant.ListProductQuotas.
+// Named returns the account's limit with this name, for the region if limits differ by region, or ErrNotFound. It needs grant.ListProductQuotas.
 func (q Quotas) Named(ctx context.Context, product, name string) (Quota, error) {
 	if name == "" {
 		return Quota{}, absent("quotas", "ListProductQuotas", "name of the quota")

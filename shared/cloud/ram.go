@@ -197,8 +197,7 @@ func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVers
 	return out, nil
 }
 
-// PolicyRoles returns the entities to which the policy of this name and type is attached, or ErrNotFound. It needs
-// grant.ListEntitiesForPolicy.
+// PolicyRoles returns the entities to which the policy of this name and type is attached, or ErrNotFound. It needs grant.ListEntitiesForPolicy.
 func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error) {
 	if name == "" || typ == "" {
 		return Entities{}, absent("ram", "ListEntitiesForPolicy", "name or the type of the policy")

@@ -853,8 +853,7 @@ func TestWritesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. More calls at once would measure the
-// machine.
+// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. More calls at once would measure the machine.
 func TestTogether(t *testing.T) {
 	s := start(t)
 	k := s.Admin()

@@ -359,8 +359,7 @@ func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	return tagsOf(list), nil
 }
 
-// Listeners returns the listeners of a load balancer, sorted by port and protocol, or ErrNotFound. It needs
-// grant.DescribeLoadBalancerListeners.
+// Listeners returns the listeners of a load balancer, sorted by port and protocol, or ErrNotFound. It needs grant.DescribeLoadBalancerListeners.
 func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeLoadBalancerListeners", "load balancer ID")

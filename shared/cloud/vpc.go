@@ -74,8 +74,7 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	return out, nil
 }
 
-// EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs
-// grant.DescribeEipAddresses.
+// EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs grant.DescribeEipAddresses.
 func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 	if ip == "" {
 		return nil, absent("vpc", "DescribeEipAddresses", "IP address")

@@ -13,8 +13,7 @@ import (
 
 type speaks struct{}
 
-// Speak returns a context whose help and usage errors appear in a language. language is called only before printing, since flags and files
-// select it.
+// Speak returns a context whose help and usage errors appear in a language. language is called only before printing, since flags and files select it.
 func Speak(ctx context.Context, language func() *say.Language) context.Context {
 	return context.WithValue(ctx, speaks{}, language)
 }

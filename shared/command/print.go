@@ -39,8 +39,7 @@ func YAML(to io.Writer, value any) error {
 	return err
 }
 
-// JSONPath returns a function that writes what an expression finds, as kubectl does: fields have their JSON names, and the outer braces are
-// optional.
+// JSONPath returns a function that writes what an expression finds, as kubectl does: fields have their JSON names, and the outer braces are optional.
 func JSONPath(expr string) (func(to io.Writer, value any) error, error) {
 	text := expr
 	if !strings.Contains(text, "{") {

@@ -23,8 +23,7 @@ type shifted struct {
 
 func (s *shifted) pass(d time.Duration) { s.ahead.Add(int64(d)) }
 
-// shift returns a connection to a NATS whose clock is ahead. The stream and bucket have their own account; only the server's times are
-// shifted.
+// shift returns a connection to a NATS whose clock is ahead. The stream and bucket have their own account; only the server's times are shifted.
 func shift(t *testing.T, ahead time.Duration) *shifted {
 	t.Helper()
 	dir := t.TempDir()

@@ -279,8 +279,7 @@ func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []stri
 	return unlock, true, nil
 }
 
-// Reserve reserves the next moment for a resync in a cluster, at least that long after the one before, and returns how long it is until
-// then.
+// Reserve reserves the next moment for a resync in a cluster, at least that long after the one before, and returns how long it is until then.
 func Reserve(ctx context.Context, s *stream.Stream, cluster string, every time.Duration) (time.Duration, error) {
 	var wait time.Duration // as in take
 	err := change(ctx, s, BudgetKey(cluster), func(p *Places, now time.Time) bool {

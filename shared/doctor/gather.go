@@ -42,7 +42,7 @@ type Source struct {
 	Counts bool
 	// Policy returns the operator's policy; nil: no policy.
 	Policy func(context.Context) (remedy.Policy, error)
-	// Limit bounds the reading time; zero: no limit. What is not read by then fails, for each load balancer separately.
+	// Limit bounds the reading time; zero: no limit. Parts not read by then fail, for each load balancer separately.
 	Limit time.Duration
 	// Progress is called with how many of a part have been read; total is 0 while unknown. Nil: not called.
 	Progress func(p Part, done, total int)
@@ -79,8 +79,7 @@ type Reading struct {
 	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
-// Gather reads the parts, and those that they need. A part that can't be read fails in the snapshot; Gather returns only the context's
-// error.
+// Gather reads the parts, and those that they need. A part that can't be read fails in the snapshot; Gather returns only the context's error.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
 	g := &snapshotReader{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
@@ -375,8 +374,7 @@ func readProtection(ctx context.Context, g *snapshotReader) (int, error) {
 // (infra/cluster/event-writers.yaml).
 const WritersPolicy = "lbremedy-event-writers"
 
-// mostClaims is how many Events in the controller's name are kept: more than three for each of 5,000 Services. A flood must not fill the
-// memory.
+// mostClaims is how many Events in the controller's name are kept: more than three for each of 5,000 Services. A flood must not fill the memory.
 const mostClaims = 16_000
 
 // mostEvents is how many Events of a Service are kept, the newest: the controller writes up to 25 at once and 12 in an hour.
@@ -818,8 +816,7 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 	}), nil
 }
 
-// readGuards reads the security groups of the NLBs whose Services have source ranges, and those that the controller would find for the
-// Service.
+// readGuards reads the security groups of the NLBs whose Services have source ranges, and those that the controller would find for the Service.
 func readGuards(ctx context.Context, g *snapshotReader) (int, error) {
 	type guarded struct {
 		svc *corev1.Service

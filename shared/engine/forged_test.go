@@ -70,8 +70,7 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
-// The risk of a plan in the document is computed again, never read: a lower one does not get past the policy, a higher one holds nothing
-// back.
+// The risk of a plan in the document is computed again, never read: a lower one does not get past the policy, a higher one holds nothing back.
 func TestForgedRisk(t *testing.T) {
 	t.Parallel()
 	high := func(rec *event.Record) {

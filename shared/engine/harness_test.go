@@ -64,8 +64,7 @@ const (
 	class = "fake"
 )
 
-// A rig is one failed Service with an API server, a stream and a cloud that are real at the wire, and a class and a clock that the test
-// controls.
+// A rig is one failed Service with an API server, a stream and a cloud that are real at the wire, and a class and a clock that the test controls.
 type rig struct {
 	testing.TB
 	kube    *cluster.Cluster

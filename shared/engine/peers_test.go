@@ -187,8 +187,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// A failure expected to pass is looked at less and less often, until a person is asked. The question is repeated while the failure comes
-// back.
+// A failure expected to pass is looked at less and less often, until a person is asked. The question is repeated while the failure comes back.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	r := build(t)

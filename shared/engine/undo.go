@@ -247,8 +247,7 @@ func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
 	return machine.Outcome(r)
 }
 
-// reversible returns what keeps step i of an undo from being made in the state found, such as how the target differs from what the plan
-// left.
+// reversible returns what keeps step i of an undo from being made in the state found, such as how the target differs from what the plan left.
 func (x *run) reversible(i int, state hand.State, differs string, failed error) error {
 	switch {
 	case failed != nil && state == "":
