@@ -148,7 +148,6 @@ func TestApprovals(t *testing.T) {
 	shell.Until(t, "the kind Approval is served", func() bool { _, err := admin.Approvals(ctx, s.namespace); return err == nil })
 	ann, bob := s.as("ann", approver, "network"), s.as("bob", approver)
 
-	// Without the admission policy nothing proves the identity of ann.
 	early := s.asks()
 	first := s.create(ann, early, nil)
 	s.refused("no policy", early, "the admission policy lbremedy-approvals is not in the cluster", 0)
@@ -254,7 +253,6 @@ func TestApprovals(t *testing.T) {
 	s.create(bob, rec, nil)
 	s.refused("bob's, too", rec, "", 2)
 
-	// The notifier answers for a person in a chat, and the answer says so.
 	rec = s.asks()
 	_, err = approval.Answer(ctx, s.as("system:serviceaccount:chat:lbremedy-notifier", []rbacv1.PolicyRule{
 		{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "relay"}}}), rec,
@@ -424,7 +422,6 @@ func TestRedeliverer(t *testing.T) {
 		}
 	}
 
-	// An answer that comes without a watcher is found afterwards.
 	stop()
 	rec = s.asks()
 	yes = s.create(ann, rec, nil)

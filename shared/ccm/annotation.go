@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A ValueRule says which values the controller accepts for an annotation (github.com/kubernetes/cloud-provider-alibaba-cloud,
-// docs/zh/usage.md and pkg/controller/service).
+// A ValueRule says which values the controller accepts for an annotation (docs/zh/usage.md and pkg/controller/service).
 type ValueRule struct {
 	Name    string            // short, or the whole key if it has another prefix
 	Allowed say.Text          // for people
@@ -176,8 +175,7 @@ func ValueRules() []ValueRule {
 		Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
 }
 
-// wordCalls is how errors name the annotations where a wrong word fails a sync, all of NLBs (pkg/controller/service/nlbv2 and
-// provider/alibaba/nlb of v2.14.0).
+// wordCalls is how errors name the NLB annotations where a wrong word fails a sync (pkg/controller/service/nlbv2 and provider/alibaba/nlb).
 var wordCalls = map[string][]string{
 	"cross-zone-enabled": {"cross zone enabled flag error"},
 	"ipv6-address-type":  {"invalid ipv6 address type"},
@@ -278,7 +276,6 @@ func KnownKeys() []KnownKey {
 		clb, nlb *Span
 		names    string
 	}{
-		// The load balancer.
 		{ever, nil, "vswitch-id charge-type spec external-ip-type"},
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
@@ -294,7 +291,6 @@ func KnownKeys() []KnownKey {
 		{&Span{Until: v201}, nil, "slb-network-type"}, // later releases declare it and do not read it
 		{from("v2.12.0"), nil, "network-type"},
 		{from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete"},
-		// Its listeners.
 		{ever, network, "protocol-port scheduler health-check-flag health-check-type health-check-uri health-check-connect-port " +
 			"health-check-interval health-check-connect-timeout health-check-domain health-check-httpcode healthy-threshold unhealthy-threshold"},
 		{ever, nil, "persistence-timeout sticky-session sticky-session-type cookie cookie-timeout health-check-timeout"},
@@ -309,13 +305,11 @@ func KnownKeys() []KnownKey {
 		{from("v2.6.0"), network, "proxy-protocol"},
 		{from("v2.9.1"), nil, "xforwardedfor-slbport xforwardedfor-clientsrcport"},
 		{from("v2.13.0"), nil, "domain-extensions"},
-		// Its backends.
 		{ever, network, "backend-label backend-ip-version"},
 		{from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend"},
 		{from("v2.0.1"), from("v2.9.1"), "vgroup-port weight"},
 		{from("v2.11.1"), from("v2.11.1"), "ignore-weight-update"},
 		{from("v2.14.0"), from("v2.14.0"), "default-weight"},
-		// NLBs alone.
 		{nil, network, "zone-maps cacert-id cacert cps preserve-client-ip"},
 		{nil, from("v2.6.0"), "security-group-ids"},
 		{nil, from("v2.8.0"), "server-group-type"},

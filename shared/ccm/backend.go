@@ -25,7 +25,6 @@ const BackendType = "service.beta.kubernetes.io/backend-type"
 // A BackendMode is the kind of backends that the controller uses for a Service.
 type BackendMode string
 
-// The modes.
 const (
 	PodMode     BackendMode = "ENI"     // the ready Pods, by their network interfaces
 	LocalMode   BackendMode = "Local"   // the nodes of the ready Pods
@@ -101,8 +100,7 @@ func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// AsksIPv6 reports whether the Service asks for an IPv6 address, which is a CLB's only one and an NLB's second (GetAddressIpVersion in
-// pkg/model/nlb/nlb.go).
+// AsksIPv6 reports whether the Service asks for an IPv6 address: a CLB's only one, an NLB's second (GetAddressIpVersion in pkg/model/nlb/nlb.go).
 func AsksIPv6(svc *corev1.Service) bool {
 	value, _ := Annotation(svc, "ip-version")
 	if NLB(svc) {
@@ -167,8 +165,7 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	return 0
 }
 
-// Labels and taints by which the controller excludes nodes (pkg/controller/helper/node_utils.go). For control plane nodes it reads only the
-// old label.
+// Labels and taints that exclude nodes (pkg/controller/helper/node_utils.go). Of the control plane's labels the controller reads only the old one.
 const (
 	MasterLabel  = "node-role.kubernetes.io/master"
 	virtualNode  = "virtual-kubelet"
@@ -264,9 +261,9 @@ func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, 
 // IsHybrid reports whether a node runs outside of the cloud.
 func IsHybrid(node *corev1.Node) bool { return strings.HasPrefix(node.Spec.ProviderID, hybridNode) }
 
-// PodServes reports whether a node's ready Pods can be backends in PodMode. Those of a hybrid node, which have no network interface in the
-// VPC, work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go and updateServerGroupENIBackendID in
-// nlbv2/server_groups.go of v2.14.0). A nil node is unknown and counts as serving.
+// PodServes reports whether a node's ready Pods can be backends in PodMode. Those of a hybrid node have no network interface in the VPC and
+// work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go, updateServerGroupENIBackendID in
+// nlbv2/server_groups.go). A nil node is unknown and serves.
 func PodServes(node *corev1.Node, svc *corev1.Service) bool {
 	return node == nil || !IsHybrid(node) || GroupsOfAddresses(svc)
 }

@@ -163,7 +163,6 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Before v2.12.1 a hybrid node is like any other and is excluded for the same reasons.
 func TestExclusionBy(t *testing.T) {
 	t.Parallel()
 	ready := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}

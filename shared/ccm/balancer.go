@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Bound finds the load balancer that the controller would sync. Find also finds what the Service left behind. Serving finds the one that has
-// the Service's address, with its Owner.
+// Bound finds the load balancer that the controller would sync, Find also what the Service left behind, Serving the one with the Service's address.
 
 // BalancerReads is what Find, Serving and Owner read; a class that calls them declares it.
 var BalancerReads = []grant.Grant{

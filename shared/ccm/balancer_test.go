@@ -279,7 +279,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The legacy prefix is read too; the current one wins.
 func TestAnnotation(t *testing.T) {
 	t.Parallel()
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: fixture.UID, Annotations: map[string]string{ccm.LegacyPrefix + "id": "a",

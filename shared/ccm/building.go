@@ -44,7 +44,6 @@ func NamesGroups(svc *corev1.Service) bool {
 	return id != "" && pairs != "" && !NLB(svc)
 }
 
-// building reads the Building of the Service. In PodMode the controller reads no nodes.
 func (c *View) building(ctx context.Context) (Building, error) {
 	b := Building{Service: c.Service}
 	var err error

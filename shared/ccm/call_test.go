@@ -39,7 +39,6 @@ func TestSplitProviderID(t *testing.T) {
 	}
 }
 
-// A message names the host that was tried, or its address if the name was resolved.
 func TestEndpointOf(t *testing.T) {
 	for message, want := range map[string]string{
 		"dial tcp: lookup SLB.aliyuncs.com on 10.0.0.1:53: no such host":          "slb.aliyuncs.com",

@@ -123,8 +123,7 @@ func (s *Candidates) Short() bool {
 	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Servers < s.Needs(s.Mode, g.Port, nil) })
 }
 
-// Label returns the label, of the most nodes, that limits the Service to at most most backends, with the number of its nodes and backends;
-// empty if no label helps.
+// Label returns the label, of the most nodes, that limits the Service to at most most backends, with its nodes and backends; or empty.
 func (s *Candidates) Label(most int) (label string, nodes, backends int) {
 	if s.Mode == PodMode {
 		return "", 0, 0

@@ -133,7 +133,6 @@ func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, err
 	return append(list, groups...), nil
 }
 
-// A port is a listener that a sync keeps, with what it needs to compare its group.
 type port struct {
 	key         string
 	id          string // of an NLB's listener

@@ -44,8 +44,7 @@ func ZonesCommand(svc *corev1.Service, to cloud.ZonePair) string {
 	return text
 }
 
-// ZoneMapCommand returns the command that asks for an NLB in the first two of these vSwitches, which are in different zones. ZONE:VSWITCH
-// stands for a missing one.
+// ZoneMapCommand returns the command that asks for an NLB in the first two vSwitches, one a zone. ZONE:VSWITCH stands for a missing one.
 func ZoneMapCommand(svc *corev1.Service, to []cloud.VSwitch) string {
 	pairs := append(ZonePairs(to), "ZONE:VSWITCH", "ZONE:VSWITCH")
 	return SetCommand(svc, ZoneMap, strings.Join(pairs[:2], ","))

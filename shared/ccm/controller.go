@@ -148,8 +148,7 @@ func (ctl Controller) Network() say.Text {
 	return say.F("The controller runs as the DaemonSet %s; its environment sets %s.", DaemonSet, strings.Join(ctl.Connects, ", "))
 }
 
-// Retry is the longest wait of the controller before it retries a failed sync: it doubles 5 s up to this
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+// Retry is the longest wait of the controller before it retries a failed sync: it doubles 5 s up to this (clbv1/service_controller.go).
 const Retry = 5 * time.Minute
 
 // Retries says when the controller retries a failed sync.

@@ -85,7 +85,6 @@ func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, erro
 // GroupPairs is the short name of the annotation that names a user's groups and their ports.
 const GroupPairs = "vgroup-port"
 
-// group matches IDs of vServer groups and server groups.
 var group = regex.New(`^(?:rsp|vsp|sgp)-[a-z0-9-]+$`)
 
 // Unpaired returns the parts of the annotation vgroup-port that name no port. On release the controller fails at such a part before it
@@ -101,8 +100,7 @@ func Unpaired(svc *corev1.Service) []string {
 	return out
 }
 
-// Paired returns the annotation vgroup-port in a form that the controller can read on release, where any port will do. ok is false if no
-// part is left, or a non-empty part is not an ID.
+// Paired returns vgroup-port in a form that can be read on release, where any port will do; false without a part, or with one that is not an ID.
 func Paired(svc *corev1.Service) (value string, ok bool) {
 	now, _ := Annotation(svc, GroupPairs)
 	var parts []string

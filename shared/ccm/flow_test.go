@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Only a running listener on each port, set by the controller, proves that traffic can flow.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	bound := fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})

@@ -71,8 +71,7 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	return r, nil
 }
 
-// Comparable reports whether the controller's role and its needs are known. In a managed cluster it runs under ACK's service roles; with an
-// access key it runs as the key's user.
+// Comparable reports whether the controller's role and needs are known. A managed cluster has ACK's service roles, an access key its user's rights.
 func (r Rights) Comparable() bool {
 	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && len(r.Doubt) == 0 && r.Role.Name != ""
 }

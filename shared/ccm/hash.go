@@ -43,8 +43,7 @@ func Hash(svc *corev1.Service, v Version) (digest string, ok bool) {
 	return hex.EncodeToString(sum[:]), true
 }
 
-// InForce reports whether the hash label fits the Service by the rules of some release since v2: it was synced in full and not changed
-// since, whatever an Event says.
+// InForce reports whether the hash label fits the Service by the rules of a release since v2: it was synced in full and not changed since.
 func InForce(svc *corev1.Service) bool {
 	for _, v := range []Version{withRanges, Rehashed(), {Major: 2}} {
 		if digest, ok := Hash(svc, v); ok && digest == svc.Labels[HashLabel] {

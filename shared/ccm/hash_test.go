@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// The simulation is tested against a real hash.
 func TestHash(t *testing.T) {
 	t.Parallel()
 	class := ccm.NLBClass

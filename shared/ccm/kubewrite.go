@@ -70,7 +70,6 @@ func KubeWriteOf(message string) (KubeWrite, bool) {
 // An Access is what the API server allows the controller's account.
 type Access int
 
-// The accesses.
 const (
 	NoAccess Access = iota // it may not even list Services: the account does not exist, or nothing is bound to it
 	Lacking                // it may list Services, but not make the request

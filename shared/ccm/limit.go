@@ -54,8 +54,7 @@ type Shortage struct {
 // Exceeded reports whether the Service is known to need more than the limit.
 func (f Shortage) Exceeded() bool { return f.Limit != nil && f.Use.Need > f.Limit.Total }
 
-// Shortage determines which limit a message is about, which only says where to look, and how much is used. It needs ListProductQuotas and
-// what Use needs.
+// Shortage determines which limit a message, which is only a hint, is about, and its use. It needs ListProductQuotas and what Use needs.
 func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
 	f := Shortage{Hint: HintOf(message, NLB(c.Service))}
 	var err error

@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A listener keeps a port of a Service if it has its number, unless only one of the two is UDP.
 func TestTakes(t *testing.T) {
 	for _, tt := range []struct {
 		l     ccm.Listener

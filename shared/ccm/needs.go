@@ -66,7 +66,6 @@ func intranet(f Features) bool {
 	})
 }
 
-// ranges reports whether an NLB of the controller's own has source ranges.
 func ranges(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && len(svc.Spec.LoadBalancerSourceRanges) > 0 })
 }
@@ -101,7 +100,6 @@ func nlbWith(short string) func(Features) bool {
 	}
 }
 
-// A need is a list of actions that some releases of the controller call in some clusters.
 type need struct {
 	actions string // separated by spaces
 	from    Version

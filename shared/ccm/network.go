@@ -36,7 +36,6 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	if want := value("ipv6-address-type"); want != "" && !strings.EqualFold(lb.IPv6AddressType, want) {
 		differ(say.F("the IPv6 address type is %s", say.Or(lb.IPv6AddressType, "empty")), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
 	}
-	// Any other text fails the sync.
 	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
 		differ(say.F("cross-zone forwarding is %s", onOff(lb.CrossZone)), want, "cross-zone-enabled", onOff(lb.CrossZone))
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A nodeFault is a kind of fault, by what must be done about it.
 type nodeFault int
 
 const (

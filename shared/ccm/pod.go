@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// WhyNoEndpoint says why no endpoint behind these groups' ports is ready, what a person can do, and whether it lasts until then. pods are
-// all of the Service's namespace.
+// WhyNoEndpoint says why these groups' ports have no ready endpoint, what a person can do, and whether it lasts until then. pods are the namespace's.
 func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, ask say.Text, lasts bool) {
 	svc := s.Service
 	for _, g := range groups {

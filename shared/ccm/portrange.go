@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PortRange is the annotation that gives a port of a Service with an NLB a listener for a range of ports, such as "1000-2000:80"
-// (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
+// PortRange is the annotation for a listener with a range of ports, such as "1000-2000:80", of an NLB (nlbv2/listeners.go, from v2.11.2 on).
 const PortRange = "listener-port-range"
 
 func portRanges() ValueRule {

@@ -97,7 +97,6 @@ type Statement struct {
 
 type list []string
 
-// UnmarshalJSON reads one string or an array of strings.
 func (l *list) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
@@ -127,7 +126,6 @@ func ParsePolicy(document string) ([]Statement, error) {
 // A Permission is what policies say of an action.
 type Permission int
 
-// The permissions.
 const (
 	NotAllowed Permission = iota // nothing allows it
 	Allowed                      // for all resources

@@ -67,7 +67,6 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// Actions are added to the controller's own policy, and never to one that ACK did not make.
 func TestExtendable(t *testing.T) {
 	t.Parallel()
 	const common, own = "k8sMasterRolePolicy-1", "k8sMasterRolePolicy-Ccm-2"
@@ -91,7 +90,6 @@ func TestExtendable(t *testing.T) {
 	}
 }
 
-// FuzzParsePolicy parses any text as a RAM policy and evaluates an action.
 func FuzzParsePolicy(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*"],"Resource":"*"}]}`,

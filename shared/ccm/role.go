@@ -154,7 +154,6 @@ func (c *View) ofAccount(ctx context.Context, name string) ([]naming, error) {
 	return []naming{namingOf(role, say.F("the ServiceAccount %s", "kube-system/"+name))}, nil
 }
 
-// ofPods returns the roles in the environments of the controller's running Pods, and the name of a Pod without one.
 func ofPods(pods []corev1.Pod) (named []naming, without string) {
 	for i := range pods {
 		pod := &pods[i]

@@ -80,7 +80,6 @@ func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 		late := (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && ready(n)
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !late
 	}
-	// The zero Logger logs nothing.
 	_, blocked := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, blocks, false)
 	return !blocked
 }

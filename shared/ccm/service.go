@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Prefixes of the controller's annotations. If both are set, the legacy one loses (github.com/kubernetes/cloud-provider-alibaba-cloud,
-// docs/usage.md).
+// Prefixes of the controller's annotations. If both are set, the legacy one loses (docs/usage.md).
 const (
 	Prefix       = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
@@ -73,8 +72,7 @@ func Quote(value string) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// DefaultName returns the controller's name for a Service's load balancer, also the value of its name tag: "a" and the UID without dashes,
-// cut to 32 characters.
+// DefaultName returns the controller's name for a load balancer, also its name tag: "a" and the UID without dashes, cut to 32 characters.
 func DefaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
@@ -176,8 +174,7 @@ func OwnAddress(svc *corev1.Service) bool {
 	return mode != "eip"
 }
 
-// HasAddress reports whether the Service has the load balancer's address, or none, as the controller compares before it reuses one
-// (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
+// HasAddress reports whether the Service has the load balancer's address, or none (isLoadBalancerReusable in clbv1/model_applier.go).
 func HasAddress(svc *corev1.Service, lb *Instance) bool {
 	if mode, _ := Annotation(svc, ExternalIP); mode == "eip" && lb.NLB == nil {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A manner is how v2.14.0 compares a setting with what an annotation asks for.
+// A manner is how the controller compares a setting with what an annotation asks for.
 type manner int
 
 const (
@@ -25,8 +25,7 @@ const (
 	unsorted        // a comma-separated list in any order
 )
 
-// A setting of listeners or groups, which an annotation asks for. A value missing from the API's answer counts as empty, 0 or false, as in
-// the controller.
+// A setting of listeners or groups, which an annotation asks for. A value missing from the answer counts as empty, 0 or false, as in the controller.
 type setting struct {
 	short string // of the annotation
 	name  string // in the API

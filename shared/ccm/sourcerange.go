@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// EnforcesRanges returns the first release that enforces loadBalancerSourceRanges, only on NLBs that it creates: never on CLBs, on reused
-// NLBs, or by annotation (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
+// EnforcesRanges returns the first release that enforces loadBalancerSourceRanges, on NLBs that it creates and nowhere else (nlbv2/loadbalancer.go).
 func EnforcesRanges() Version { return withRanges }
 
 // A Family is IPv4 or IPv6.

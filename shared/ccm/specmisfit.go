@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// specMisfit returns what the spec asks for that the load balancer cannot have, if the controller's message, in lower case, is about that,
-// or nil if the Service does not ask for it now.
+// specMisfit returns what the spec asks for in vain according to a message in lower case; nil if the Service does not ask for it now.
 func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	edit := "kubectl -n " + svc.Namespace + " edit service " + svc.Name
 	ranges := svc.Spec.LoadBalancerSourceRanges

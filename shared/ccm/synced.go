@@ -40,8 +40,7 @@ func SyncedAnew(svc *corev1.Service, before string) bool {
 	return hash != "" && hash != before && Synced(svc)
 }
 
-// Quiet reports whether the controller writes Events with this reason during a sync that succeeds but leaves backends out, so a later sync
-// proves nothing (pkg/controller/service/clbv1/vgroups.go).
+// Quiet reports whether a sync with Events of this reason succeeds but leaves backends out: a later one proves nothing (clbv1/vgroups.go).
 func Quiet(reason string) bool {
 	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
 }

@@ -21,8 +21,7 @@ func Newest() Version { return v214 }
 // TooNew reports whether the release is newer than Newest: its reads and calls are unknown.
 func (v Version) TooNew() bool { return Newest().Before(v) }
 
-// Rehashed returns the release that changed the hash of a Service (pkg/controller/helper/service_utils.go): an upgrade past it syncs every
-// Service once.
+// Rehashed returns the release that changed the hash (pkg/controller/helper/service_utils.go): an upgrade past it syncs every Service once.
 func Rehashed() Version { return Version{2, 7, 0, 0} }
 
 // Gains returns the RAM actions that one version calls and an older one does not, sorted.

@@ -212,7 +212,6 @@ func (c *View) hasPort(port string) bool {
 	return slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == port })
 }
 
-// Values whose meaning is clear.
 var (
 	measure = regex.New(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
 	item    = regex.New(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)

@@ -154,8 +154,7 @@ func UntilDefault(message string) say.Text {
 	return text.And("Until it is corrected, other new Services fail in the same way.")
 }
 
-// noDefault reports whether the controller's configuration names no readable vSwitch (RandomVswitchID in
-// pkg/controller/service/clbv1/loadbalancer.go, from v2.13.0 on).
+// noDefault reports whether the controller's configuration names no readable vSwitch (RandomVswitchID in clbv1/loadbalancer.go, since v2.13.0).
 func noDefault(message string) bool { return strings.Contains(message, "no vswitches found") }
 
 // HasAll reports whether the VPC has all vSwitches with these IDs.

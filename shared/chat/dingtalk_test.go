@@ -106,7 +106,6 @@ func TestDingTalk(t *testing.T) {
 	}
 }
 
-// Errors say whether a retry can help, and contain no secret.
 func TestDingTalkErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*chat.Config)

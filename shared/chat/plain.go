@@ -37,5 +37,4 @@ func Plain(s string) string {
 	return out.String()
 }
 
-// reference matches the beginning of an HTML character reference.
 var reference = regex.New(`^&(?:#|[A-Za-z][A-Za-z0-9]*;)`)

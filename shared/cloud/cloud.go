@@ -39,8 +39,7 @@ type Config struct {
 	Region string
 	// ClusterID is the ID of the ACK cluster that CS reads. Required.
 	ClusterID string
-	// Endpoint is a host:port that answers for all products, such as a simulator or a proxy; empty: the real endpoints. The Host header still
-	// names the real one.
+	// Endpoint is a host:port for all products, such as a simulator; empty: the real endpoints. The Host header still names the real one.
 	Endpoint string
 	// Hosts are endpoints that replace the real one of a product, by its name in lower case, such as "slb". Endpoint overrides them.
 	Hosts map[string]string
@@ -279,8 +278,8 @@ func limiter(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
 }
 
-// connections returns a pool for all products. Idle connections are closed early: a frozen function wakes with dead ones, and a write that
-// fails on one may have happened.
+// connections returns a pool. Idle connections are closed early: a frozen function wakes with dead ones, and a write that fails on one may
+// have happened.
 func connections() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -295,6 +294,5 @@ func connections() *http.Transport {
 	}
 }
 
-// Credentials returns the key for one call. It is called before each request, concurrently, may choose keys by ctx, and caches what is
-// expensive to get.
+// Credentials returns the key for a call. It is called for each request, concurrently, may choose by ctx, and caches what is expensive to get.
 type Credentials func(ctx context.Context) (Key, error)

@@ -375,8 +375,8 @@ type protectionRequest struct {
 	Resources string `position:"Query" name:"resources"`
 }
 
-// MasterRole returns the name of the RAM role of a dedicated cluster's control plane nodes. The error is ErrNotFound if the cluster does not
-// exist or is managed. It needs grant.DescribeClusterResources.
+// MasterRole returns the RAM role of a dedicated cluster's control plane nodes, or ErrNotFound, also if managed. It needs
+// grant.DescribeClusterResources.
 func (s CS) MasterRole(ctx context.Context) (string, error) {
 	const action = "DescribeClusterResources"
 	list, err := read(ctx, s.c, call[[]wireResource]{

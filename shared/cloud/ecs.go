@@ -24,8 +24,7 @@ type Interface struct {
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describenetworkinterfaces
 const ipsAtOnce = 100
 
-// Interfaces returns the network interfaces of a VPC that have one of these private IPv4 or IPv6 addresses, which need not all have one. It
-// needs grant.DescribeNetworkInterfaces.
+// Interfaces returns the network interfaces of a VPC with one of these private IPv4 or IPv6 addresses, if any. It needs grant.DescribeNetworkInterfaces.
 func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Interface, error) {
 	const action = "DescribeNetworkInterfaces"
 	switch {

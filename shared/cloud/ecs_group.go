@@ -75,8 +75,7 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
 }
 
-// SecurityGroup returns a security group with its rules for incoming traffic in the order of the answer, or ErrNotFound. It needs
-// grant.DescribeSecurityGroupAttribute.
+// SecurityGroup returns a group with its rules for incoming traffic in their order, or ErrNotFound. It needs grant.DescribeSecurityGroupAttribute.
 func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
 	const action = "DescribeSecurityGroupAttribute"
 	if id == "" {

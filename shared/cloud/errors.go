@@ -162,7 +162,6 @@ var (
 	addresses = regex.New(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
 )
 
-// longest is the limit of a message in bytes.
 const longest = 2000
 
 func (r redactor) clean(s string) string {

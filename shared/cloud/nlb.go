@@ -321,8 +321,7 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 	return out, nil
 }
 
-// FurtherCertificates returns the sorted IDs of the listener's certificates except the first, or ErrNotFound. It needs
-// grant.ListListenerCertificates.
+// FurtherCertificates returns the sorted IDs of a listener's certificates but the first, or ErrNotFound. It needs grant.ListListenerCertificates.
 func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]string, error) {
 	const action = "ListListenerCertificates"
 	if listenerID == "" {

@@ -41,8 +41,7 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ServerGroups returns the server groups of the region with this tag, sorted by ID. An empty list proves nothing; see Find. It needs
-// grant.ListServerGroups.
+// ServerGroups returns the region's server groups with this tag, by ID. An empty list proves nothing; see Find. It needs grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
 	if tagKey == "" {
 		return nil, absent("nlb", listServerGroups, "tag key")
@@ -52,8 +51,7 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	})
 }
 
-// ServerGroupsOf returns the server groups with these IDs that the API shows, sorted by ID. Servers says whether a missing one exists. It
-// needs grant.ListServerGroups.
+// ServerGroupsOf returns the visible server groups of these IDs, by ID. Servers says whether a missing one exists. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
 	if len(ids) == 0 {
 		return nil, absent("nlb", listServerGroups, "server group ID")

@@ -15,7 +15,6 @@ import (
 // Quotas reads the limits of the account from the quota center.
 type Quotas struct{ c *client }
 
-// Categories of quotas.
 const (
 	CommonQuota = "CommonQuota" // the number of resources
 	FlowControl = "FlowControl" // the rate of calls of an API
@@ -80,8 +79,7 @@ func (w wireQuota) value() Quota {
 	return q
 }
 
-// List returns the quotas of a product and a category whose name or description contains the keyword, sorted by name and code. It needs
-// grant.ListProductQuotas.
+// List returns the quotas of a category whose name or description has the keyword, by name and code. It needs grant.ListProductQuotas.
 func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]Quota, error) {
 	const action = "ListProductQuotas"
 	if product == "" || category == "" {

@@ -436,8 +436,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	return out, nil
 }
 
-// Domains returns the further domains of the HTTPS listener on this port, with their certificates' IDs, or ErrNotFound. It needs
-// grant.DescribeDomainExtensions.
+// Domains returns the further domains of an HTTPS listener, with their certificates' IDs, or ErrNotFound. It needs grant.DescribeDomainExtensions.
 func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]string, error) {
 	if id == "" || port == 0 {
 		return nil, absent("slb", "DescribeDomainExtensions", "load balancer ID or the port of the listener")
@@ -565,8 +564,7 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 	return sorted(list, func(g VServerGroup) string { return g.ID }), nil
 }
 
-// VServerGroup returns a vServer group and its backends, without the listeners that use it, or ErrNotFound. It needs
-// grant.DescribeVServerGroupAttribute.
+// VServerGroup returns a vServer group and its backends, without its listeners, or ErrNotFound. It needs grant.DescribeVServerGroupAttribute.
 func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) {
 	if id == "" {
 		return VServerGroup{}, absent("slb", "DescribeVServerGroupAttribute", "vServer group ID")
@@ -621,8 +619,7 @@ func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
 }
 
-// Untag removes the tag with this key, whatever its value, from a load balancer. It may be repeated: a missing tag is not an error. It needs
-// grant.UntagSLB.
+// Untag removes the tag with this key, if any, from a load balancer. It may be repeated. It needs grant.UntagSLB.
 func (w SLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("slb", "UntagResources", "load balancer ID or the tag's key")

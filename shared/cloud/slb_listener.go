@@ -32,8 +32,7 @@ func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPo
 		listenerRequest(action, id, l.Port, params))
 }
 
-// SetListenerGroup moves a listener to another of the load balancer's vServer groups. It may be repeated. It needs the grant of the
-// protocol, such as grant.SetTCPListener.
+// SetListenerGroup moves a listener to another vServer group. It may be repeated. It needs the protocol's grant, such as grant.SetTCPListener.
 func (w SLBWriter) SetListenerGroup(ctx context.Context, id string, l ListenerPort, group string) error {
 	action := "SetLoadBalancer" + strings.ToUpper(l.Protocol) + "ListenerAttribute"
 	if group == "" {
@@ -47,8 +46,7 @@ func (w SLBWriter) DeleteListener(ctx context.Context, id string, l ListenerPort
 	return w.listener(ctx, "DeleteLoadBalancerListener", id, l, map[string]string{"ListenerProtocol": l.Protocol})
 }
 
-// CreateListener creates a stopped listener as Listeners described it; a taken port is an error. It needs the grant of the protocol, such as
-// grant.CreateTCPListener.
+// CreateListener creates a stopped listener like l; a taken port is an error. It needs the protocol's grant, such as grant.CreateTCPListener.
 func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) error {
 	params := map[string]string{"Bandwidth": strconv.Itoa(cmp.Or(l.Bandwidth, -1))}
 	for k, v := range l.Config {

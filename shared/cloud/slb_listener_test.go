@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A listener of each protocol is moved, deleted and recreated; the new one equals the old one.
 func TestListenerWrites(t *testing.T) {
 	for _, tt := range []struct {
 		protocol    string

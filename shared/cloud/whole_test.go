@@ -14,7 +14,6 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The tags of many load balancers are read twenty at a time, and a deleted one is missing.
 func TestTagsOf(t *testing.T) {
 	t.Parallel()
 	var ids []string

@@ -340,7 +340,6 @@ func TestMissingFields(t *testing.T) {
 	}
 }
 
-// marked puts each of the fields between the marks of a template.
 func marked(fields string) string {
 	return "«" + strings.ReplaceAll(fields, `,"`, `»,«"`) + "»"
 }
@@ -602,7 +601,6 @@ func TestCancelledPause(t *testing.T) {
 	}
 }
 
-// A truncated answer is an error, and the read is tried again.
 func TestCutAnswer(t *testing.T) {
 	var n atomic.Int64
 	c := wire(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -789,7 +787,6 @@ func TestCredentialsOfACall(t *testing.T) {
 		}
 	}
 
-	// The key of a request may depend on its context.
 	type whose struct{}
 	var ids []string
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -810,7 +807,6 @@ func TestCredentialsOfACall(t *testing.T) {
 		t.Error(d)
 	}
 
-	// Waiting for a key ends with the context.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	c = wire(t, served, func(c *Config) {
@@ -1022,7 +1018,6 @@ func TestMasterRoles(t *testing.T) {
 	}
 }
 
-// Support refuses with a status of 200.
 func TestSupportRefuses(t *testing.T) {
 	for _, method := range []string{"Find", "Create"} {
 		for code, want := range map[string]error{`"illegal.auth"`: ErrDenied, `401`: ErrDenied, `500`: ErrUnavailable, `"param.illegal"`: nil} {

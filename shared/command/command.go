@@ -25,7 +25,6 @@ import (
 // An Exit is an error that ends a program with this code and without a message: the output has already said everything.
 type Exit int
 
-// Exit codes of all programs.
 const (
 	CodeFailed = 1 // something failed
 	CodeWrong  = 2 // usage, configuration or input is wrong

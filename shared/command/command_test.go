@@ -180,7 +180,6 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// An endless file is refused before it fills the memory.
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	if _, err := command.ReadAtMost(1<<20, endless{}); err == nil || err.Error() != "it has more than 1 MB: give it in parts" {

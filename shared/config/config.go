@@ -18,7 +18,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// most is the largest size of a file in bytes.
 const most = 1 << 20
 
 // A Document is a file that was read, and its mistakes. The zero value is an empty file.

@@ -174,7 +174,6 @@ func TestSpendTwice(t *testing.T) {
 	}
 }
 
-// Places end by the server's time.
 func TestPlacesEnd(t *testing.T) {
 	t.Parallel()
 	s := shift(t, time.Hour)
@@ -232,7 +231,6 @@ func TestPlacesEnd(t *testing.T) {
 		t.Error("an open breaker opens again")
 	}
 
-	// Places stored by a server whose clock was a day ahead do not last that long.
 	s.pass(24 * time.Hour)
 	took("a day later", class, 2, room{class: true, cluster: true})
 	claimed("a day later", "b", true)

@@ -101,7 +101,6 @@ func honest(t *testing.T, whole, r doctor.Result) {
 	}
 }
 
-// Without permission for a product, exactly the checks that read it are unknown.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	account := sim.New(t, flaws())

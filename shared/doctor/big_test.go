@@ -138,7 +138,6 @@ func (z size) serve(service func(int) any) http.Handler {
 	return mux
 }
 
-// bigEnv tells a run in a separate process where to connect.
 const bigEnv = "LBREMEDY_TEST_DOCTOR"
 
 type bill struct {

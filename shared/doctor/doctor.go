@@ -68,7 +68,6 @@ func (c *Check) Reads() []grant.Grant { return reads(c.Parts()) }
 // Severity is how much a finding matters.
 type Severity int
 
-// Severities.
 const (
 	Info     Severity = iota // good to know; nothing is wrong
 	Warning                  // will fail, or is wrong in a way that nobody notices yet

@@ -40,7 +40,6 @@ type Source struct {
 	Stream func(context.Context) (*stream.Stream, error)
 	// Counts leaves out the backends of CLBs, whose number the list of groups contains.
 	Counts bool
-	// Policy returns the operator's policy; nil: no policy.
 	Policy func(context.Context) (remedy.Policy, error)
 	// Limit bounds the reading time; zero: no limit. Parts not read by then fail, for each load balancer separately.
 	Limit time.Duration
@@ -60,7 +59,6 @@ const (
 // fill the memory (doctor.resources of the chart).
 const mostKept = 64 << 20
 
-// A room counts the bytes kept of one part.
 type room int
 
 func (r *room) take(size int) error {
@@ -120,7 +118,6 @@ func (g *snapshotReader) read(ctx context.Context, p Part) {
 	for _, need := range parts[p].needs {
 		<-g.done[need]
 		g.mu.Lock()
-		// One of the two kinds of load balancers may be missing.
 		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
 			err = say.Errorf("the %s could not be read: %w", need.words(), failed)
 		}
@@ -481,7 +478,6 @@ func readDelays(ctx context.Context, g *snapshotReader) (int, error) {
 	}
 	var all []measured
 	err = from.EachLast(ctx, stream.Cases, event.CaseSubject(g.Cluster, "*", "*"), func(m stream.Message) error {
-		// Unreadable records are skipped here; lbremedy ls reports them.
 		if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil && r.Result.Worked() && r.Timings.Sync > 0 {
 			all = append(all, measured{m.Time, r.Timings.Sync})
 		}

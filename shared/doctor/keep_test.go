@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of the Events of one Service the newest are kept; the others are counted.
 func TestEventsKept(t *testing.T) {
 	g := &snapshotReader{s: &Snapshot{Events: map[types.UID][]Event{}, Unkept: map[types.UID]int{}}}
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

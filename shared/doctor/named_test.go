@@ -179,7 +179,6 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// ACK's deletion protection is read only for what the policy protects. A missing guard is not in force.
 func TestProtection(t *testing.T) {
 	t.Parallel()
 	w := &sim.World{Cluster: sim.Cluster{ID: "c1", Protected: []string{"shop", "shop/web"}}}

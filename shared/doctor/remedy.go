@@ -69,7 +69,6 @@ func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.P
 	return p
 }
 
-// errOver says that a finding disappeared between two reads.
 var errOver = errors.New("the finding is gone since it was looked at")
 
 func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Service, []Finding, error) {

@@ -98,7 +98,6 @@ func run(s *Snapshot, c *Check) (r *Report) {
 	return r
 }
 
-// fixable marks the findings about Services for which the check's plan has steps.
 func (c *Check) fixable(s *Snapshot, found []Finding) {
 	if c.Fix == nil {
 		return
@@ -159,7 +158,6 @@ func (r Result) In(l *say.Language) Result {
 	return r
 }
 
-// untold returns why a check could not judge an object; empty if it could.
 func (r Result) untold(check string, about About) []string {
 	var why []string
 	for _, u := range r.Unknown {

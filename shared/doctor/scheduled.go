@@ -66,7 +66,6 @@ const (
 	longest = 10 * time.Minute
 	// reading is its reading time. Anything unread by then is reported as unknown.
 	reading = longest - 2*time.Minute
-	// renewed is the age at which an open case's record is written again.
 	renewed = stream.CasesAge / 2
 	// inFull is how many findings of a check about one object are recorded in full, and keysOnly how many by their keys.
 	inFull, keysOnly = 10, 500
@@ -133,7 +132,6 @@ func (p *ScheduledRun) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// A matter is the object of one check's findings, and the state of their case.
 type matter struct {
 	check    string
 	about    About
@@ -166,7 +164,6 @@ type openCase struct {
 	stored time.Time // by the clock of NATS
 }
 
-// settled reports whether no fix is to continue the case.
 func (s *openCase) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
@@ -450,7 +447,6 @@ func (m *matter) words() (finding, ask say.Text) {
 	return finding, ask
 }
 
-// cut shortens a text as event.Cut does.
 func cut(t say.Text) say.Text {
 	if whole := t.String(); event.Cut(whole) != whole {
 		return say.Literal(event.Cut(whole))

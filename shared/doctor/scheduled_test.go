@@ -132,7 +132,6 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	}
 }
 
-// A fix of what the doctor has found continues the doctor's case.
 func TestScheduledRunIsKnown(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)

@@ -56,7 +56,6 @@ type Snapshot struct {
 	Delays       []time.Duration
 	ExporterSeen time.Time // an exporter's last sign of life; zero: none ever, or no stream is configured
 
-	// Ingress is the state of the ingress controller that ACK installs.
 	Ingress struct {
 		Kind    string // Deployment or DaemonSet; empty: neither exists
 		Ready   int    // number of its ready Pods
@@ -65,8 +64,7 @@ type Snapshot struct {
 
 	// Failed says why a part could not be read, of those that somebody asked for.
 	Failed map[Part]error
-	// Given are the requested parts.
-	Given []Part
+	Given  []Part
 
 	byTag, byName, byAddress map[string][]*LoadBalancer
 }
@@ -118,10 +116,8 @@ type LoadBalancer struct {
 	Used bool
 	// Near says that it is a private CLB of the cluster's VPC that neither a Service nor a cluster's tag names. The part Private has read its
 	// listeners and groups, and the default groups of all private CLBs of the VPC.
-	Near bool
-	// Gone says that it was listed, but no longer existed a moment later.
-	Gone bool
-	// Failed says why a part of it could not be read.
+	Near   bool
+	Gone   bool
 	Failed map[Part]error
 }
 

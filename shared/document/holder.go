@@ -171,7 +171,6 @@ func (e *Holder) busy(key string) bool {
 	return e.held[key] != nil
 }
 
-// free ends a holding, unless another run has it now.
 func (e *Holder) free(key string, h *holding) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// The fourth attempt in a day becomes a question; a day later the attempts are forgotten.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -272,7 +271,6 @@ func TestWaitingForSync(t *testing.T) {
 	}
 }
 
-// A step that must settle parks the plan, and the remaining steps follow in time.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -430,7 +428,6 @@ func TestUnsaid(t *testing.T) {
 			}
 		})
 	}
-	// If the look fails it is repeated, and then the step is proven as any other.
 	r := build(t)
 	killed(r)
 	r.advance(18 * time.Minute)
@@ -535,7 +532,6 @@ func TestPolicyUnreadable(t *testing.T) {
 	r.fails("read the policy: boom")
 }
 
-// An event without a time proves nothing, and nothing proves that it is over.
 func TestNoTime(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(svc *corev1.Service) {
@@ -549,7 +545,6 @@ func TestNoTime(t *testing.T) {
 	r.wrote(1)
 	r.sync("h2", "192.168.0.9")
 	r.ends(event.Fixed)
-	// Another event without a time may be newer than the fix.
 	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 	r.event.ID = "other"
 	r.ends(event.Waiting)

@@ -106,7 +106,6 @@ func (x *run) admits() machine.Guarded {
 	if allowed && g.breaker != nil {
 		allowed, rule = false, g.breaker.Text()
 	}
-	// A rejected plan is not applied, whatever the policy allows.
 	if g.answers.Rejected(rec) {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Rejected)
 		return out

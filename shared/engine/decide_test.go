@@ -281,7 +281,6 @@ func TestDigest(t *testing.T) {
 		seen[d] = name
 	}
 
-	// Between runs the digest stays the same, whatever else happens to the Service.
 	r := build(t)
 	r.policy = remedy.Policy{}
 	first := r.ends(event.Planned).Digest

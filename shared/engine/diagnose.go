@@ -86,7 +86,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// over returns how a case ends whose failure is over: after a write it is fixed, or synced if it is unproven that traffic can flow.
+// over returns how a case ends whose failure is over: fixed after a write, or synced if it is unproven that traffic can flow.
 func (x *run) over(ctx context.Context) event.Result {
 	if !x.tried {
 		return event.Gone
@@ -121,7 +121,6 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	return x.c.Over(svc), nil
 }
 
-// readNode reads the Node of a case about one. over says why nothing is left to do for it.
 func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, err error) {
 	if ref.Kind != event.KindNode {
 		return nil, nil
@@ -147,7 +146,6 @@ func (x *run) locate(ctx context.Context) error {
 	return nil
 }
 
-// readNamespace returns the labels of the Service's namespace; nil without one.
 func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
 	in := x.ev.Failure.Service.Namespace
 	if in == "" {
@@ -193,7 +191,6 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	return ccm.SyncedBetween(svc, happened, since, until), true, nil
 }
 
-// impact returns what the users of the Service notice now.
 func (x *run) impact(ctx context.Context) event.Impact {
 	switch {
 	case x.c.Service == nil || x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0:

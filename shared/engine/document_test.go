@@ -53,7 +53,6 @@ func (r *rig) recurs(want event.Result) event.Record {
 	return r.ends(want)
 }
 
-// A recurrence that changes nothing is counted; one that changes something is recorded.
 func TestRecurrence(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -72,7 +71,6 @@ func TestRecurrence(t *testing.T) {
 			t.Errorf("after %d runs it says %+v", n, k)
 		}
 	}
-	// The same event again is already answered and is not counted.
 	r.ends(event.Asked)
 	if k := r.running(); len(r.journal()) != 1 || k.Repeats != 5 {
 		t.Errorf("%d records stand in the journal, and %d runs are counted", len(r.journal()), k.Repeats)
@@ -329,7 +327,6 @@ func TestDoubtBesideAnotherClass(t *testing.T) {
 	r.wrote(1)
 }
 
-// A command's change of the document does not end the run, and is kept.
 func TestChangedByACommand(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -355,7 +352,6 @@ func TestChangedByACommand(t *testing.T) {
 	}
 }
 
-// A run that hangs loses its object, counts as a crash, and writes nothing afterwards.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -452,7 +448,6 @@ func TestKilledAroundOrder(t *testing.T) {
 	}
 }
 
-// Nothing is written after its order has expired.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -462,7 +457,6 @@ func TestExpired(t *testing.T) {
 	r.wrote(0)
 }
 
-// A brief hand has its orders expire at once.
 type brief struct{ hand.Hand }
 
 func (b brief) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {

@@ -114,7 +114,6 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 		}
 	}()
 	if _, look := effect.(machine.Look); !look && x.recorded && ctx.Err() != nil {
-		// The run's time is up, but its record must still be stored.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -239,7 +238,6 @@ func (x *run) lookResult() (event.Record, error) {
 	return x.rec, x.cause
 }
 
-// later ends a run that must come back soon, without a record.
 func (x *run) later(d time.Duration) (event.Record, error) {
 	x.rec.Result, x.rec.Wait = event.Waiting, d
 	return x.rec, nil
@@ -252,7 +250,6 @@ func (x *run) leave() {
 	x.object.Leave()
 }
 
-// found notes the error that kept a look from finding anything out.
 func (x *run) found(err error) machine.Looked {
 	x.fail(err)
 	if unclear(err) {
@@ -261,7 +258,6 @@ func (x *run) found(err error) machine.Looked {
 	return machine.Looked{Answer: machine.Failed}
 }
 
-// unguarded notes the error that kept a plan or an order from being decided.
 func (x *run) unguarded(err error) machine.Guarded {
 	x.fail(err)
 	if unclear(err) || errors.Is(err, stream.ErrConflict) {
@@ -298,7 +294,6 @@ func (x *run) diagnoses(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Gone, Outcome: machine.Outcome(x.rec.Result)}
 }
 
-// checks looks whether the step of an unanswered order was made.
 func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	step, err := x.ordered()
 	if err != nil {
@@ -325,7 +320,6 @@ func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	return machine.Looked{Answer: machine.Unmade}
 }
 
-// ordered returns the step of the order in the document, as the class declares it.
 func (x *run) ordered() (remedy.Step, error) {
 	o := x.object.State.Order
 	rec := x.prev
@@ -346,7 +340,6 @@ func (x *run) ordered() (remedy.Step, error) {
 	return steps[o.Step], nil
 }
 
-// refused is the outcome of a case whose document holds a plan that the class can't make.
 const refused machine.Outcome = "refused"
 
 func (x *run) refused(err error) machine.Looked {

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An error comes back, less often each time; after an hour a person is asked.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -99,7 +98,6 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// A step's target may change; if it changes all the time, the case becomes a question.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -144,7 +142,6 @@ func TestMoved(t *testing.T) {
 	r.wrote(1)
 }
 
-// A step reads the cloud again, even right after the plan's reads.
 func TestMovedInTheCloud(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -204,7 +201,6 @@ func TestStepFails(t *testing.T) {
 	r.wrote(0)
 }
 
-// A failed read is an error in any phase, and nothing is written.
 func TestReadsFail(t *testing.T) {
 	t.Parallel()
 	deny := func(context.Context) error { return errors.New("connection refused") }
@@ -225,7 +221,6 @@ func TestReadsFail(t *testing.T) {
 	r.on("GET", nil)
 	r.wrote(0)
 
-	// While it goes on with a plan.
 	r = build(t)
 	r.once("before 1", boom)
 	r.fails("boom")
@@ -235,7 +230,6 @@ func TestReadsFail(t *testing.T) {
 	r.on("GET", nil)
 	r.wrote(0)
 
-	// While it proves: the load balancer, and the class.
 	r = build(t)
 	r.env.Watch = long
 	r.on("after 1", r.syncs)
@@ -253,7 +247,6 @@ func TestReadsFail(t *testing.T) {
 	r.on("still fails after", boom)
 	r.fails("boom")
 
-	// While it watches.
 	r = build(t)
 	r.ends(event.Waiting)
 	r.env.Bound, r.env.Watch = 300*time.Millisecond, long
@@ -263,7 +256,6 @@ func TestReadsFail(t *testing.T) {
 	}
 }
 
-// Reads that took long are made again; reads that always take long are an error.
 func TestStaleReads(t *testing.T) {
 	t.Parallel()
 	r := build(t)

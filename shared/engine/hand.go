@@ -19,7 +19,6 @@ func (x *run) about() hand.About {
 	}
 }
 
-// ask has the hand look at steps as the class declares them.
 func (x *run) ask(ctx context.Context, why hand.Purpose, undo bool, steps ...remedy.Step) (hand.LookAnswer, error) {
 	data, err := hand.Steps(steps)
 	if err != nil {

@@ -58,7 +58,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The tests' class repairs this cause: the annotation is "old".
 const (
 	key   = ccm.Prefix + "vswitch-id"
 	class = "fake"
@@ -168,7 +167,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// connect returns a separate connection to the stream, like another process's.
 func (r *rig) connect() *stream.Stream {
 	r.Helper()
 	s, err := stream.Connect(r.Context(), stream.Config{URL: server.URL()})
@@ -207,7 +205,6 @@ func (r *rig) restart() {
 	r.starts()
 }
 
-// create creates the Service and then its status, which the API server takes separately.
 func (r *rig) create(svc *corev1.Service) *corev1.Service {
 	r.Helper()
 	made, err := r.kube.Client().CoreV1().Services(svc.Namespace).Create(r.Context(), svc, metav1.CreateOptions{})
@@ -390,7 +387,6 @@ func (r *rig) applied() ([]event.Record, time.Time) {
 	return applied, back
 }
 
-// answer has a person answer the plan of a record, proven by the API server.
 func (r *rig) answer(rec event.Record, reply approval.Reply, name string, groups ...string) (*kube.Approval, error) {
 	r.Helper()
 	identity.Answerable(r, r.kube)
@@ -563,7 +559,6 @@ type paced struct{ act }
 func (paced) Kind() string        { return "paced" }
 func (paced) Pace() time.Duration { return 5 * time.Second }
 
-// settling is an act that waits a minute for the step before it.
 type settling struct{ act }
 
 func (settling) Kind() string          { return "settling" }

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A hold keeps an allowed plan from being applied now.
 type hold struct {
 	by   event.Hold
 	rule say.Text      // as a sentence

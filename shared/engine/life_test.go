@@ -31,7 +31,6 @@ func TestFix(t *testing.T) {
 	fixture.Equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
 	r.wrote(1)
 
-	// The same event again is answered from the document.
 	reads := r.count("GET")
 	r.ends(event.Fixed)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
@@ -44,7 +43,6 @@ func TestFix(t *testing.T) {
 	}
 	r.wrote(1)
 
-	// If a person asks, it is looked at again, and nothing is written.
 	r.event.Again = true
 	r.ends(event.Gone)
 	r.wrote(1)
@@ -66,7 +64,6 @@ func TestRuleStays(t *testing.T) {
 	}
 }
 
-// Wherever a run is killed, the next one ends the case, and the write is made once.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -335,7 +332,6 @@ func TestUnknownBeside(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// Records hold the parts of a trace: the event's place in it, and when each phase began.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -362,7 +358,6 @@ func TestTrace(t *testing.T) {
 		t.Errorf("the second run says prior %s, a step from %s to %s, and verify %s", unproven.Prior, s.Began, s.Ended, unproven.Timings.Verify)
 	}
 
-	// Another Kubernetes Event about the same case: its runs lead back to the first.
 	r.advance(unproven.Wait)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second))
 	r.event.Failure.Trace = second

@@ -28,7 +28,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// Rules are for some places, and labels only make them stricter.
 func TestPolicyAt(t *testing.T) {
 	t.Parallel()
 	medium, high := remedy.Medium, remedy.High
@@ -187,7 +186,6 @@ func TestPauseLong(t *testing.T) {
 	r.ends(event.Gone)
 }
 
-// A pause stops whatever has not started, even between two steps; the case is diagnosed afresh afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -323,7 +321,6 @@ func TestBudgets(t *testing.T) {
 				}
 				r.wrote(1)
 			}
-			// The first one again: it has its place.
 			first.advance(8 * time.Minute)
 			first.ends(event.Unsettled)
 			first.advance(6 * time.Second)
@@ -388,7 +385,6 @@ func TestBreaker(t *testing.T) {
 			if closed, err := control.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
 				t.Errorf("closed again: %t, %v", closed, err)
 			}
-			// The fixes that opened it no longer count.
 			r = next()
 			r.ends(event.Waiting)
 			r.wrote(1)
@@ -773,7 +769,6 @@ func TestAnswersUnreadable(t *testing.T) {
 	}
 }
 
-// Without the admission policy nothing proves who created an Approval, and it does not count.
 func TestUnguarded(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -821,7 +816,6 @@ func TestAgreed(t *testing.T) {
 	r.wrote(1)
 }
 
-// An approval covers the rest of a plan that has begun, in another process too, until it expires.
 func TestApprovedRest(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]time.Duration{"in time": 3 * time.Minute, "too late": 25 * time.Hour} {
@@ -854,7 +848,6 @@ func TestApprovedRest(t *testing.T) {
 	}
 }
 
-// A policy that gets stricter while the class reads, or before the first step, applies to the plan in hand.
 func TestStricterMeanwhile(t *testing.T) {
 	t.Parallel()
 	medium := remedy.Medium
@@ -947,7 +940,6 @@ func TestOneWay(t *testing.T) {
 	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule.String(), "The plan has a step that cannot be undone: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
-	// A resync step leaves nothing behind.
 	r = build(t)
 	r.steps = []remedy.Step{step.Resync{}}
 	r.ends(event.Waiting)
@@ -1332,7 +1324,6 @@ func TestTakeBackTold(t *testing.T) {
 	r.wrote(2)
 }
 
-// A pause, a freeze, and a label for observe mode hold the rest of a plan between any two steps, even in one run.
 func TestHeldBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -52,7 +52,6 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	})
 }
 
-// takeBack begins the run with a person's order to undo a case.
 func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err error) {
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
@@ -316,7 +315,6 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
-	// The document's content is data, so it is checked like a plan.
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")

@@ -322,7 +322,6 @@ func TestLookUndoOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// Records hold what each step wrote, and whether a step found everything done.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -342,7 +341,6 @@ func TestCalls(t *testing.T) {
 	if c := steps[2].Calls; len(c) != 1 || c[0].Action != "patch services" || c[0].Version != r.live().ResourceVersion {
 		t.Errorf("the Service was written: %+v", steps[2])
 	}
-	// A step that was found made belongs to somebody else: an undo leaves it.
 	r.advance(3 * time.Minute)
 	applied, _ := r.applied()
 	_, err := engine.Undo(t.Context(), r.env, r.class, applied)

@@ -196,7 +196,6 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 // bears is how many recent fixes of low or medium risk that did not work open a breaker. One of high risk does.
 const bears = 3
 
-// failedAgain reports that an attempt did not work, and counts it.
 func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	most, opens := 1, say.F("A fix of high risk did not work: case %s.", x.rec.Case)
 	if riskOf(x.rec, x.steps) < remedy.High {
@@ -211,7 +210,6 @@ func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	}
 }
 
-// recordFailedFix counts the attempt as one that did not work, and opens the breaker after that many.
 func (x *run) recordFailedFix(ctx context.Context, most int, why say.Text) error {
 	attempt := fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt)
 	opened, err := control.RecordFailedFix(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)

@@ -22,7 +22,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// long is a watch that no test uses up.
 const long = 30 * time.Second
 
 func TestVerify(t *testing.T) {
@@ -115,7 +114,6 @@ func TestSyncDelay(t *testing.T) {
 	}
 }
 
-// CASES has the record of a step while the run still watches for the sync.
 func TestStepSeen(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(*corev1.Service) {})
@@ -204,7 +202,6 @@ func TestSignComesLate(t *testing.T) {
 	if rec.Wait != 10*time.Second {
 		t.Errorf("waits %s", rec.Wait)
 	}
-	// The write met a controller that had just begun its longest back-off.
 	for range 2 {
 		r.advance(ccm.Retry/2 + 15*time.Second)
 		r.ends(event.Waiting)
@@ -363,7 +360,6 @@ func TestGoneAfterWriteIsFixed(t *testing.T) {
 	r.wrote(1)
 }
 
-// The clean-up of a Service that is being deleted has worked when the controller releases it.
 func TestCleanUp(t *testing.T) {
 	t.Parallel()
 	leaving := func(r *rig) { r.class.Deleting = true; r.remove() }
@@ -535,7 +531,6 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A Service deleted between two steps is not written to, even if another one has its name.
 func TestGoneBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
