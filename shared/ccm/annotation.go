@@ -92,7 +92,7 @@ func ports(name string, of kind, allowed say.Text, pattern string, calls ...stri
 	return r
 }
 
-// ValueRules returns the annotations whose values are known, those that fail a sync first.
+// ValueRules returns the annotations whose values are known, the ones that fail a sync first.
 func ValueRules() []ValueRule {
 	rules := []ValueRule{
 		like("zone-maps", nlb, say.F("zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b"),

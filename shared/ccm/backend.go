@@ -190,7 +190,7 @@ const RemoveUnscheduled = "remove-unscheduled-backend"
 // An Exclusion is the reason why a node is not a backend.
 type Exclusion int
 
-// The reasons, of which those that pass without anybody's action come last.
+// The reasons. Reasons that pass without anybody's action come last.
 const (
 	Serves   Exclusion = iota
 	Virtual            // not a server: its Pods are backends themselves

@@ -320,7 +320,7 @@ func (c *View) marked(ctx context.Context) ([]*Instance, error) {
 	return c.ByDefaultName(ctx)
 }
 
-// Tagged returns the load balancers with the Service's name tag, of which the controller needs one, with the tags in the list.
+// Tagged returns the load balancers with the Service's name tag, with the tags in the list. The controller needs exactly one.
 func (c *View) Tagged(ctx context.Context) ([]*Instance, error) {
 	return c.list(ctx, search{tag: DefaultName(c.Service)})
 }

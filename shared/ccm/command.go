@@ -164,7 +164,7 @@ func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
 		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
 }
 
-// RuleCommands returns the commands that move a forwarding rule to another vServer group, for which GROUP-ID stands, and that delete it.
+// RuleCommands returns the commands that move a forwarding rule to another vServer group, GROUP-ID, and that delete it.
 func (c *View) RuleCommands(id string) (move, remove string) {
 	return fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", c.Cloud.Region(), id),
 		fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, c.Cloud.Region(), id)

@@ -144,8 +144,7 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 	return u, nil
 }
 
-// beforeUpgrade says which actions the role needs before an upgrade from this release to the newest: those that the newest calls, or for a
-// role without a name those that the running release does not call yet.
+// beforeUpgrade says which actions the role needs before an upgrade to the newest release, or without a name, which ones this release lacks.
 func (r Role) beforeUpgrade(from Version, use Features) say.Text {
 	unknown := r.Doubt(Newest())
 	switch {

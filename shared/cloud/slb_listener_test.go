@@ -129,7 +129,7 @@ func TestUnprotect(t *testing.T) {
 		if err := tt.do(w, "lb-nope"); !errors.Is(err, cloud.ErrNotFound) {
 			t.Errorf("%s: of one that is gone: got %v, want ErrNotFound", id, err)
 		}
-		for range 2 { // it may be repeated
+		for range 2 {
 			if err := tt.do(w, id); err != nil || tt.on() {
 				t.Errorf("%s: on %t, %v", id, tt.on(), err)
 			}
@@ -153,7 +153,7 @@ func TestProtect(t *testing.T) {
 		t.Errorf("of one that is gone: got %v, want ErrNotFound", err)
 	}
 	want[0].DeletionProtection = true
-	for range 2 { // it may be repeated
+	for range 2 {
 		if err := w.NLB.Protect(t.Context(), "nlb-1"); err != nil {
 			t.Error(err)
 		}
@@ -169,7 +169,7 @@ func TestNetworkTags(t *testing.T) {
 	ctx := t.Context()
 	one := func(action string) *cloud.Writer { return writer(t, s, s.Client("one", action)) }
 	tags := func() map[string]string { return s.Snapshot().NLBs[0].Tags }
-	for range 2 { // it may be repeated
+	for range 2 {
 		if err := one(grant.TagNLB.Action).NLB.Tag(ctx, "nlb-1", "team", "ops"); err != nil || tags()["team"] != "ops" {
 			t.Fatalf("got %v, %v", tags(), err)
 		}

@@ -317,11 +317,11 @@ func TestLock(t *testing.T) {
 	first := <-unlocks
 	first()
 	second := lock(true)
-	first() // again
+	first()
 	lock(false)
 	s.pass(61 * time.Second)
 	third := lock(true)
-	second() // late
+	second()
 	if free() {
 		t.Error("the place of the third is free")
 	}

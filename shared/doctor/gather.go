@@ -77,7 +77,7 @@ type Reading struct {
 	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
-// Gather reads the parts, and those that they need. A part that can't be read fails in the snapshot; Gather returns only the context's error.
+// Gather reads the parts, and the ones they need. A part that can't be read fails in the snapshot; Gather returns only the context's error.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
 	g := &snapshotReader{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
@@ -812,7 +812,7 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 	}), nil
 }
 
-// readGuards reads the security groups of the NLBs whose Services have source ranges, and those that the controller would find for the Service.
+// readGuards reads the security groups of the NLBs whose Services have source ranges, and the ones that the controller would find for the Service.
 func readGuards(ctx context.Context, g *snapshotReader) (int, error) {
 	type guarded struct {
 		svc *corev1.Service

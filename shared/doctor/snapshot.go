@@ -62,7 +62,7 @@ type Snapshot struct {
 		Service bool   // its Service exists, of any type
 	}
 
-	// Failed says why a part could not be read, of those that somebody asked for.
+	// Failed says why a requested part could not be read.
 	Failed map[Part]error
 	Given  []Part
 

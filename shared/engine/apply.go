@@ -228,7 +228,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 // reassess works out again the risk of an earlier run's plan and whether it is approved; what a record says of them is for people. Before
 // the first step the class decides; then what the sync after the remaining steps changes. moved means that the class has another plan now.
 func (x *run) reassess(ctx context.Context, made int) (moved bool, over machine.Outcome, err error) {
-	if into := x.into; into != nil { // this look counts as diagnosis time, and what surrounds it does not
+	if into := x.into; into != nil { // only this look counts as diagnosis time
 		x.lap(into)
 		defer func() { x.into = into }()
 	}
@@ -285,7 +285,7 @@ func (x *run) reassess(ctx context.Context, made int) (moved bool, over machine.
 	return false, "", nil
 }
 
-// compare returns the class's plan, of which made steps are done, with what the sync after the others changes and its risk.
+// compare returns the class's plan, after made steps, with what the sync after the remaining ones changes, and its risk.
 func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.Plan, error) {
 	data, err := hand.Steps(plan.Steps)
 	if err != nil {

@@ -126,7 +126,7 @@ func (x *run) approval(want remedy.Consent) say.Text {
 	switch {
 	case x.rec.Case == "" || x.dry && x.rec.Case != x.prev.Case:
 		return say.F("A person has to approve the plan. Or allow it in the policy file, or apply it by hand.")
-	case x.rec.Service.Kind != "": // an Approval lies in the namespace of a Service
+	case x.rec.Service.Kind != "": // an Approval needs a Service's namespace
 		return say.F("Allow the plan in the policy file, or apply it by hand.")
 	case want.Special():
 		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.Text(), x.rec.Case)

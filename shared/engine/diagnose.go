@@ -29,7 +29,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.Finding = finding
 		return remedy.Plan{}, true, nil
 	}
-	asked := new(event.ReadList) // of this look only
+	asked := new(event.ReadList)
 	defer func() { x.rec.Reads, x.stored = asked.End(), false }()
 	for n := range 3 {
 		if n == 1 {

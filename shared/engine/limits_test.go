@@ -307,7 +307,7 @@ func TestBudgets(t *testing.T) {
 					continue
 				}
 				rec := r.held(event.HeldByBudget, tt.rule)
-				for range 400 { // the clock of NATS, by which places end, stands still
+				for range 400 { // the clock of NATS, by which places end, does not move
 					if r.advance(rec.Wait); rec.Result == event.Waiting {
 						rec = r.run()
 					}
@@ -461,7 +461,7 @@ func TestApprove(t *testing.T) {
 	t.Run("applied, once", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		r.ends(event.Asked) // the same event again
+		r.ends(event.Asked)
 		if first, again := r.approve(rec, "ann"), r.approve(rec, "ann"); first.UID != again.UID {
 			t.Errorf("the first word is %s, and the second %s", first.Name, again.Name)
 		}
@@ -651,7 +651,7 @@ func TestConsent(t *testing.T) {
 		if _, err := r.answer(rec, approval.Reply{Verdict: kube.Reject}, "ann"); !errors.Is(err, approval.ErrNotAsked) {
 			t.Errorf("once more: %v", err)
 		}
-		r.must(r.again(rec, "bob", nil)) // whatever the command says
+		r.must(r.again(rec, "bob", nil))
 		// Deleting the object does not revoke the rejection either.
 		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1beta1/namespaces/" + no.Namespace + "/approvals/" + no.Name).
 			Do(t.Context()).Error())
@@ -681,7 +681,7 @@ func TestConsent(t *testing.T) {
 			r.advance(time.Minute)
 			r.event = r.failure(class, r.now())
 		}
-		r.policy.Risk = remedy.High // and it remains rejected
+		r.policy.Risk = remedy.High
 		r.ends(event.Planned)
 		r.wrote(0)
 		r.policy.Risk = remedy.Low
@@ -1015,7 +1015,7 @@ func TestTakenBackAsks(t *testing.T) {
 		}
 		r.advance(time.Minute)
 	}
-	r.wrote(2) // there and back
+	r.wrote(2)
 	rec := r.journal()[len(r.journal())-1]
 	r.approve(rec, "ann")
 	r.ends(event.Waiting)

@@ -41,7 +41,7 @@
 //  7. Budgets, claims, breakers and pauses are documents of package control.
 //
 // A document has a size limit. It keeps only the parts of an attempt that an undo needs, and its records are appended to CASES before they
-// crowd out others. A plan that does not fit becomes a question. A document leaves the bucket 30 days after its last write, as its records
+// push out others. A plan that does not fit becomes a question. A document leaves the bucket 30 days after its last write, as its records
 // leave CASES.
 //
 // Times are the engine's own, except heartbeats and the age of an order, which are the NATS server's. A plan that began more than 15 minutes
@@ -229,8 +229,8 @@ type run struct {
 	steps    []remedy.Step     // of the plan, or of the undo
 	risk     remedy.Risk       // of the plan, computed in this run
 	claimed  int               // how often the class chose a taken place
-	taken    bool              // the plan is an earlier run's and must be judged
-	resumed  bool              // so is the plan, and CASES does not yet say that it goes on
+	taken    bool              // an earlier run's plan, which must be judged
+	resumed  bool              // an earlier run's plan goes on, and CASES does not say so yet
 	refusal  error             // why the plan in the document can't be taken over
 	checked  bool              // a look has found the step made
 	reserved bool              // this plan has the moment to trigger a sync

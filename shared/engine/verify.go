@@ -221,7 +221,7 @@ func (x *run) recordFailedFix(ctx context.Context, most int, why say.Text) error
 
 // riskOf returns the risk of an applied fix. The cause is gone by then, so the recorded risk counts too; it can only open a breaker.
 func riskOf(rec event.Record, steps []remedy.Step) remedy.Risk {
-	said := remedy.High // if the record doesn't say
+	said := remedy.High
 	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {
 		return remedy.High
 	}

@@ -187,7 +187,7 @@ func TestTraffic(t *testing.T) {
 			if rec := r.ends(tt.want); !strings.Contains(rec.Note.String(), tt.note) || (tt.note == "") != (len(rec.Note) == 0) {
 				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
 			}
-			r.ends(tt.want) // from the document
+			r.ends(tt.want)
 			r.event.ID = "older"
 			r.ends(tt.want)
 			r.wrote(1)
