@@ -16,8 +16,7 @@ import (
 // Grants are the permissions to read answers and to wait for them.
 var Grants = []grant.Grant{grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}
 
-// A Given is an answer, proven by its object. An approval is valid for one attempt and the plan with this digest; a rejection is of the
-// plan, for every attempt.
+// A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan.
 type Given struct {
 	By      string
 	Groups  []string

@@ -87,8 +87,7 @@ type Chatter struct {
 	Chat kube.Chat
 }
 
-// To returns a user's answer to the plan that a record asks about, to be created with that user's own credentials. Its name is always the
-// same: one person answers a question once.
+// To returns a user's answer to the plan of a record, to be created with the user's own credentials. Its name is fixed: one answer a question.
 func To(rec event.Record, by kube.User, r Reply) kube.Approval {
 	lasts := r.Lasts
 	switch {

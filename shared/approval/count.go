@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Agreement is the approval of the plan with this digest by the person who runs the engine by hand. It lives in this process and is valid
-// only for the first attempt that needs it.
+// An Agreement is the consent of the person who runs the engine by hand to the plan with this digest, in this process and for one attempt.
 type Agreement struct {
 	Digest string
 	By     kube.User // the caller, as the API server knows them

@@ -46,8 +46,7 @@ func Own(user string) bool { return own().MatchString(user) }
 
 const groups = `!has(object.spec.groups) || has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`
 
-// Rules returns the conditions by which Approvals prove their author. The admission policy is generated from them, and an Approval counts
-// only while all are in force.
+// Rules returns the conditions by which Approvals prove their author: those of the admission policy, without which an Approval does not count.
 func Rules() []Rule {
 	return []Rule{
 		{`request.operation != 'CREATE' || (has(object.spec.chat) ? ` + relayed + ` : object.spec.user == request.userInfo.username)`,
@@ -71,8 +70,7 @@ func (u unguarded) Unwrap() error { return u.error }
 // Unguarded reports whether an error of Since means that Approvals prove nothing here, rather than that this is unknown.
 func Unguarded(err error) bool { return errors.As(err, new(unguarded)) }
 
-// Since returns the time from which an Approval proves its author: when the admission policy came into force, by the API server's clock. The
-// error says why it is not in force.
+// Since returns from when, by the API server's clock, the admission policy makes Approvals prove their author. The error says why it does not.
 func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	g, err := c.Guard(ctx, Policy)
 	lacks := func(what say.Text) (time.Time, error) {

@@ -280,8 +280,8 @@ func KnownKeys() []KnownKey {
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
 		{from("v1.9.3.304"), network, "name resource-group-id"},
-		// The controller protects an NLB on creation, since v2.9.1, and removes the protection before deletion; no annotation changes that
-		// (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
+		// The controller protects an NLB on creation, since v2.9.1, until its deletion, whatever annotations say (nlbv2/loadbalancer.go, v2.5.1 to
+		// v2.14.0).
 		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},

@@ -165,7 +165,7 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	return 0
 }
 
-// Labels and taints that exclude nodes (pkg/controller/helper/node_utils.go). Of the control plane's labels the controller reads only the old one.
+// Labels and taints that exclude nodes (helper/node_utils.go). Of the control plane's labels the controller reads only the old one.
 const (
 	MasterLabel  = "node-role.kubernetes.io/master"
 	virtualNode  = "virtual-kubelet"
@@ -175,7 +175,7 @@ const (
 )
 
 // FirstHybrid returns the first release that excludes hybrid nodes. Older ones try to read an instance from the provider ID and fail every
-// Service that uses all nodes (IsExcludedNode in pkg/controller/helper/node_utils.go of v2.12.4; its commit is older than v2.12.1).
+// Service that uses all nodes (IsExcludedNode in helper/node_utils.go of v2.12.4; its commit is older than v2.12.1).
 func FirstHybrid() Version { return v2121 }
 
 var excludeLabels = []string{

@@ -98,8 +98,7 @@ func (c *View) Find(ctx context.Context) (Found, error) {
 	return s, nil
 }
 
-// byLabel looks up the ID that the controller left on the Service. An NLB's DNS name is better evidence; a CLB's address is not, because it
-// may be that of an EIP in front of it.
+// byLabel looks up the ID that the controller left on the Service. An NLB's DNS name is better evidence, unlike a CLB's address: it may be an EIP's.
 func (c *View) byLabel(ctx context.Context, s *Found) error {
 	id := c.Service.Labels[BalancerLabel]
 	if id == "" {
@@ -219,7 +218,7 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 }
 
 // Bound returns the load balancer that the controller syncs, found by the annotation id, else the name tag, else the default name
-// (pkg/controller/service/clbv1/loadbalancer.go); nil unless exactly one is found. An empty list proves nothing; see Find.
+// (clbv1/loadbalancer.go); nil unless exactly one is found. An empty list proves nothing; see Find.
 func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return c.Named(ctx, id)

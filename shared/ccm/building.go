@@ -24,7 +24,7 @@ const (
 )
 
 // FirstSilentBuild returns the first release that skips a port whose vServer group it cannot build, without a reason (BuildLocalModel in
-// pkg/controller/service/clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases fail with the reason.
+// clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases fail with the reason.
 func FirstSilentBuild() Version { return v2121 }
 
 // A Building is what the controller builds the vServer groups of a Service with a CLB from.
@@ -84,8 +84,8 @@ type Obstacle struct {
 }
 
 // Obstacles returns what keeps the controller from building the vServer groups, in its order (buildVGroupForServicePort in
-// pkg/controller/service/clbv1/vgroups.go): named groups and weights, nodes with unreadable provider IDs, endpoints without a node. Failing
-// API calls do not show here. A released Service, and one with an NLB, has no obstacles.
+// clbv1/vgroups.go): named groups and weights, nodes with unreadable provider IDs, endpoints without a node. Failing API calls do not show
+// here. A released Service, and one with an NLB, has no obstacles.
 func (b Building) Obstacles() []Obstacle {
 	if NLB(b.Service) || len(Leaving(b.Service)) > 0 {
 		return nil
@@ -145,8 +145,7 @@ func (b Building) candidate(n *corev1.Node) bool {
 	return why == Serves || why == Virtual && b.Mode == ClusterMode && ExcludingLabel(n) == ""
 }
 
-// parses reports whether the controller can read an instance from a provider ID, which needs only a dot (NodeFromProviderID in
-// pkg/controller/helper/node_utils.go).
+// parses reports whether the controller can read an instance from a provider ID, which needs only a dot (NodeFromProviderID in helper/node_utils.go).
 func parses(id string) bool {
 	if rest, ok := strings.CutPrefix(id, "alicloud://"); ok {
 		id, _, _ = strings.Cut(rest, "://")
@@ -169,8 +168,7 @@ func (b Building) weight(name string) []Obstacle {
 	return []Obstacle{o}
 }
 
-// pairOf returns the ID of a port's group in a value of vgroup-port, as the controller reads it, white space included, or "". A part without
-// a colon causes other errors.
+// pairOf returns the ID of a port's group in a value of vgroup-port, as the controller reads it, white space included, or "". A part without a colon fails elsewhere.
 func pairOf(value string, p corev1.ServicePort) string {
 	for part := range strings.SplitSeq(value, ",") {
 		if f := strings.Split(part, ":"); len(f) > 1 && f[1] == strconv.Itoa(int(p.Port)) {
@@ -210,8 +208,7 @@ func unspaced(value string) string {
 	return strings.Join(parts, ",")
 }
 
-// usable reports whether the Service can name the group: the load balancer has it, and its name is not a controller's (LoadVGroupNamedKey in
-// pkg/model/load_balancer.go).
+// usable reports whether the load balancer has the group, with a name that is not a controller's (LoadVGroupNamedKey in pkg/model/load_balancer.go).
 func (b Building) usable(id string) bool {
 	return slices.ContainsFunc(b.Groups, func(g Group) bool { return g.ID == id && !byController(g) })
 }

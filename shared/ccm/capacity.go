@@ -209,8 +209,7 @@ func Behind(cluster cloud.Cluster, services []corev1.Service, lb string) int {
 	return len(balancers)
 }
 
-// Interfaces returns the network interfaces in the cluster's VPC with the endpoints' addresses. It needs DescribeClusterDetail and
-// DescribeNetworkInterfaces.
+// Interfaces returns the cluster's network interfaces with these addresses. It needs DescribeClusterDetail and DescribeNetworkInterfaces.
 func (c *View) Interfaces(ctx context.Context, of []Endpoint) ([]cloud.Interface, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {

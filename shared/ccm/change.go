@@ -71,8 +71,7 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 	return lb, list, nil
 }
 
-// synced returns the load balancer that the controller will sync: the one that it finds now, or a target, which the write makes findable; of
-// several matches, the one that is not a target.
+// synced returns the load balancer that the controller finds now, or a target, which the write makes findable; of several, the one that is not a target.
 func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil || lb != nil {
@@ -232,8 +231,7 @@ func (c *View) networkListeners(ctx context.Context, id string) ([]Difference, [
 	return list, kept, nil
 }
 
-// certificates returns what a full sync changes on a TLS listener's further certificates. An empty annotation removes all: the controller
-// reads it as one empty part.
+// certificates returns what a full sync changes on a TLS listener's further certificates. An empty annotation removes all of them.
 func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	asked, ok := Annotation(c.Service, "additional-cert-ids")
 	if !ok {
@@ -254,11 +252,10 @@ func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	return nil, nil
 }
 
-// securityGroupLabel marks a Service for which v2.14.0 made a security group of source ranges (pkg/controller/helper/service_utils.go).
+// securityGroupLabel marks a Service for which v2.14.0 made a security group of source ranges (helper/service_utils.go).
 const securityGroupLabel = "service.k8s.alibaba/security-group-id"
 
-// uncompared names what a full sync may change on an NLB and is not compared here: the security group of source ranges. The controller makes
-// none for a reused NLB.
+// uncompared names the security group of source ranges, which a full sync may change on an NLB. The controller makes none for a reused NLB.
 func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
 	group := svc.Labels[securityGroupLabel]
 	switch id, _ := Annotation(svc, "id"); {
@@ -275,8 +272,7 @@ func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference
 // maxOwnTags is the number of tags at which the controller stops adding its own to a CLB.
 const maxOwnTags = 10
 
-// tagsAdded returns the tags that a full sync adds: its own mark, to CLBs only, and those of the annotation (clbv1/loadbalancer.go,
-// nlbv2/loadbalancer.go).
+// tagsAdded returns the tags that a full sync adds: its own, to CLBs only, and the annotation's (clbv1/loadbalancer.go, nlbv2/loadbalancer.go).
 func tagsAdded(svc *corev1.Service, lb *Instance, reused bool) []Difference {
 	var list []Difference
 	add := func(key, value string) {

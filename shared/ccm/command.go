@@ -84,8 +84,7 @@ func DeletePodsCommand(svc *corev1.Service, pods []string) string {
 	return fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(pods, " "))
 }
 
-// Resync is the only annotation that lbremedy writes for its own sake. Its change triggers a sync and changes the hash that the controller
-// leaves, which makes success visible.
+// Resync is the only annotation that lbremedy writes for its own sake: it triggers a sync and changes the hash, which makes success visible.
 const Resync = "lbremedy.io/resync"
 
 // ResyncCommand returns the command that triggers a full sync of the Service.

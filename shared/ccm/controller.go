@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Version is a release of the controller, such as v2.12.1; zero if unknown. Build is the fourth number, in which alone releases before v2
-// differ, such as v1.9.3.380.
+// A Version is a release of the controller, such as v2.12.1; zero if unknown. Releases before v2, such as v1.9.3.380, differ only in Build.
 type Version struct {
 	Major int `json:"major,omitzero"`
 	Minor int `json:"minor,omitzero"`

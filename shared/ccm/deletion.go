@@ -13,13 +13,12 @@ import (
 )
 
 // A Service that is being deleted, or has another type now, is released: the controller then wants an empty load balancer and reads only the
-// annotations address-type, id, preserve-lb-on-delete, force-override-listeners and vgroup-port (v2.14.0:
-// pkg/controller/service/clbv1/model_builder.go, nlbv2/model_builder.go). An error stops the release before the finalizer is removed, and is
-// retried for ever.
+// annotations address-type, id, preserve-lb-on-delete, force-override-listeners and vgroup-port (v2.14.0: clbv1/model_builder.go,
+// nlbv2/model_builder.go). An error stops the release before the finalizer is removed, and is retried for ever.
 
 // BlocksRelease reports whether the IP version of its load balancer keeps a Service from being released. Since v2.12, a release that does
-// not delete the load balancer still compares its attributes, and expects IPv4 (pkg/controller/service/clbv1/model_applier.go, Apply;
-// loadbalancer.go, equalsAddressIPVersion).
+// not delete the load balancer still compares its attributes, and expects IPv4 (clbv1/model_applier.go, Apply; loadbalancer.go,
+// equalsAddressIPVersion).
 func BlocksRelease(svc *corev1.Service, lb *Instance) bool {
 	id, _ := Annotation(svc, BalancerID)
 	keep, _ := Annotation(svc, Preserve)
@@ -40,8 +39,8 @@ func (c *View) Unnamed(ctx context.Context, id string) (own []*Instance, seen bo
 	return nil, len(lbs) == 1 && lbs[0].ID == id, nil
 }
 
-// Fate says what happens to the load balancer of a released Service; none is true if it is known to have none. It needs what [View.Bound]
-// and [View.None] need.
+// Fate says what happens to the load balancer of a released Service; none is true if it surely has none. It needs what [View.Bound] and
+// [View.None] need.
 func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	lb, err := c.Bound(ctx)
 	if err == nil {
@@ -67,8 +66,8 @@ func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	return text, false, nil
 }
 
-// DescribeLeftovers names the vServer groups that the controller made for the Service on a user's load balancer, with the commands to delete
-// them. It needs DescribeVServerGroups.
+// DescribeLeftovers names the controller's vServer groups for the Service on a user's load balancer, with commands to delete them. It needs
+// DescribeVServerGroups.
 func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, error) {
 	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
 	if err != nil {
@@ -88,7 +87,7 @@ const GroupPairs = "vgroup-port"
 var group = regex.New(`^(?:rsp|vsp|sgp)-[a-z0-9-]+$`)
 
 // Unpaired returns the parts of the annotation vgroup-port that name no port. On release the controller fails at such a part before it
-// deletes anything (pkg/controller/service/clbv1/vgroups.go, getVGroupIDs; since v2.12 also for its own load balancers).
+// deletes anything (clbv1/vgroups.go, getVGroupIDs; since v2.12 also for its own load balancers).
 func Unpaired(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, GroupPairs)
 	var out []string

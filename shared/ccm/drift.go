@@ -162,8 +162,7 @@ func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 	return 0
 }
 
-// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect. A listener there may be another Service's, or a
-// user's: the controller does not check.
+// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect, unchecked by the controller: others may use them.
 func RedirectsAway(svc *corev1.Service) []int {
 	if NLB(svc) {
 		return nil // only CLBs read the annotation
@@ -179,8 +178,7 @@ func RedirectsAway(svc *corev1.Service) []int {
 	return away
 }
 
-// forwards says, as the end of a clause, how an HTTP listener's redirect differs from the annotation. v2.14.0 deletes such a listener and
-// makes it anew (clbv1/listeners.go).
+// forwards says how an HTTP listener's redirect differs from the annotation, for which it is deleted and made anew (clbv1/listeners.go).
 func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.Text {
 	is, shown := l.Config["ListenerForward"]
 	if l.Protocol != "http" || !shown {

@@ -31,9 +31,8 @@ var (
 	another = say.F("Leave the annotation as it is. To get another one, create a second Service, move the traffic, and delete this one.")
 )
 
-// The controller compares these in Update (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads
-// vswitch-id only to create a CLB. If zone-maps has a part that the NLB lacks, it sends the whole list (UpdateLoadBalancerZones) without the
-// removed zones.
+// The controller compares these in Update (clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads vswitch-id only to create a CLB.
+// If zone-maps has a part that the NLB lacks, it sends the whole list (UpdateLoadBalancerZones) without the removed zones.
 var fixed = []Fixed{
 	{Name: "address-type", What: say.F("address type"), of: clb, Made: "internet", Effect: failing, Instead: another},
 	{Name: "resource-group-id", What: say.F("resource group"), of: both, Effect: failing,

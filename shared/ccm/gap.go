@@ -26,8 +26,7 @@ type Rights struct {
 	Gap                // the needed actions that the role lacks
 }
 
-// Rights compares what a release needs in the cluster with what its role allows; a zero release is the one that runs. It stops reading as
-// soon as the two cannot be compared; see Comparable.
+// Rights compares what a release needs with what its role allows; a zero release is the running one. It stops when they are not Comparable.
 func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	r := Rights{Version: release}
 	var err error

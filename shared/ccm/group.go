@@ -41,8 +41,8 @@ type Owned struct {
 }
 
 // Owned reads the Owned of the Service on lb. The controller wants to delete all groups of a released Service, and otherwise those of ports
-// that the Service no longer has or for which it names a user's group (cleanup in pkg/controller/service/clbv1/model_applier.go). It needs
-// DescribeClusterDetail and DescribeVServerGroups.
+// that the Service no longer has or for which it names a user's group (cleanup in clbv1/model_applier.go). It needs DescribeClusterDetail
+// and DescribeVServerGroups.
 func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	o := Owned{svc: c.Service, cluster: c.Cluster}
 	var err error
@@ -151,8 +151,7 @@ type NetworkGroup struct {
 	Listeners []Listener // the listeners of one NLB that use it; other NLBs may use it, too
 }
 
-// NetworkGroups returns the server groups with the Service's name tag, and the NLB's listeners that use them. It needs ListServerGroups and
-// ListNLBListeners.
+// NetworkGroups returns the server groups with the Service's name tag, with their listeners. It needs ListServerGroups and ListNLBListeners.
 func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup, error) {
 	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 	if err != nil {
@@ -176,8 +175,7 @@ func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup,
 	return out, nil
 }
 
-// Unmanaged returns, by server and address, a group's backends that are not the controller's, which have the group's name in their
-// description, and not among the others.
+// Unmanaged returns, by server and address, a group's backends that are neither the controller's, by their description, nor among the others.
 func (c *View) Unmanaged(backends, others []cloud.Backend) []string {
 	var out []string
 	for _, b := range backends {

@@ -13,7 +13,7 @@ import (
 var withRanges = Version{Major: 2, Minor: 14}
 
 // Hash returns the digest that a release leaves on a Service after a full sync: the SHA-224 of a YAML list of the fields that it watches,
-// without empty values (pkg/controller/helper/service_utils.go). ok is false for releases before v2.
+// without empty values (helper/service_utils.go). ok is false for releases before v2.
 func Hash(svc *corev1.Service, v Version) (digest string, ok bool) {
 	if v.Before(Version{Major: 2}) {
 		return "", false

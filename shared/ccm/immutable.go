@@ -23,8 +23,7 @@ type Immutable struct {
 }
 
 // Immutables returns the attributes that make a sync fail, because the annotations ask for other values than the load balancer has
-// (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). An answer without an attribute that every load balancer has is an
-// error.
+// (clbv1/loadbalancer.go, nlbv2/loadbalancer.go). An answer without an attribute that every load balancer has is an error.
 func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 	list := immutablesOf(lb)
 	for i := range list {

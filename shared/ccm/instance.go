@@ -52,8 +52,8 @@ func (i *Instance) active() bool {
 	return i.CLB.Status == "active"
 }
 
-// PrivateAdvice says how the Service gets a private CLB instead of this public one. Setting only address-type would fail the next sync. The
-// Service can name another CLB only while it has no address.
+// PrivateAdvice says how the Service gets a private CLB. Setting only address-type would fail the next sync; another CLB can be named only
+// without an address.
 func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
 	const kind = "address-type"
 	id, _ := Annotation(svc, BalancerID)

@@ -30,9 +30,8 @@ func (w KubeWrite) String() string { return w.Verb + " " + w.Resource }
 // Always reports whether the controller makes the request for every Service; it writes Pods only if they have a readiness gate.
 func (w KubeWrite) Always() bool { return strings.HasPrefix(w.Resource, "services") }
 
-// kubeWrites lists the writes by the beginning of their Events. Labels go through services/status
-// (pkg/controller/service/clbv1/service_controller.go:297-400, 542-575; pkg/controller/service/nlbv2/nlb_controller.go:206-310, 432-489;
-// pkg/controller/helper/finalizer.go).
+// kubeWrites lists the writes by the beginning of their Events. Labels go through services/status (clbv1/service_controller.go:297-400,
+// 542-575; nlbv2/nlb_controller.go:206-310, 432-489; helper/finalizer.go).
 var kubeWrites = []struct {
 	begins, resource string
 	leaves           say.Text

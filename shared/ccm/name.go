@@ -22,8 +22,7 @@ func Known() Names {
 	return all
 }
 
-// Short returns the short name of a controller annotation and whether it has the legacy prefix. The name is the whole key under another
-// prefix, and empty if the annotation is not the controller's.
+// Short returns the short name of a controller annotation, or the key under another prefix, or "", and whether it has the legacy prefix.
 func (n Names) Short(key string) (short string, legacy bool) {
 	if short, ok := strings.CutPrefix(key, Prefix); ok {
 		return short, false
@@ -73,8 +72,7 @@ func (n Names) NearPrefix(key string) (string, bool) {
 	return "", false
 }
 
-// Nearest returns the annotation with the most similar name for NLBs (network) or CLBs, or "". read reports whether an annotation with this
-// span counts.
+// Nearest returns the annotation with the most similar name for NLBs (network) or CLBs, or "". read says which spans count.
 func (n Names) Nearest(short string, network bool, read func(*Span) bool) string {
 	best, least := "", max(2, len(short)/4)+1
 	for _, name := range slices.Sorted(maps.Keys(n)) {

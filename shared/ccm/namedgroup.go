@@ -26,7 +26,7 @@ type NamedGroup struct {
 }
 
 // Fault says, as a clause, what keeps the controller from using the group, if anything. A group with a name that a controller gives is not a
-// user's (pkg/provider/alibaba/nlb/servergroup.go, pkg/controller/service/clbv1/vgroups.go).
+// user's (pkg/provider/alibaba/nlb/servergroup.go, clbv1/vgroups.go).
 func (g NamedGroup) Fault(svc *corev1.Service) say.Text {
 	of, made := ParseTrace(g.Name)
 	want, _ := Annotation(svc, "server-group-type")
@@ -76,8 +76,7 @@ func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 	}
 }
 
-// GoneGroups returns the server groups that vgroup-port names and that do not exist, which keep the Service from being released. For a CLB
-// the controller reads only groups that exist (clbv1/vgroups.go of v2.14.0).
+// GoneGroups returns the missing server groups in vgroup-port, which block the Service's release. A CLB's may be missing (clbv1/vgroups.go).
 func (c *View) GoneGroups(ctx context.Context) ([]NamedGroup, error) {
 	if !NLB(c.Service) {
 		return nil, nil

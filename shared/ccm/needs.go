@@ -44,8 +44,7 @@ func lingJun(f Features) bool {
 	})
 }
 
-// isLingJun reports whether a node is a LingJun server, which ECS does not know and whose provider ID has its own form, such as e01-cn-abc
-// (pkg/controller/node/node_controller.go).
+// isLingJun reports whether a node is a LingJun server, unknown to ECS, with provider IDs such as e01-cn-abc (pkg/controller/node/node_controller.go).
 func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
 func nlbs(f Features) bool { return f.any(NLB) }

@@ -137,15 +137,13 @@ func zonesOf(maps string) []string {
 	return out
 }
 
-// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of servers, even for nodes
-// (pkg/controller/service/nlbv2/server_groups.go).
+// GroupsOfAddresses reports whether an NLB's server groups hold addresses instead of servers, even for nodes (nlbv2/server_groups.go).
 func GroupsOfAddresses(svc *corev1.Service) bool {
 	kind, _ := Annotation(svc, "server-group-type")
 	return NLB(svc) && strings.EqualFold(kind, "ip")
 }
 
-// HasInternalIP reports whether a node has the address that the controller puts into such groups (GetNodeInternalIP in
-// pkg/controller/helper/node_utils.go).
+// HasInternalIP reports whether a node has the address that the controller puts into such groups (GetNodeInternalIP in helper/node_utils.go).
 func HasInternalIP(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
 		ip, err := netip.ParseAddr(a.Address)

@@ -39,8 +39,7 @@ func OriginOf(lb *Instance, asking *corev1.Service, all []corev1.Service) say.Te
 	return say.F("Its tag %s is %s, the name for a Service that this cluster does not have, or no longer has.", NameTag, name)
 }
 
-// OtherAdvice says how the Service gets a load balancer other than the one it names; with an address it must be recreated. It needs what
-// Reusable needs.
+// OtherAdvice says how the Service gets another load balancer; with an address it must be recreated. It needs what Reusable needs.
 func (c *View) OtherAdvice(ctx context.Context) (say.Text, error) {
 	reusable, err := c.Reusable(ctx)
 	if err != nil {

@@ -188,8 +188,7 @@ func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
 // Gated returns the Service's EndpointSlices and, as the controller does, counts as ready also endpoints whose Pods wait only for readiness
-// gates, one of them the controller's (setBackendsFromEndpointSlices in pkg/controller/service/clbv1/vgroups.go). It needs ListPods if an
-// endpoint is not ready.
+// gates, one of them the controller's (setBackendsFromEndpointSlices in clbv1/vgroups.go). It needs ListPods if an endpoint is not ready.
 func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]discoveryv1.EndpointSlice, error) {
 	var pods []corev1.Pod
 	read := false

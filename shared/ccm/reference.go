@@ -43,8 +43,8 @@ func CertificatesOf(svc *corev1.Service) []Certificate {
 	return list
 }
 
-// ACLsOf returns the IDs of the access control lists in the annotations. Like the controller, it splits at commas and keeps white space and
-// empty parts (clbv1/listeners.go).
+// ACLsOf returns the IDs of the access control lists in the annotations, with white space and empty parts, as the controller does
+// (clbv1/listeners.go).
 func ACLsOf(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, ACLID)
 	if strings.Trim(value, ", \t\r\n") == "" {
@@ -137,8 +137,7 @@ func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCe
 	return list
 }
 
-// NamedACLs returns the IDs of the access control lists in the annotations, existing and missing ones, trimmed. untidy reports white space
-// around an ID, or an empty part.
+// NamedACLs returns the trimmed IDs of access control lists in the annotations. untidy reports white space around one, or an empty part.
 func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, untidy bool) {
 	for _, id := range ACLsOf(svc) {
 		plain := strings.TrimSpace(id)

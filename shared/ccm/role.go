@@ -99,8 +99,7 @@ func oneOf(named []naming) (one naming, unsure say.Text) {
 	return one, nil
 }
 
-// namings returns everything that names a RAM role for the controller, in order of weight. It reads all, because either of two that
-// contradict may be right.
+// namings returns everything that names a RAM role for the controller, by weight: either of two that contradict may be right.
 func (c *View) namings(ctx context.Context) ([]naming, error) {
 	// Defaults in case the DaemonSet is missing.
 	account, labels := DaemonSet, map[string]string{"app": DaemonSet}

@@ -240,8 +240,7 @@ func serverKey(s cloud.Backend) string {
 	return fmt.Sprintf("%s:%d", s.ID, s.Port)
 }
 
-// serves reports whether a server that a sync removes may still take traffic: a node unless it is gone, not ready or about to go, a Pod
-// while it is a ready Pod of the Service.
+// serves reports whether a server that a sync removes may still take traffic: an existing, ready, lasting node, or a ready Pod of the Service.
 func (b *backing) serves(s cloud.Backend) bool {
 	if s.Type == "eni" {
 		return false
@@ -289,8 +288,7 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	return share(svc, out)
 }
 
-// share sets the weights of the servers: their part of the weight that the Service gives them together, or else their own, or else the
-// default, which an annotation can change.
+// share sets the weights of the servers: their part of the weight that the Service gives all, else their own, else the default.
 func share(svc *corev1.Service, servers map[string]int) map[string]int {
 	normal := 100
 	if text, _ := Annotation(svc, "default-weight"); text != "" {

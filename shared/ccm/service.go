@@ -124,8 +124,7 @@ func WhyLeaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// HashWritten returns when the controller last wrote the hash label, from managedFields, in whole seconds, or zero. It writes through the
-// status subresource, which tells its labels from a person's.
+// HashWritten returns when the controller last wrote the hash label, in whole seconds, or zero. Unlike people it writes it with the status.
 func HashWritten(svc *corev1.Service) time.Time {
 	if svc.Labels[HashLabel] == "" {
 		return time.Time{}

@@ -34,7 +34,7 @@ type setting struct {
 	with  string // short name of an annotation that must be "on"; empty without one
 }
 
-// settings lists what a full sync sets on listeners of CLBs, by annotations with one value (pkg/controller/service/clbv1/listeners.go).
+// settings lists what a full sync sets on listeners of CLBs, by annotations with one value (clbv1/listeners.go).
 var settings = []setting{
 	{short: "scheduler", name: "Scheduler"},
 	{short: "persistence-timeout", name: "PersistenceTimeout", of: "tcp", as: numeric},

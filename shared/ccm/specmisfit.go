@@ -67,7 +67,7 @@ func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 				And("Or apply for more rules per security group in the quota center, https://quotas.console.alibabacloud.com."),
 		}, true
 	case strings.Contains(message, "invalidsourcecidrip.malformed"):
-		// It takes each range for IPv4 (buildSecurityGroupRules in pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
+		// It takes each range for IPv4 (buildSecurityGroupRules in nlbv2/loadbalancer.go).
 		bad := slices.DeleteFunc(slices.Clone(ranges), func(s string) bool {
 			b, ok := block(s)
 			return ok && b.Addr().Is4()

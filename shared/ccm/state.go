@@ -19,8 +19,7 @@ func BalancerOf(message string) string {
 	return ""
 }
 
-// StateOf returns [View.State] of the Service's load balancer, found as by Bound, or by the Service's label or the message. It needs
-// BoundReads and what [View.State] needs.
+// StateOf returns [View.State] of the load balancer that Bound, the label or the message names. It needs BoundReads and what [View.State] needs.
 func (c *View) StateOf(ctx context.Context, message string) (say.Text, error) {
 	lb, err := c.Bound(ctx)
 	id := cmp.Or(c.Service.Labels[BalancerLabel], BalancerOf(message))

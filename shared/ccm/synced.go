@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// SyncedBetween returns the evidence, as a sentence, that a sync succeeded after the failure and not after until. These times are in whole
-// seconds, so a sync in the second of the failure proves nothing.
+// SyncedBetween returns the evidence that a sync succeeded after the failure and not after until. One in the second of the failure proves nothing.
 func SyncedBetween(svc *corev1.Service, happened []time.Time, failure, until time.Time) say.Text {
 	if failure.IsZero() {
 		return nil // the time of the failure is unknown

@@ -20,8 +20,7 @@ func FirstNamedPorts() Version { return Version{Major: 2} }
 // leaves them out (clbv1/vgroups.go and nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
 func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
 
-// SendsZero reports whether a release that resolves names sends 0 for some Pod. If nodes are the backends, it sends target ports only for
-// the given Pods on virtual nodes.
+// SendsZero reports whether a release that resolves names sends 0 for some Pod; if nodes are the backends, only Pods on virtual nodes count.
 func SendsZero(named []NamedPort, virtual []Endpoint, v Version) bool {
 	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool {
 		return slices.ContainsFunc(p.Unknown, func(pod string) bool {

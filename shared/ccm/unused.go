@@ -15,7 +15,7 @@ type Unused struct {
 }
 
 // UnusedSettings returns the annotations that have no effect on listeners or groups: the controller sends a setting only for listeners of
-// its protocols, and some only together with another annotation (clbv1/listeners.go, nlbv2/listeners.go and server_groups.go of v2.14.0).
+// its protocols, and some only together with another annotation (clbv1/listeners.go, nlbv2/listeners.go and server_groups.go).
 func UnusedSettings(svc *corev1.Service) []Unused {
 	var has []string
 	for _, p := range svc.Spec.Ports {

@@ -21,7 +21,7 @@ func Newest() Version { return v214 }
 // TooNew reports whether the release is newer than Newest: its reads and calls are unknown.
 func (v Version) TooNew() bool { return Newest().Before(v) }
 
-// Rehashed returns the release that changed the hash (pkg/controller/helper/service_utils.go): an upgrade past it syncs every Service once.
+// Rehashed returns the release that changed the hash (helper/service_utils.go): an upgrade past it syncs every Service once.
 func Rehashed() Version { return Version{2, 7, 0, 0} }
 
 // Gains returns the RAM actions that one version calls and an older one does not, sorted.
@@ -144,7 +144,7 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 	return u, nil
 }
 
-// beforeUpgrade says which actions the role needs before an upgrade to the newest release, or without a name, which ones this release lacks.
+// beforeUpgrade says which actions the role must allow before an upgrade to the newest release: all that it calls, or without a name, the new ones.
 func (r Role) beforeUpgrade(from Version, use Features) say.Text {
 	unknown := r.Doubt(Newest())
 	switch {

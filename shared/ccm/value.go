@@ -139,8 +139,7 @@ func ShownValues() []string {
 	return names
 }
 
-// ValueOf returns the load balancer that the controller syncs, and its setting in the form of the annotation: empty for none or several. It
-// needs what Bound and Listeners need.
+// ValueOf returns the load balancer and its setting in the annotation's form, or "" for none or several. It needs what Bound and Listeners need.
 func (c *View) ValueOf(ctx context.Context, r ValueRule) (lb *Instance, is string, err error) {
 	if lb, err = c.Bound(ctx); err != nil || lb == nil {
 		return nil, "", err

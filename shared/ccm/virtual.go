@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PodBackends returns the backend mode and, if nodes are the backends, the Service's Pods on virtual nodes, which are backends too. It needs
+// PodBackends returns the backend mode and, if nodes are the backends, the Pods on virtual nodes, which are, too. It needs
 // DescribeClusterDetail, ListEndpointSlices and ListNodes.
 func (c *View) PodBackends(ctx context.Context, family discoveryv1.AddressType) (BackendMode, []Endpoint, error) {
 	mode, err := c.BackendMode(ctx)
@@ -54,7 +54,7 @@ func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) 
 }
 
 // OnVirtual returns the endpoints on virtual nodes, whose Pods are backends by their network interfaces even where nodes are
-// (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go). It needs ListNodes.
+// (buildClusterBackends and buildLocalBackends in clbv1/vgroups.go). It needs ListNodes.
 func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -237,8 +237,7 @@ func (v VPC) OwnZones() []string {
 	return slices.Compact(zones)
 }
 
-// MeantZone returns the zone that a CLB's missing vSwitch was for: the one that the Service asks for, or the only one with vSwitches of the
-// cluster, or "". The ID of a vSwitch does not show its zone.
+// MeantZone returns the zone that a CLB's missing vSwitch was for: the one that the Service asks for, or the cluster's only one, or "".
 func (v VPC) MeantZone(svc *corev1.Service) string {
 	zone, _ := Annotation(svc, MasterZone)
 	if own := v.OwnZones(); zone == "" && len(own) == 1 {

@@ -18,8 +18,7 @@ var sharesWeight = Version{Major: 2, Patch: 1}
 // WeighsPods returns the first release in which a node's weight is the number of its Pods.
 func WeighsPods() Version { return weighsPods }
 
-// NodeWeight returns the weight that a release gives in Local mode to a node with this many of the ready Pods: 100 in older releases, then
-// its percentage of them, then their number.
+// NodeWeight returns the weight of a node in Local mode: 100 in older releases, then its percentage of the ready Pods, then their number.
 func NodeWeight(v Version, pods, all int) int {
 	switch {
 	case pods <= 0 || all <= 0:

@@ -107,8 +107,7 @@ const (
 	longestWait = time.Hour // longest delay that a platform may ask for
 )
 
-// Post sends a body and returns the answer if its status is good. Its error is an [Error] without the address or a secret. It follows no
-// redirects, which would carry a signature to another place.
+// Post sends a body and returns a good answer. Its [Error] has no address or secret. It follows no redirects, which would carry a signature along.
 func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header,
 	body []byte) ([]byte, error) {
 	fail := &Error{Doing: doing}

@@ -85,8 +85,7 @@ type Reader struct {
 	client *client
 }
 
-// A Writer writes to Alibaba Cloud. Its methods make one request and never repeat it. After ErrUnavailable the write may have happened: read
-// before you repeat it.
+// A Writer writes to Alibaba Cloud. It makes each request once. After ErrUnavailable the write may have happened: read before you repeat it.
 type Writer struct {
 	SLB     SLBWriter
 	NLB     NLBWriter
@@ -278,8 +277,7 @@ func limiter(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
 }
 
-// connections returns a pool. Idle connections are closed early: a frozen function wakes with dead ones, and a write that fails on one may
-// have happened.
+// connections returns a pool that closes idle ones early: a frozen function wakes with dead ones, and a write that fails on one may have happened.
 func connections() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{

@@ -27,8 +27,7 @@ func Static(k Key) Credentials {
 	return func(context.Context) (Key, error) { return k, nil }
 }
 
-// DefaultChain returns the default of Config.Credentials: the SDK's chain of environment, files of the aliyun command line and role of the
-// instance, or the role of the service account.
+// DefaultChain returns the SDK's chain of environment, files of the aliyun command line and role of the instance, or the service account's role.
 func DefaultChain() Credentials {
 	return chain(func() func() (Key, error) {
 		var places credentials.CredentialsProvider = credentials.NewDefaultCredentialsProvider()

@@ -375,8 +375,7 @@ type protectionRequest struct {
 	Resources string `position:"Query" name:"resources"`
 }
 
-// MasterRole returns the RAM role of a dedicated cluster's control plane nodes, or ErrNotFound, also if managed. It needs
-// grant.DescribeClusterResources.
+// MasterRole returns the RAM role of a dedicated cluster's control plane, or ErrNotFound, also if managed. It needs grant.DescribeClusterResources.
 func (s CS) MasterRole(ctx context.Context) (string, error) {
 	const action = "DescribeClusterResources"
 	list, err := read(ctx, s.c, call[[]wireResource]{
@@ -428,8 +427,7 @@ type wireResource struct {
 	Info text `json:"resource_info"` // a name in the template, or JSON
 }
 
-// masterRole returns the role's name if it is that of the control plane nodes. The name KubernetesMasterRole-…, of the role or of the
-// resource in the template, tells it from the role of the workers.
+// masterRole returns the role's name if it is the control plane's: that role, or its resource in the template, is named KubernetesMasterRole-….
 func (r wireResource) masterRole() string {
 	kind := strings.ToLower(string(r.Type))
 	if !strings.Contains(kind, "ram") || !strings.HasSuffix(kind, "role") {

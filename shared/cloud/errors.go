@@ -102,8 +102,7 @@ func (w wireError) refused() string {
 	return string(detail.AuthAction)
 }
 
-// denials are the codes of refusals by RAM or the check of the signature. They are listed because codes such as Forbidden.LcuToSpec mean
-// something else. Forbbiden is the API's spelling.
+// denials are refusals by RAM or the check of the signature. Codes such as Forbidden.LcuToSpec mean something else. Forbbiden is the API's spelling.
 var denials = []string{
 	"Forbidden", "Forbidden.RAM", "Forbidden.NoPermission", "Forbidden.AccessKeyDisabled", "Forbbiden.SubUser", "Forbidden.SubUser",
 	"NoPermission", "NotAuthorized", "Unauthorized", "StatusForbidden", "ForbiddenQueryClusterNamespace", "illegal.auth", "AccessDenied",

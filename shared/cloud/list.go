@@ -78,8 +78,7 @@ func linked[W any](total number, next text, name string, items []W) (pageOf[W], 
 	return p, err
 }
 
-// numbered reads a list with numbered pages, each with the total. If it changes, or pages overlap, items may have moved between pages, so
-// the list is read again.
+// numbered reads a list with numbered pages and a total. If it changes, or pages overlap, items may have moved, so the list is read again.
 func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
 	for range rounds {
 		list, whole, err := oneRound(product, action, id, fetch)

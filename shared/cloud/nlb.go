@@ -167,8 +167,7 @@ func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, 
 	return w.value(), nil
 }
 
-// Find returns the network load balancers of the region that match the filter, sorted by ID. An empty list proves nothing: the API leaves
-// out what the caller may not see. It needs grant.ListNLBs.
+// Find returns the region's NLBs that match the filter, by ID. An empty list proves nothing: the caller may not see all. It needs grant.ListNLBs.
 func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, error) {
 	const action = "ListLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {

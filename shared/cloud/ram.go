@@ -259,8 +259,8 @@ func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document strin
 	return w.c.change(ctx, "policy/"+name, policyGone, q)
 }
 
-// DeletePolicyVersion deletes a version of a custom policy. The error is ErrConflict for the default version, and ErrNotFound for a missing
-// one. It needs grant.DeletePolicyVersion.
+// DeletePolicyVersion deletes a version of a custom policy. It returns ErrConflict for the default one, or ErrNotFound. It needs
+// grant.DeletePolicyVersion.
 func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
@@ -270,7 +270,7 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
-// SetDefaultPolicyVersion makes a version of a custom policy the default, or returns ErrNotFound. It may be repeated. It needs
+// SetDefaultPolicyVersion changes a custom policy's default version, or returns ErrNotFound. It may be repeated. It needs
 // grant.SetDefaultPolicyVersion.
 func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {

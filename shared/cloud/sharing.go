@@ -21,8 +21,7 @@ const (
 	apart = time.Minute
 )
 
-// A sharing is many looks at once, which read the same vSwitches and search for load balancers. Looks above a rate share the vSwitches and a
-// list of the region's load balancers.
+// A sharing is many looks at once. Looks above a rate share the vSwitches and a list of the region's load balancers, which all of them read.
 type sharing struct {
 	mu    sync.Mutex
 	alone map[string]*rate.Limiter // by product

@@ -76,8 +76,7 @@ type Listener struct {
 	Scheduler    string
 	Bandwidth    int // Mbit/s; -1: unlimited
 	BackendPort  int // of the default group; 0 with a vServer group
-	// Config holds the settings of its protocol and access control by their names in the API, such as HealthCheckInterval; nil without any.
-	// AclId separates several with commas.
+	// Config holds its other settings by their names in the API, such as HealthCheckInterval, or nil. AclId separates several with commas.
 	Config map[string]string
 }
 
@@ -495,8 +494,8 @@ func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	return out
 }
 
-// VServerGroups returns the vServer groups of a load balancer and the listeners and rules that use each, without their backends, or
-// ErrNotFound. It needs grant.DescribeVServerGroups.
+// VServerGroups returns a load balancer's groups with their listeners and rules, without backends, or ErrNotFound. It needs
+// grant.DescribeVServerGroups.
 func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeVServerGroups", "load balancer ID")

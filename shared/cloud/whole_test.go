@@ -157,8 +157,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// However many calls are refused at once, the rate is halved once, and again if that does not help. The reader gives up on a product that
-// refuses everything for long.
+// Many refused calls at once halve the rate once, and again if that does not help. After long refusals the reader gives up.
 func TestEase(t *testing.T) {
 	t.Parallel()
 	e, limit := easing{at: map[string]time.Time{}, since: map[string]time.Time{}}, limiter(160)

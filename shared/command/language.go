@@ -48,8 +48,7 @@ func help(cmd *cobra.Command, _ []string) {
 	_, _ = fmt.Fprint(cmd.OutOrStdout(), text+cmd.UsageString())
 }
 
-// paragraphs translates a text paragraph by paragraph: the key of a translation is the paragraph on one line. Paragraphs without one, such
-// as commands, stay.
+// paragraphs translates each paragraph by its text on one line. Paragraphs without a translation, such as commands, stay.
 func paragraphs(text string, l *say.Language) string {
 	if l == nil {
 		return text
@@ -99,8 +98,7 @@ func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
 	return b.String()
 }
 
-// fold breaks a text into lines of at most that many columns: at spaces and between wide letters, but not before closing or after opening
-// punctuation.
+// fold breaks a text into lines of at most that many columns, at spaces and between wide letters, not before closing or after opening punctuation.
 func fold(text string, most int) []string {
 	const closes, opens = "，。；：！？、）”", "（“"
 	var lines []string

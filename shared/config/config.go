@@ -64,8 +64,7 @@ func Decode(text []byte, into any) (*Document, error) {
 	return d, nil
 }
 
-// unreadable returns the error of a text that is not YAML, with its line, which the library leaves out for the first one and for bytes that
-// are not text.
+// unreadable returns the error of a text that is not YAML, with its line, which the library omits for the first one and for binary bytes.
 func unreadable(text []byte, err error) error {
 	said := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(said, "line ") {

@@ -144,8 +144,7 @@ func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker,
 	return open, err
 }
 
-// BreakerIn returns the open breaker of a class from a view of Keys, or nil. An unreadable document counts as a pause, not as a breaker, so
-// the case waits and nobody is asked about its plan.
+// BreakerIn returns the open breaker of a class from a view of Keys, or nil. An unreadable document counts as a pause, so nobody is asked.
 func BreakerIn(view stream.View, cluster, class string) *Breaker {
 	d := in(view, Key(cluster))
 	if d.broken != nil {
@@ -179,8 +178,7 @@ func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) 
 // Window is how long fixes that did not work count.
 const Window = 10 * time.Minute
 
-// RecordFailedFix counts an attempt of a class that did not work, once. When most of them fall within Window, it opens the breaker and
-// returns it, unless it was open.
+// RecordFailedFix counts an attempt that did not work, once. When the number within Window reaches most, it opens a closed breaker and returns it.
 func RecordFailedFix(ctx context.Context, s *stream.Stream, cluster, class, attempt string, most int, why say.Text) (*Breaker, error) {
 	var opened *Breaker
 	err := Update(ctx, s, cluster, func(d *Doc, now time.Time) error {

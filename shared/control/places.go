@@ -235,8 +235,8 @@ func Claim(ctx context.Context, s *stream.Stream, dry bool, resource string, of 
 	return err == nil && lacks > 0, err
 }
 
-// Lock takes the only place of a resource until unlock is called, or for ttl, and reports whether it did. Two calls never have it at once,
-// even by one caller. Unlock is never nil.
+// Lock takes the only place of a resource until unlock, or for ttl, and reports whether it did; never twice at once, even for one caller.
+// Unlock is never nil.
 func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.Duration) (unlock func(), held bool, err error) {
 	owner := who + "/" + rand.Text() // a late unlock finds no place of this name, whoever has the resource then
 	held, err = Claim(ctx, s, false, resource, 1, owner, ttl)
@@ -252,8 +252,8 @@ func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.
 	}, true, nil
 }
 
-// LockTargets takes the locks of all targets of steps, or of none, and reports whether it did; all callers take them in one order, which
-// rules out deadlocks. A dry call only checks. Unlock is never nil.
+// LockTargets takes the locks of all targets, in one order against deadlocks, or none, and reports whether it did. A dry call only checks.
+// Unlock is never nil.
 func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []string, who string, ttl time.Duration) (unlock func(), held bool, err error) {
 	var unlocks []func()
 	unlock = func() {

@@ -253,8 +253,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// A run out of time reports what it has not read as unknown, and finds nothing wrong with it. Runs begin at different load balancers, which
-// covers all of them over time.
+// A run out of time reports the unread as unknown and finds nothing wrong with it. Each run begins elsewhere, which covers all over time.
 func TestTimeIsUp(t *testing.T) {
 	z := size{services: 60, balancers: 60, pods: 2}
 	asked, limit := map[string]bool{}, 2*time.Second

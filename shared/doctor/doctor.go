@@ -44,8 +44,7 @@ type Check struct {
 type Fix struct {
 	Steps       []remedy.Step // zero values: the kinds of write that a plan may hold
 	Annotations []string      // that the steps may set or remove, as in a Remedy
-	// Plan returns a plan for all of the check's findings about the Service; without steps it asks. Other changes that a full sync would make
-	// are added to it.
+	// Plan returns a plan for all of the check's findings about the Service, or a question. Other changes of a full sync are added to it.
 	Plan func(*Snapshot, *corev1.Service, []Finding) remedy.Plan
 }
 

@@ -48,15 +48,14 @@ type Source struct {
 }
 
 const (
-	// rate is the most calls a second to each product. The cloud's limit is per account and includes the controller's calls: when it refuses
-	// one, the doctor slows down (cloud.Reader.Limited).
+	// rate is the most calls a second to each product. The account's limit includes the controller's calls: the doctor slows down
+	// (cloud.Reader.Limited).
 	rate   = 150
 	atOnce = 24  // concurrent calls; at 50 ms each they fill the rate three times over
 	said   = 300 // bytes kept of an Event's message
 )
 
-// mostKept limits the bytes of Services, and of their endpoints, as counted by protocol buffers: a tenant who may create Services must not
-// fill the memory (doctor.resources of the chart).
+// mostKept limits the encoded bytes of Services, and of endpoints: a tenant's Services must not fill the memory (doctor.resources of the chart).
 const mostKept = 64 << 20
 
 type room int
@@ -367,8 +366,7 @@ func readProtection(ctx context.Context, g *snapshotReader) (int, error) {
 	return len(g.s.Protected), err
 }
 
-// WritersPolicy is the name of the admission policy, and of its binding, for writers of Events in the controller's name
-// (infra/cluster/event-writers.yaml).
+// WritersPolicy names the admission policy and binding for writers of Events in the controller's name (infra/cluster/event-writers.yaml).
 const WritersPolicy = "lbremedy-event-writers"
 
 // mostClaims is how many Events in the controller's name are kept: more than three for each of 5,000 Services. A flood must not fill the memory.
@@ -635,8 +633,7 @@ func (g *snapshotReader) used() []*LoadBalancer {
 	return append(list[first:], list[:first]...)
 }
 
-// each calls read for n objects concurrently and returns the sum of its counts. It goes on after the context has ended, since read records
-// what is unknown.
+// each calls read for n objects concurrently, even after the context has ended: read records what is unknown. It returns the sum of the counts.
 func (g *snapshotReader) each(p Part, n int, read func(i int) int) (sum int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup

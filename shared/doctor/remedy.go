@@ -18,8 +18,7 @@ import (
 // ClassPrefix begins the class IDs of checks, under which the audit records their findings.
 const ClassPrefix = event.DoctorPrefix
 
-// Remedy returns the engine's remedy for a check's findings about a Service, or one that asks if the check has no Fix. It gathers the
-// Service again to see whether the finding persists.
+// Remedy returns the remedy for a check's findings about a Service, which it gathers again; without a Fix it asks.
 func Remedy(c *Check) *remedy.Remedy {
 	r := &remedy.Remedy{
 		Class: ClassPrefix + c.ID,

@@ -43,8 +43,7 @@ type ScheduledRun struct {
 	Checks []*Check
 }
 
-// ScheduledRunGrants returns the permissions of a scheduled run with these checks: to read their parts for all Services, never for one, and
-// the labels of the namespaces.
+// ScheduledRunGrants returns the permissions to read the checks' parts for all Services, never for one, and the labels of the namespaces.
 func ScheduledRunGrants(checks []*Check) []grant.Grant {
 	one := func(g grant.Grant) bool { return g == grant.GetServices }
 	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
@@ -100,8 +99,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	return out, err
 }
 
-// Ended returns when any process last completed a scheduled run, which a process that dies in its runs can't report. Before the first one it
-// returns when it was first called.
+// Ended returns when any process last completed a scheduled run, or before the first, when it was first called: a dying process can't report.
 func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
 	key, now := event.DoctorKey(p.Env.Cluster), p.now()
 	at, err := p.Env.Stream.Entry(ctx, key)
@@ -214,8 +212,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	return out, errors.Join(errs...)
 }
 
-// open returns the open cases of these checks by subject, and when the newest of all records was stored. It skips unreadable records: a
-// finding that persists is recorded anew.
+// open returns the open cases of these checks by subject, and when the newest record was stored. It skips unreadable records, to be made anew.
 func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*openCase, time.Time, error) {
 	var newest time.Time
 	open := map[string]*openCase{}

@@ -75,8 +75,7 @@ type Mark struct {
 	Changed time.Time // last write of annotations or the spec by anybody; zero: unknown
 }
 
-// An Event is a Kubernetes Event about a Service in the controller's name. Events of the API server, lbremedy and others are not evidence
-// (kube.Cluster.Evidence).
+// An Event is one about a Service in the controller's name. Those of the API server and others are not evidence (kube.Cluster.Evidence).
 type Event struct {
 	Reason, Type, Component string
 	Message                 string // its beginning
@@ -194,8 +193,7 @@ func (s *Snapshot) OfType() []*corev1.Service {
 	return list
 }
 
-// Ours reports whether the controller handles the Service: its type is LoadBalancer, and its class not another controller's
-// (pkg/controller/helper/service_utils.go).
+// Ours reports whether the controller handles the Service: a LoadBalancer, not of another's class (pkg/controller/helper/service_utils.go).
 func Ours(svc *corev1.Service) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Annotations["service.beta.kubernetes.io/class"] != "" {
 		return false
@@ -205,8 +203,8 @@ func Ours(svc *corev1.Service) bool {
 
 var errAmbiguous = say.Errorf("several load balancers have its tag or name")
 
-// Balancer returns the load balancer of the Service, found as the controller does: by the annotation id, the name tag, or the default name.
-// It is nil if none exists. The error says why it is unknown.
+// Balancer returns the load balancer of the Service by annotation id, name tag or default name, as the controller does, or nil. The error
+// says why it is unknown.
 func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	part := CLBs
 	if ccm.NLB(svc) {

@@ -106,8 +106,7 @@ func (o *Object) Last() event.Record {
 	return rec
 }
 
-// date converts the expiry of a pending order to the local clock, from how long it has been out by the clock of NATS. Without an engine the
-// two clocks count as one.
+// date converts the expiry of a pending order to the local clock, by its age in NATS's. Without an engine the two clocks count as one.
 func (o *Object) date(ctx context.Context) (err error) {
 	order, ahead := o.State.Order, time.Duration(0)
 	if order == nil || order.Expires.IsZero() {
@@ -125,8 +124,7 @@ func (o *Object) date(ctx context.Context) (err error) {
 	return nil
 }
 
-// Enter makes the run, which takes at most most, this engine's only one on the object, and has the heartbeat written. It returns how long to
-// wait if another run works on it.
+// Enter makes the run, which takes at most most, this engine's only one on the object, with a heartbeat; or returns how long to wait for another run.
 func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Duration, err error) {
 	if o.Dry || o.holding != nil {
 		return 0, nil
@@ -181,8 +179,7 @@ func (o *Object) Store(ctx context.Context) error {
 	return nil
 }
 
-// overwritten returns the document's revision if it is that of a write with a lost acknowledgement. A command's change to a document that
-// this run still holds is overwritten.
+// overwritten returns the document's revision if it is that of a write with a lost acknowledgement. It overwrites a command's change.
 func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint64, error) {
 	e, err := o.in.Stream.Entry(ctx, o.Key)
 	if err != nil {

@@ -82,8 +82,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}}
 }
 
-// admits returns what decides whether a new plan begins: the policy or a person's answer, as read beside the look. permits reads them again
-// before each order.
+// admits returns what decides whether a new plan begins, as read beside the look. permits reads it again before each order.
 func (x *run) admits() machine.Guarded {
 	g := x.known
 	rec := &x.rec

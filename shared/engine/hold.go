@@ -79,8 +79,7 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	return err
 }
 
-// stillHeld returns the pause, freeze or spent budget that still holds the case back; nil if it is over or can't be read. While it lasts, no
-// other read is needed.
+// stillHeld returns the pause, freeze or spent budget that still holds the case, or nil, also if unreadable. While it lasts, nothing else is read.
 func (x *run) stillHeld(ctx context.Context) *hold {
 	p, err := x.env.policy(ctx)
 	if err != nil {
@@ -124,8 +123,7 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services in
 	return h, nil
 }
 
-// answers returns what people have answered to plans for the Service, as the API server has it now. A rejection stays in the case: deleting
-// the Approval does not revoke it.
+// answers returns people's answers to plans for the Service as of now. A rejection stays in the case, even if its Approval is deleted.
 func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.Time()}
 	ref := x.ev.Failure.Service // this run reads this Service; anyone with access to NATS can forge a record
@@ -161,8 +159,7 @@ func (x *run) objection(g guards) say.Text {
 	return nil
 }
 
-// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil means that this is only a look, and the
-// plan could begin.
+// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil means that a look's plan could begin.
 func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 	if x.dry && !x.ev.Again {
 		return nil // budgets may differ when it is applied

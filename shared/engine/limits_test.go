@@ -267,8 +267,7 @@ func TestFreeze(t *testing.T) {
 	r.wrote(1)
 }
 
-// A budget limits to how many Services lbremedy writes; each counts once. After an hour of waiting the case becomes a question, and a
-// person's approval takes precedence over the budget.
+// A budget limits to how many Services lbremedy writes. After an hour the case becomes a question; a person's approval overrides the budget.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -332,8 +331,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// Three fixes of low risk that do not work, or one of high risk, open the breaker of the class, which a person closes. Other classes are not
-// affected.
+// Three fixes of low risk that do not work, or one of high risk, open the class's breaker, which a person closes. Other classes go on.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -1102,8 +1100,7 @@ func TestTakeBack(t *testing.T) {
 	r.wrote(1)
 }
 
-// A pause, a freeze and observe mode also hold the automatic undo, until right before its first step and between steps. A paused undo goes
-// on afterwards.
+// A pause, a freeze and observe mode also hold the automatic undo before and between its steps. A paused undo goes on afterwards.
 func TestTakeBackHeld(t *testing.T) {
 	t.Parallel()
 	pause := func(r *rig) {

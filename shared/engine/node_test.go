@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A failure may be about a Node, if a class says so. The case is over when the Node is gone or replaced. A plan that the policy does not
-// allow asks for no Approval, which needs a namespace.
+// A class may handle Nodes. The case ends when the Node is gone or replaced. An Approval, which needs a namespace, is not asked for.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -162,8 +162,7 @@ type Event struct {
 	Again   bool // a person asks: answer even if the event is settled
 }
 
-// Run answers one event for one class and returns the record that the document has. After an error, the event must be delivered again, after
-// the record's Wait if it has one.
+// Run answers one event for one class and returns the stored record. After an error, deliver the event again, after the record's Wait if it has one.
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	env, stop := env.started(ctx)
 	defer stop()
@@ -187,8 +186,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	return do(ctx, x)
 }
 
-// look finds out what run would do. If a person asks and a stream is at hand, it meets the same guards. A case that the document does not
-// hold has no ID yet.
+// look finds out what run would do. For a person with a stream it meets the same guards. A case that is not stored has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
 	x.dry = true
 	if err := x.load(ctx); err != nil {

@@ -462,8 +462,7 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	return say.F("The fix works by now and is not undone.").Then(proof), nil
 }
 
-// lastWrite returns the record of the last write of a case, given its attempts, the newest first. An undo that did not record its end may
-// have written too.
+// lastWrite returns the record of a case's last write; attempts come newest first. An undo that did not record its end may have written too.
 func lastWrite(applied []event.Record, prev event.Record) (last event.Record) {
 	if len(applied) > 0 {
 		last = applied[0]

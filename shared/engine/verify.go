@@ -133,8 +133,7 @@ func (x *run) limit() time.Duration {
 	return proofCLB
 }
 
-// provesByCause checks whether a plan worked that wrote nothing to the Service and so leaves no mark. If the class still finds its cause
-// after a while, the case is diagnosed again.
+// provesByCause checks whether a plan worked that left no mark on the Service. If the class still finds its cause later, it diagnoses again.
 func (x *run) provesByCause(ctx context.Context) machine.Report {
 	a, err := x.ask(ctx, hand.Cause, false)
 	switch {
