@@ -168,7 +168,7 @@ func (b Building) weight(name string) []Obstacle {
 	return []Obstacle{o}
 }
 
-// pairOf returns the ID of a port's group in a value of vgroup-port, as the controller reads it, white space included, or "". A part without a colon fails elsewhere.
+// pairOf returns the ID of a port's group in vgroup-port as the controller reads it, white space included, or "". Parts without a colon fail elsewhere.
 func pairOf(value string, p corev1.ServicePort) string {
 	for part := range strings.SplitSeq(value, ",") {
 		if f := strings.Split(part, ":"); len(f) > 1 && f[1] == strconv.Itoa(int(p.Port)) {

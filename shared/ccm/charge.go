@@ -13,7 +13,7 @@ const (
 // SmallSpec is the smallest size of CLBs billed by spec. All sizes accept network interfaces.
 const SmallSpec = "slb.s1.small"
 
-// Shared reports whether a CLB has no spec and is not billed by LCU, and so accepts no network interfaces as backends. known is false if the API shows neither.
+// Shared reports whether a CLB, without spec and billing by LCU, accepts no network interfaces as backends. known is false if the API shows neither.
 func (i *Instance) Shared() (shared, known bool) {
 	if i.NLB != nil || i.CLB.Spec != "" {
 		return false, true

@@ -93,7 +93,7 @@ func dingCardOf(c Card) dingCard {
 	}}
 }
 
-// Send creates a card and delivers it to the group. Each try has a new ID: it is undocumented whether one may be used twice, and a duplicate is better than none.
+// Send delivers a new card to the group. Each try has a new ID: it is undocumented whether one may be used twice, and a duplicate is better than none.
 func (d *dingtalk) Send(ctx context.Context, key string, c Card) (string, error) {
 	const doing = "send a card to DingTalk"
 	id := key + "-" + strconv.FormatInt(d.Now().UnixMilli(), 36)

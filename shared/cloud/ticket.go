@@ -116,7 +116,7 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 	})
 }
 
-// Create opens a ticket and returns its ID. After an error, use Tickets.Find with a text unique to it: a repeated call opens another. It needs grant.CreateTicket.
+// Create opens a ticket and returns its ID. A repeated call opens another: first use Tickets.Find with a text unique to it. It needs grant.CreateTicket.
 func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
 	const action = "CreateTicket"
 	if t.Description == "" || t.Category == "" {
