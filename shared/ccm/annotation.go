@@ -74,7 +74,7 @@ func like(name string, of kind, allowed say.Text, pattern string, calls ...strin
 
 func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
 
-// ports is like like, for pairs whose numbers are ports.
+// ports returns a rule like like's for pairs whose numbers are ports.
 func ports(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	r := like(name, of, allowed, pattern, calls...)
 	fits := r.Takes
@@ -280,8 +280,7 @@ func KnownKeys() []KnownKey {
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
 		{from("v1.9.3.304"), network, "name resource-group-id"},
-		// The controller protects an NLB on creation, since v2.9.1, until its deletion, whatever annotations say (nlbv2/loadbalancer.go, v2.5.1 to
-		// v2.14.0).
+		// Since v2.9.1 the controller protects an NLB until it deletes it; no annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
 		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},

@@ -183,8 +183,7 @@ var excludeLabels = []string{
 	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
 }
 
-// RemoveUnscheduled is the annotation whose value "on" removes cordoned nodes from the backends (needExcludeFromLB in
-// pkg/controller/service/reconcile/backend/backend.go).
+// RemoveUnscheduled is the annotation whose value "on" removes cordoned nodes from the backends (needExcludeFromLB in reconcile/backend/backend.go).
 const RemoveUnscheduled = "remove-unscheduled-backend"
 
 // An Exclusion is the reason why a node is not a backend.

@@ -39,8 +39,7 @@ func (c *View) Unnamed(ctx context.Context, id string) (own []*Instance, seen bo
 	return nil, len(lbs) == 1 && lbs[0].ID == id, nil
 }
 
-// Fate says what happens to the load balancer of a released Service; none is true if it surely has none. It needs what [View.Bound] and
-// [View.None] need.
+// Fate says what happens to a released Service's load balancer; none is true if it surely has none. It needs what [View.Bound] and [View.None] do.
 func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	lb, err := c.Bound(ctx)
 	if err == nil {
@@ -66,8 +65,7 @@ func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	return text, false, nil
 }
 
-// DescribeLeftovers names the controller's vServer groups for the Service on a user's load balancer, with commands to delete them. It needs
-// DescribeVServerGroups.
+// DescribeLeftovers names the Service's vServer groups on a user's load balancer, with commands to delete them. It needs DescribeVServerGroups.
 func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, error) {
 	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
 	if err != nil {

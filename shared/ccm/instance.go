@@ -52,8 +52,7 @@ func (i *Instance) active() bool {
 	return i.CLB.Status == "active"
 }
 
-// PrivateAdvice says how the Service gets a private CLB. Setting only address-type would fail the next sync; another CLB can be named only
-// without an address.
+// PrivateAdvice says how the Service gets a private CLB: address-type alone would fail the sync, and only one without an address can name another CLB.
 func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
 	const kind = "address-type"
 	id, _ := Annotation(svc, BalancerID)

@@ -43,8 +43,7 @@ func CertificatesOf(svc *corev1.Service) []Certificate {
 	return list
 }
 
-// ACLsOf returns the IDs of the access control lists in the annotations, with white space and empty parts, as the controller does
-// (clbv1/listeners.go).
+// ACLsOf returns the IDs of access control lists in the annotations, with white space and empty parts, like the controller (clbv1/listeners.go).
 func ACLsOf(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, ACLID)
 	if strings.Trim(value, ", \t\r\n") == "" {

@@ -259,8 +259,7 @@ func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document strin
 	return w.c.change(ctx, "policy/"+name, policyGone, q)
 }
 
-// DeletePolicyVersion deletes a version of a custom policy. It returns ErrConflict for the default one, or ErrNotFound. It needs
-// grant.DeletePolicyVersion.
+// DeletePolicyVersion deletes a version of a custom policy, or returns ErrConflict for the default or ErrNotFound. It needs grant.DeletePolicyVersion.
 func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")

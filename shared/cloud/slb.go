@@ -494,8 +494,7 @@ func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	return out
 }
 
-// VServerGroups returns a load balancer's groups with their listeners and rules, without backends, or ErrNotFound. It needs
-// grant.DescribeVServerGroups.
+// VServerGroups returns a load balancer's groups with listeners and rules, without backends, or ErrNotFound. It needs grant.DescribeVServerGroups.
 func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeVServerGroups", "load balancer ID")

@@ -109,7 +109,7 @@ type Breaker struct {
 	Why     say.Text  `json:"why"` // a sentence
 }
 
-// Text returns that the breaker is open, and why.
+// Text returns a sentence that the breaker is open, and why.
 func (b *Breaker) Text() say.Text {
 	t := say.F("The breaker of the class %s has been open since %s.", b.Class, b.At.Format(time.RFC3339))
 	if b.At.IsZero() {

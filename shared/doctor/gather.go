@@ -48,8 +48,7 @@ type Source struct {
 }
 
 const (
-	// rate is the most calls a second to each product. The account's limit includes the controller's calls: the doctor slows down
-	// (cloud.Reader.Limited).
+	// rate is the most calls a second to each product. The cloud's limit covers the controller, too: the doctor slows down (cloud.Reader.Limited).
 	rate   = 150
 	atOnce = 24  // concurrent calls; at 50 ms each they fill the rate three times over
 	said   = 300 // bytes kept of an Event's message
