@@ -52,7 +52,8 @@ func (i *Instance) active() bool {
 	return i.CLB.Status == "active"
 }
 
-// PrivateAdvice says how the Service gets a private CLB: address-type alone would fail the sync, and only one without an address can name another CLB.
+// PrivateAdvice says how the Service gets a private CLB. address-type alone would fail the next sync. A Service with an address can't change
+// to another CLB.
 func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
 	const kind = "address-type"
 	id, _ := Annotation(svc, BalancerID)

@@ -79,7 +79,8 @@ func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
 	return lb.CLB == nil || len(lb.CLB.Ports)+len(lb.CLB.Backends) == 0, nil
 }
 
-// Uses reads a load balancer's listeners, groups and Services. It needs DescribeLoadBalancerListeners, DescribeVServerGroups or ListNLBListeners.
+// Uses reads a load balancer's listeners, groups and their Services. It needs DescribeLoadBalancerListeners and DescribeVServerGroups, or
+// ListNLBListeners.
 func (c *View) Uses(ctx context.Context, lb *Instance) (Uses, error) {
 	var u Uses
 	var err error
