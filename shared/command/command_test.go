@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// Messages and exit codes of a program.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
@@ -82,7 +81,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestErrorsNameLocalTimes proves that errors show times in the reader's time zone.
 func TestErrorsNameLocalTimes(t *testing.T) {
 	zone := time.Local
 	time.Local = time.FixedZone("CST", 8*60*60)
@@ -151,7 +149,6 @@ Use "tool options" for the global flags.
 	}
 }
 
-// Forms of output, and values that they can't write.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -183,7 +180,6 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// An endless file is refused before it fills the memory.
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	if _, err := command.ReadAtMost(1<<20, endless{}); err == nil || err.Error() != "it has more than 1 MB: give it in parts" {
