@@ -103,7 +103,7 @@ func (a Approved) Text() say.Text {
 	return who
 }
 
-// inChat is the form in which an Approval names a chat as its origin.
+// inChat is how an Approval names a chat as its origin.
 var inChat = regex.New(`^(\S+) user (\S+), at the sink (\S+), by the click (\S+)$`)
 
 // FromChat returns an Approval's statement about the chat that it comes from.
@@ -126,7 +126,7 @@ const (
 	NeverUp   Impact = "no address"      // the Service has no address
 )
 
-// Impacts are all of them, the worst last.
+// Impacts are all impacts, the worst last.
 var Impacts = []Impact{Unchecked, Frozen, Partly, Down, NeverUp}
 
 // Text returns the impact as a sentence; empty for no impact.
@@ -160,7 +160,7 @@ const (
 //
 // A record is complete: the last one of a Service and class holds everything that a later run needs, without those before it.
 type Record struct {
-	// The parts, by the phases of a run. In JSON all their fields are at one level, in this order.
+	// In JSON all fields are at one level, in this order.
 	Origin
 	Run
 	Decision
@@ -279,20 +279,17 @@ func (r Record) Idle() bool {
 	return r.Phase == Settled && r.Result == Waiting && (len(r.Steps) == 0 || r.Held != "")
 }
 
-// Lasting reports whether the record is of a case that has asked after waiting in vain. It need not wait again as long as its failure
-// comes back.
+// Lasting reports whether the case has asked after waiting in vain. It need not wait again while its failure comes back.
 func (r Record) Lasting() bool {
 	return r.Phase == Settled && r.Result == Asked && !r.Since.IsZero()
 }
 
-// digits are the parts that may differ between sentences with the same meaning.
+// digits may differ between sentences with the same meaning.
 var digits = regex.New(`[0-9]+`)
 
-// SameEnd reports whether two records of a Service and class say the same of how their runs ended, except for numbers such as
-// durations and remaining amounts.
+// SameEnd reports whether two records of a Service and class say the same of how their runs ended, numbers aside.
 func (r Record) SameEnd(other Record) bool { return r.end() == other.end() }
 
-// end returns the text that SameEnd compares.
 func (r Record) end() string {
 	var all strings.Builder
 	steps := 0
@@ -329,7 +326,7 @@ type StepRecord struct {
 	Ended      time.Time       `json:"ended,omitzero"`       // when it was found to be applied
 	Found      bool            `json:"found,omitempty"`      // somebody else had applied it already: nothing was written
 	Calls      []Call          `json:"calls,omitempty"`      // what was written
-	// Unknown means that a run which died, or got no answer, may have applied it, and that no look has settled this since.
+	// A run that died, or got no answer, may have applied it, and no look has settled this since.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
@@ -347,6 +344,6 @@ type Timings struct {
 	Decide   time.Duration `json:"decide,omitempty"`
 	Apply    time.Duration `json:"apply,omitempty"`
 	Verify   time.Duration `json:"verify,omitempty"`
-	// Sync is how long the controller took from the write to its full sync, by the clock of the API server.
+	// From the write to the controller's full sync, by the API server's clock.
 	Sync time.Duration `json:"sync,omitempty"`
 }

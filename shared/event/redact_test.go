@@ -108,7 +108,7 @@ func TestRedactIsBounded(t *testing.T) {
 	}
 }
 
-// Abridge gives the same result in the same time, however long a text is.
+// The result and the time are the same however long a text is.
 func TestAbridge(t *testing.T) {
 	rows := corpus.Rows(t)
 	var long strings.Builder

@@ -38,7 +38,6 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// Parse reads back every permission of lbremedy as it was written, and refuses any other text.
 func TestParse(t *testing.T) {
 	for _, g := range []Grant{TagSLB, DescribeVSwitches, GetServices, ListEndpointSlices, PatchServicesStatus} {
 		if got, err := Parse(g.String()); err != nil || got != g {

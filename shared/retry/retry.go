@@ -1,8 +1,7 @@
-// Package retry computes when to try again: after a pause that doubles, or when the other side asks for it. The arithmetic is that of
+// Package retry computes when to try again: after a doubling pause, or when the other side asks for it. The arithmetic is that of
 // k8s.io/apimachinery/pkg/util/wait. Begin with Backoff.
 //
-// It does not cover two other pauses. Colliding writers in package stream wait milliseconds that grow by steps instead of doubling. The
-// schedules of tickers are not a reaction to a failure.
+// It covers neither colliding writers in package stream, which wait milliseconds that grow by steps, nor the schedules of tickers.
 package retry
 
 import (
