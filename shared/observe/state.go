@@ -30,8 +30,8 @@ const (
 	stateLag = 30 * time.Second // from one read to the next
 )
 
-// Follow reads the state twice a minute until ctx ends, and publishes it in between. While it can't be read, only that is published:
-// the last one would look healthy. A failure is reported once, until a different one occurs.
+// Follow reads the state twice a minute until ctx ends, and publishes it. While it can't be read, only that is published: the last one
+// would look healthy. A failure is reported once, until it changes.
 func (m *Metrics) Follow(ctx context.Context, read func(context.Context) (State, error), tell func(error)) error {
 	return m.follow(ctx, stateLag, read, tell)
 }
@@ -67,7 +67,7 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 	}
 }
 
-// A state is a collector of the last State.
+// A state collects the last State.
 type state struct {
 	known, paused, breaker, leftOfClass, leftOfCluster, waiting, messages, bytes, limit, lost, problems *prometheus.Desc
 

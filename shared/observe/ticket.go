@@ -17,15 +17,14 @@ func (t Notifications) Plus(o Notifications) Notifications {
 	}
 }
 
-// Tickets registers the counts of each sink's notifications, by its name in the policy; it calls ask at each scrape. ask must be
-// quick.
+// Tickets registers each sink's notifications, by its name in the policy; each scrape calls ask, which must be quick.
 func (m *Metrics) Tickets(ask func() map[string]Notifications) {
 	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_notifications_total",
 		"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
 		[]string{"sink", "kind"}, nil)})
 }
 
-// sinks is a collector: the policy lists the sinks, and may change.
+// The policy lists the sinks, and may change.
 type sinks struct {
 	ask  func() map[string]Notifications
 	desc *prometheus.Desc

@@ -30,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A collector takes traces over OTLP as a real one does.
 type collector struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -80,7 +79,6 @@ func (c *collector) spans() []*trace.Span {
 	return out
 }
 
-// env sets these variables of OpenTelemetry and unsets all others.
 func env(t *testing.T, pairs ...string) {
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -93,7 +91,6 @@ func env(t *testing.T, pairs ...string) {
 	}
 }
 
-// start returns a sender and its log. The test need not end it.
 func start(t *testing.T) (*Sender, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -113,7 +110,7 @@ func end(s *Sender, within time.Duration) error {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// record returns a run that annotated, failed at a resync step, and was still proven to work.
+// The run annotated, failed at a resync step, and was still proven to work.
 func record(changes ...func(*event.Record)) event.Record {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	r := event.Record{
@@ -147,7 +144,6 @@ func record(changes ...func(*event.Record)) event.Record {
 
 const ofRun = 12
 
-// tree returns spans as a tree, with their times in ms after noon.
 func tree(spans []*trace.Span) []string {
 	var out []string
 	var below func(parent, indent string)
@@ -190,7 +186,7 @@ func TestOnRun(t *testing.T) {
 		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	s, log := start(t)
 	r := record()
-	// It also survives CASES: a record read back from JSON gives the same spans.
+	// A record read back from JSON gives the same spans.
 	var again event.Record
 	if data, err := json.Marshal(r); err != nil || json.Unmarshal(data, &again) != nil {
 		t.Fatal(err)
@@ -198,7 +194,7 @@ func TestOnRun(t *testing.T) {
 	s.OnRun(record(func(r *event.Record) { r.Phase = event.Step })) // it has not ended
 	s.OnRun(r)
 	s.OnRun(again)
-	// A second run on the same event, which fails at a step.
+	// It fails at a step.
 	s.OnRun(record(func(r *event.Record) {
 		r.Prior, r.Began, r.At = r.At, r.At.Add(time.Second), r.At.Add(2*time.Second)
 		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is no good"
@@ -278,7 +274,7 @@ func TestOnRun(t *testing.T) {
 		t.Errorf("%d are lost", got)
 	}
 
-	// Another process makes the same spans of the same record.
+	// Another process makes the same spans.
 	other := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", other.URL+"/own", "OTEL_SERVICE_NAME", "mine")
 	s, _ = start(t)
@@ -296,7 +292,7 @@ func TestOnRun(t *testing.T) {
 	}
 }
 
-// A readable trace from outside is continued, and a case that another event opened links to that event.
+// A trace from outside is continued, and a case links to the event that opened it.
 func TestParents(t *testing.T) {
 	const outside, opened = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	own := record().Trace
@@ -337,7 +333,6 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// A sender of an unsampled trace wants no spans of it.
 func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -348,7 +343,7 @@ func TestNotSampled(t *testing.T) {
 	}
 }
 
-// Impossible times: spans stay within their parents, and no record causes a panic.
+// Spans stay within their parents, and no record causes a panic.
 func TestTimes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -392,7 +387,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A collector that refuses costs its spans, which is counted and logged once, without trusting its answer; later spans succeed.
+// A refusing collector costs its spans, which is counted and logged once, without trusting its answer.
 func TestRefusal(t *testing.T) {
 	c := newCollector(t)
 	refuse := true
@@ -472,7 +467,7 @@ func TestHanging(t *testing.T) {
 	}
 }
 
-// Without a collector nothing is started; a wrong name of one is an error at once.
+// Without a collector nothing is started; a wrong name is an error at once.
 func TestNew(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for _, off := range [][]string{
@@ -516,7 +511,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// FuzzMake checks any record: no panic, and no text longer than the limit.
+// Any record: no panic, and no text longer than the limit.
 func FuzzMake(f *testing.F) {
 	data, err := json.Marshal(record())
 	if err != nil {

@@ -67,7 +67,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A typo must not loosen a rule: each is refused, and the sentence names it.
+// A typo must not loosen a rule.
 func TestParseRefuses(t *testing.T) {
 	for file, want := range map[string]string{
 		"":                                       "line 1: it is empty",
@@ -139,7 +139,6 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// All mistakes are reported at once, each with file, line and field.
 func TestLoadTellsAll(t *testing.T) {
 	name := t.TempDir() + "/policy.yaml"
 	const text = `mode: fixx

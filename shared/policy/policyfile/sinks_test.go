@@ -51,7 +51,6 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// The policy says whose clicks count.
 func TestPeople(t *testing.T) {
 	v, err := Parse([]byte("people:\n- {dingtalk: \"0123\", user: ann, groups: [network]}\n- {feishu: ou_1, user: bob}\n"), nil)
 	want := []policy.Person{{DingTalk: "0123", User: "ann", Groups: []string{"network"}}, {Feishu: "ou_1", User: "bob"}}
