@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// A Declaration is a remedy as data, without its code: everything that the engine must know of a class whose code runs elsewhere.
+// A Declaration is a remedy as data: what the engine must know of a class whose code runs elsewhere.
 type Declaration struct {
 	Class        string   `json:"class"`
 	Doc          string   `json:"doc,omitempty"`
@@ -45,8 +45,8 @@ func (r *Remedy) Declaration() Declaration {
 	return d
 }
 
-// Digest returns the SHA-256, in hex, of everything except the class's page: the declaration as JSON without doc, with sorted keys, without
-// spaces and empty fields. Engine and hand must have the same.
+// Digest returns the SHA-256, in hex, of the declaration as JSON without doc, with sorted keys, without spaces and empty fields.
+// Engine and hand must have the same.
 func (d Declaration) Digest() string {
 	d.Doc = ""
 	var sorted map[string]any
@@ -67,7 +67,7 @@ func (d Declaration) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Remedy returns the remedy of a class whose code runs elsewhere, with steps of the kinds in all and without Diagnose and StillFails.
+// Remedy returns the remedy of a class whose code runs elsewhere, with steps in all and without Diagnose and StillFails.
 func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 	if d.Class == "" || d.Doc == "" {
 		return nil, errors.New("the declaration has no class or no doc")

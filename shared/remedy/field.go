@@ -7,8 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service. The admission policy of
-// infra/cluster, generated from the declarations of steps and classes, limits a class to these fields.
+// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service; the admission policy of
+// infra/cluster, generated from the declarations, limits a class to these fields.
 type Field string
 
 // The fields.
@@ -20,12 +20,11 @@ const (
 	StatusField Field = "status"      // the load-balancer status, cleared
 )
 
-// A Changer is a step that writes to a Service. Every step with that grant is one.
+// A Changer is a step that writes to a Service.
 type Changer interface {
 	Fields() []Field // the same for all values of a kind
 }
 
-// Fields returns what plans of the class may change of a Service, sorted.
 func (r *Remedy) Fields() []Field {
 	var out []Field
 	for _, s := range r.Steps {
@@ -37,8 +36,7 @@ func (r *Remedy) Fields() []Field {
 	return slices.Compact(out)
 }
 
-// Keys returns the keys of the annotations that plans of the class may change besides our own, sorted: the declared ones, under each prefix
-// that the controller knows.
+// Keys returns the annotations that the class's plans may change besides our own, sorted: the declared ones, under each of the controller's prefixes.
 func (r *Remedy) Keys() []string {
 	var out []string
 	for _, name := range r.Annotations {
@@ -52,7 +50,6 @@ func (r *Remedy) Keys() []string {
 	return slices.Compact(out)
 }
 
-// mayWrite reports whether the class declares what a step on the Service's metadata writes.
 func (r *Remedy) mayWrite(key string) bool {
 	if key == PortsKey {
 		return slices.Contains(r.Fields(), PortsField)
@@ -60,5 +57,5 @@ func (r *Remedy) mayWrite(key string) bool {
 	return slices.Contains(r.Keys(), key)
 }
 
-// PortsKey is the key of the Service's ports among a step's keys, besides keys of annotations.
+// PortsKey stands for the Service's ports among annotation keys.
 const PortsKey = "spec.ports"

@@ -39,7 +39,6 @@ func counted(t *testing.T, s *Stream) counts {
 	return all
 }
 
-// No change is lost if two processes make many at once.
 func TestChangeDocument(t *testing.T) {
 	t.Parallel()
 	each := 500
@@ -62,7 +61,7 @@ func TestChangeDocument(t *testing.T) {
 	}
 }
 
-// Changes that wait for an earlier one are made with one write.
+// They share one write.
 func TestChangesTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -104,7 +103,6 @@ func TestChangesTogether(t *testing.T) {
 	}
 }
 
-// A change that panics fails alone.
 func TestChangePanics(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -128,7 +126,7 @@ func TestChangePanics(t *testing.T) {
 	}
 }
 
-// A change whose acknowledgement is lost is made once.
+// It is made once.
 func TestChangeWithoutAcknowledgement(t *testing.T) {
 	t.Parallel()
 	server := serve(t, embedded.Options{})
@@ -154,7 +152,6 @@ func TestChangeWithoutAcknowledgement(t *testing.T) {
 	}
 }
 
-// A failed change leaves no trace, and the others are made. A change that makes the document too large is not stored.
 func TestChangeFails(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -187,7 +184,6 @@ func TestChangeFails(t *testing.T) {
 	}
 }
 
-// A change of one document does not wait for one of another.
 func TestChangesOfTwoDocuments(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
