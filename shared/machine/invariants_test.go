@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// commit puts a document into the bucket, and checks the invariants of each write.
+// commit puts a document into the bucket and checks the invariants of each write.
 func (x *explorer) commit(w *world, doc int32, by int) {
 	old, now := x.docs[w.doc], x.docs[doc]
 	if by >= 0 && old.Holder != "" && old.Holder != x.name(w, by) && x.lives(w, by, old.Holder) {
@@ -83,7 +83,6 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 	x.refresh(w)
 }
 
-// entry returns the bit of an audit record.
 func (x *explorer) entry(e Entry) uint64 {
 	b, ok := x.entries[e]
 	if !ok {
@@ -96,7 +95,7 @@ func (x *explorer) entry(e Entry) uint64 {
 	return b
 }
 
-// refresh removes from the stored intents the objections that no longer hold.
+// refresh removes objections that no longer hold from the stored intents.
 func (x *explorer) refresh(w *world) {
 	for id := range w.intents {
 		n := &w.intents[id]
@@ -277,7 +276,6 @@ func known(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && step < a.Steps })
 }
 
-// maybe reports whether a document shows that a step of a finished plan may be made.
 func maybe(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && a.Steps == step && a.Maybe })
 }
