@@ -56,6 +56,7 @@ func (r *Remote) Reaches(ctx context.Context, cluster string) error {
 	return err
 }
 
+// Look asks the function.
 func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// An Event contains what lbremedy reads of a Kubernetes Event. Whoever may create Events chooses the texts, and any may be empty. A
+// An Event contains what lbremedy reads of a Kubernetes Event. Anyone who may create Events chooses the texts, and any may be empty. A
 // message longer than any of the controller's is cut to its beginning and end, as event.Abridge and event.Cut do; other texts are cut
 // to their beginning.
 type Event struct {
@@ -44,6 +44,7 @@ type Change struct {
 	Event Event  // a bookmark has only its ResourceVersion
 }
 
+// The kinds of a Change, as on the wire.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"
@@ -67,6 +68,7 @@ func (s Selection) path() (string, error) {
 	return "/api/v1/namespaces/" + s.Namespace + "/events", nil
 }
 
+// EventsVersion returns the present resource version of the cluster's Events.
 func (c *Cluster) EventsVersion(ctx context.Context) (string, error) {
 	return list(ctx, c, "read the version of Events", "/api/v1/events", map[string]string{"limit": "1"},
 		func(*struct{}) error { return nil })

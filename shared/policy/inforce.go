@@ -36,6 +36,7 @@ type InForce struct {
 // The cluster's ID follows.
 const key = "policy."
 
+// Put stores it in the bucket.
 func (f InForce) Put(ctx context.Context, s *stream.Stream, cluster string) error {
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)

@@ -25,6 +25,7 @@ type Changer interface {
 	Fields() []Field // the same for all values of a kind
 }
 
+// Fields returns what plans of the class may change of a Service, sorted.
 func (r *Remedy) Fields() []Field {
 	var out []Field
 	for _, s := range r.Steps {

@@ -201,7 +201,7 @@ func has(labels, want map[string]string) bool {
 	return true
 }
 
-// Among reports whether a name matches one of the patterns, or there are no patterns.
+// Among reports whether a name matches one of the patterns. Without patterns every name does.
 func Among(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)

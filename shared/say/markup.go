@@ -6,7 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// What is not a word: actions of a template, comments, and tags up to an attribute's value or their end.
+// Parts of a template that are not words: actions, comments, and tags up to an attribute's value or their end.
 var (
 	action = regex.New(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
 	named  = regex.New(`([a-z-]+)="$`)

@@ -20,5 +20,5 @@ func All() []remedy.Step {
 // program decodes only its class's.
 func Decode(kind string, data []byte) (remedy.Step, error) { return remedy.Decode(All(), kind, data) }
 
-// What steps on the Service's metadata need.
+// serviceWrite is for steps on the Service's metadata.
 var serviceWrite = []grant.Grant{grant.GetServices, grant.PatchServices}

@@ -163,6 +163,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }
 
+// Stats returns the counters by sink.
 func (f *Follower) Stats() map[string]Stats {
 	all := map[string]Stats{}
 	for _, o := range f.outlets {

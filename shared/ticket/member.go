@@ -55,6 +55,7 @@ func (m Member) In(l *say.Language) Member {
 	return m
 }
 
+// Status returns the status of the Service.
 func (m Member) Status() event.Status {
 	r := event.Record{Origin: event.Origin{Service: m.Service}, Run: event.Run{Result: m.Result}, Outcome: event.Outcome{Digest: m.Digest}}
 	r.Steps = make([]event.StepRecord, len(m.Steps))

@@ -79,6 +79,7 @@ type Property struct {
 	Value     any // a pointer; no field of its type is required; nil removes the property
 }
 
+// Add adds properties to a schema of Of, or replaces those of the same names.
 func Add(root string, text []byte, open bool, properties []Property) ([]byte, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(text, &s); err != nil {

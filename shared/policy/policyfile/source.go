@@ -47,6 +47,7 @@ type reading struct {
 	err error
 }
 
+// FromFile returns a source that reads a file.
 func FromFile(path string, parse Parser) *Source {
 	return &Source{Name: path, prefix: "policy file " + path, parse: parse, changed: make(chan struct{}, 1),
 		read: func(context.Context) ([]byte, error) { return readFile(path) }}

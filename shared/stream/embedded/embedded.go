@@ -36,6 +36,7 @@ type User struct {
 // ErrInUse means that another server holds the directory.
 var ErrInUse = errors.New("another NATS server uses the directory")
 
+// A Server is a running NATS server.
 type Server struct {
 	nats *server.Server
 	lock *os.File
