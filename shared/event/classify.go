@@ -245,7 +245,7 @@ func (c *Classifier) foresee(looked []string) {
 	}
 }
 
-// The reason is also the kubelet's: the controller's own wording decides.
+// reasonFailed is also a reason of the kubelet: the controller's own wording decides.
 const reasonFailed = "Failed"
 
 // Ensured is the reason of Events by which the controller reports a successful sync.

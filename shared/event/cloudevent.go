@@ -27,10 +27,9 @@ const (
 	MaxRecord = 960 << 10
 )
 
-// gap replaces the removed middle.
 const gap = " […] "
 
-// The error is at the beginning; lists of pods put the decisive words at the end.
+// headPart favors the beginning, which has the error; lists of pods put the decisive words at the end.
 const headPart = MaxMessage / 4 * 3
 
 // Cut removes the middle of a text longer than MaxMessage and makes it valid UTF-8; cutting again changes nothing. Redact first, as
@@ -248,7 +247,7 @@ func MessageID(e event.Event) string {
 	return id[:first] + id[last:]
 }
 
-// schemas are the IDs of the JSON Schemas of the data, by type; see package schema.
+// schemas are the IDs of the data's JSON Schemas, by type; see package schema.
 var schemas = map[string]string{
 	TypeFailed: "urn:lbremedy:schema:failed.v1.json", TypeIntent: "urn:lbremedy:schema:record.v1.json", TypeSettled: "urn:lbremedy:schema:record.v1.json",
 }
@@ -337,7 +336,7 @@ func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: %w: its data has %d bytes, the limit is %d", ErrInvalid, ErrTooLarge, size, limit)
 }
 
-// Attributes can't hold control characters.
+// visible removes control characters, which attributes can't hold.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {

@@ -47,7 +47,7 @@ const (
 	spare = 64 << 10 // bytes of a document that no plan may take
 )
 
-// So many runs in a row that write nothing may end differently from the one before; after that, one per idleEach.
+// idleBurst runs in a row that write nothing may end differently from the one before; after that, one per idleEach.
 const (
 	idleBurst = 8
 	idleEach  = time.Hour
@@ -157,8 +157,8 @@ func (c *Case) Ended(rec Record, version string, now time.Time) {
 	c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
 }
 
-// Uses returns how long a run that has written nothing must wait before it leaves a record, and the new Used. Anyone who may create
-// Events can make a failure end in two ways in turn: without a limit one namespace could fill CASES, which all clusters share.
+// Uses returns how long a run that has written nothing must wait before it leaves a record, and the new Used. Without a limit, an
+// author of Events could make a failure end in two ways in turn and fill CASES, which all clusters share.
 func (c *Case) Uses(now time.Time) (used time.Time, wait time.Duration) {
 	if used = c.Used; used.Before(now) || used.Sub(now) > idleBurst*idleEach { // by a clock that was ahead
 		used = now

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// Messages made to be slow to read or to break a reader.
 func hostile() []string {
 	big := func(s string) string { return strings.Repeat(s, 1<<20/len(s)) }
 	texts := []string{
@@ -42,7 +41,7 @@ func within(limit time.Duration, f func()) (time.Duration, bool) {
 	return least, false
 }
 
-// For the tests of the shipped table, which imports this package.
+// The tests of the shipped table, which imports this package, use these.
 var (
 	Hostile = hostile
 	Within  = within

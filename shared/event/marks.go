@@ -18,7 +18,7 @@ const (
 	markKubernetes
 )
 
-// Texts that show the structure of a message, folded.
+// marks are folded.
 var marks = []struct {
 	mark mark
 	text string
@@ -32,7 +32,7 @@ var marks = []struct {
 	{markWrapper, "error creating load balancer"},
 	{markWrapper, "error deleting:"},
 
-	// By Kubernetes' service controller, which other clouds use.
+	// Kubernetes' service controller, which other clouds use, continues so.
 	{markUpstream, "failed to ensure load balancer"},
 	{markUpstream, "failed to delete load balancer"},
 	{markUpstream, "failed to check if load balancer"},
@@ -67,7 +67,6 @@ var marks = []struct {
 	{markAPI, "api.aliyun.com"},
 	{markAPI, "[sdk."},
 
-	// Words of other clouds.
 	{markForeign, "googleapi"},
 	{markForeign, "arn:aws"},
 	{markForeign, "amazonaws"},
@@ -82,7 +81,6 @@ var marks = []struct {
 	{markForeign, "digitalocean"},
 	{markForeign, "hcloud"},
 
-	// Beginnings of an API call's error.
 	{markError, "aliyun api error"},
 	{markError, "[sdkerror]"},
 	{markError, "sdkerror:"},
@@ -115,7 +113,7 @@ var marks = []struct {
 	{markNested, "got ["},
 	{markNested, "got=["},
 
-	// The API server refuses, or can't ask a webhook; the rest of the message is its own.
+	// After these, the rest of the message is the API server's own.
 	{markKubernetes, `is forbidden: user "`},
 	{markKubernetes, "failed calling webhook"},
 	{markKubernetes, "denied the request:"},

@@ -284,7 +284,6 @@ func FuzzPercentDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		plain := percentDecode(s)
 		if strings.HasPrefix(plain, `"`) && strings.HasSuffix(plain, `"`) && len(plain) > 1 {
-			// Its quotes are encoded too.
 			plain = percentDecode(percentEncode(plain))
 		}
 		if again := percentDecode(percentEncode(plain)); again != plain {

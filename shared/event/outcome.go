@@ -326,7 +326,7 @@ type StepRecord struct {
 	Ended      time.Time       `json:"ended,omitzero"`       // when it was found to be applied
 	Found      bool            `json:"found,omitempty"`      // somebody else had applied it already: nothing was written
 	Calls      []Call          `json:"calls,omitempty"`      // what was written
-	// A run that died, or got no answer, may have applied it, and no look has settled this since.
+	// Unknown means that a run which died, or got no answer, may have applied it, and that no look has settled this since.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
@@ -344,6 +344,6 @@ type Timings struct {
 	Decide   time.Duration `json:"decide,omitempty"`
 	Apply    time.Duration `json:"apply,omitempty"`
 	Verify   time.Duration `json:"verify,omitempty"`
-	// From the write to the controller's full sync, by the API server's clock.
+	// Sync is from the write to the controller's full sync, by the API server's clock.
 	Sync time.Duration `json:"sync,omitempty"`
 }

@@ -140,7 +140,7 @@ type secretMark struct {
 	find func(s string, start, end int) (from, to int)
 }
 
-// The longest name that ends at a position comes first.
+// secretMarks are tried by length: the longest name that ends at a position comes first.
 var secretMarks = []secretMark{
 	{"accesskeyid", named}, {"access_key_id", named}, {"access-key-id", named}, {"accesskey-id", named},
 	{"accesskeysecret", named}, {"access_key_secret", named}, {"access-key-secret", named}, {"accesssecret", named},
@@ -198,7 +198,7 @@ func assigned(s string, start, end int) (from, to int) {
 	return from, to
 }
 
-// YAML's indentation does not count.
+// beginsLine ignores YAML's indentation.
 func beginsLine(s string, i int) bool {
 	first := max(0, i-64)
 	for i > first && (letterOrDigit(s[i-1]) || s[i-1] == '_' || s[i-1] == '-') {
@@ -288,7 +288,6 @@ func separator(s string, i int) assignment {
 	return assignment{}
 }
 
-// content returns the value's start and end, without quotes or bracket.
 func content(s string, v assignment) (from, to int) {
 	from, quote := skipQuote(s, v.end)
 	if quote == "" && strings.HasPrefix(s[from:], "[") {

@@ -36,7 +36,6 @@ const (
 // A progress is the part found of a text with gaps.
 type progress struct{ next, start, end int32 }
 
-// widest is the most bytes in a gap of a text.
 const widest = 200
 
 type candidate struct {
@@ -58,7 +57,6 @@ func (x candidate) order() int32 {
 	return x.region
 }
 
-// better reports whether a wins over b, and why b lost.
 func (s *scan) better(a, b candidate) (bool, string) {
 	switch {
 	case b.entry < 0 || a.entry < 0:
@@ -174,7 +172,6 @@ func (s *scan) unwrap(h hit) {
 	s.body = int32(len(s.text) - len(rest))
 }
 
-// continued handles the continuation by Kubernetes's own service controller.
 func (s *scan) continued(h hit) {
 	if s.wrapped == wrapOwn || h.start != s.body {
 		return
@@ -330,7 +327,7 @@ func (s *scan) wordAt(i int32) bool {
 	return i == 0 || !word(s.text[i-1]) || !word(s.text[i])
 }
 
-// Hyphens, and dots before a letter, continue a name.
+// wordEnds reports whether a word ends before i; hyphens, and dots before a letter, continue a name.
 func (s *scan) wordEnds(i int32) bool {
 	if int(i) == len(s.text) {
 		return true

@@ -55,7 +55,6 @@ func validTrace(s string) bool {
 	return parts[0] != "ff" && strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
 }
 
-// recorded returns when an event says it was made, or zero.
 func recorded(e event.Event) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, extension(e, ExtRecorded))
 	if err != nil {

@@ -37,7 +37,7 @@ func (s *scan) verdict(in Input) Match {
 // tellingLength is the least length of a text that alone proves a message to be Alibaba Cloud's controller's; "NOCARD" does not.
 const tellingLength = 12
 
-// The name of the text's field does not count.
+// telling ignores the name of the text's field.
 func telling(text string) bool { return len(strings.TrimPrefix(text, "message:")) >= tellingLength }
 
 // notOurs returns why the message is not the controller's; empty if it is.

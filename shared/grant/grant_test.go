@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A set has each grant once, in one order, whatever the order of the lists.
 func TestSet(t *testing.T) {
 	got := Set([]Grant{TagSLB, GetServices, DescribeVSwitches}, nil, []Grant{ListEndpointSlices, TagSLB, GetServices})
 	want := []Grant{GetServices, ListEndpointSlices, TagSLB, DescribeVSwitches}

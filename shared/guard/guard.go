@@ -77,7 +77,7 @@ func Variables() []Variable {
 		{"finalizers", `oldObject.metadata.?finalizers.orValue([]).filter(f, f.startsWith('service.k8s.alibaba/'))`},
 		{"kept", `variables.update ? object.metadata.?finalizers.orValue([]) : []`},
 		{"balancer", fmt.Sprintf(`oldObject.metadata.?labels[?'%s'].orValue('')`, ccm.BalancerLabel)},
-		// By its label or address.
+		// A label or an address shows that the controller has a load balancer.
 		{"balanced", `variables.balancer != '' || oldObject.?status.?loadBalancer.?ingress.orValue([]).size() > 0`},
 		{"deleting", `has(oldObject.metadata.deletionTimestamp)`},
 		{"live", `variables.update && variables.balanced && !variables.deleting && oldObject.spec.type == 'LoadBalancer'`},
@@ -85,7 +85,7 @@ func Variables() []Variable {
 		{"id", value("was", ccm.BalancerID, "")},
 		{"next", value("now", ccm.BalancerID, "")},
 		{"patterns", Patterns},
-		// Must not be blocked halfway.
+		// Deletions by the namespace or the garbage collector must not be blocked halfway.
 		{"swept", `has(namespaceObject.metadata.deletionTimestamp) || request.userInfo.username in ['system:kube-controller-manager',` +
 			` 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller']`},
 	}

@@ -73,8 +73,7 @@ func (k Key) Public() string {
 // PublicKeys are the keys that a hand accepts, by their text.
 type PublicKeys map[string]ed25519.PublicKey
 
-// ParsePublicKeys reads public keys separated by commas or white space. To replace a key, add the new one to all hands, let the engine
-// sign with it, then remove the old one.
+// ParsePublicKeys reads public keys separated by commas or white space. To replace a key, add the new one to all hands before the engine signs with it.
 func ParsePublicKeys(text string) (PublicKeys, error) {
 	keys := PublicKeys{}
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' }) {

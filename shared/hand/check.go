@@ -57,7 +57,6 @@ func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) e
 	return r.checkPlan(a.Plan)
 }
 
-// texts returns why texts may not reach a person.
 func (r *Remote) texts(arguments []string, sentences ...say.Text) error {
 	for _, text := range arguments {
 		if err := argument(text); err != nil {
@@ -150,7 +149,6 @@ func wrong(format string, args ...any) error {
 	return fmt.Errorf("the answer of the function is refused: "+format+": %w", append(args, ErrInvalid)...)
 }
 
-// oneLine makes a text loggable that is not a sentence.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || hidden(r) {

@@ -96,7 +96,6 @@ func (c conformance) none() About {
 	}}
 }
 
-// sealed returns a signed call that reads nothing, changed by change.
 func (c conformance) sealed(key Key, change func(*call)) []byte {
 	now := c.now()
 	h := call{
@@ -127,7 +126,6 @@ func (c conformance) refused(ctx context.Context, sealed []byte, kind error) err
 	return nil
 }
 
-// undeclared checks that the hand refuses a dry-run order of a step that its class does not declare.
 func (c conformance) undeclared(ctx context.Context) error {
 	now := c.now()
 	o := Order{About: c.none(), Dry: true, Step: Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"lbremedy.io/conformance":"no"}}`)}}
@@ -142,7 +140,6 @@ func (c conformance) undeclared(ctx context.Context) error {
 	return nil
 }
 
-// finds checks that the hand answers a recorded case as recorded, with its steps still to be made.
 func (c conformance) finds(ctx context.Context, one Recorded) error {
 	if one.Service == nil || one.Service.Name == "" || one.Service.Namespace == "" {
 		return errors.New("the record has no Service with a namespace and a name")
@@ -174,7 +171,6 @@ func (c conformance) finds(ctx context.Context, one Recorded) error {
 	return err
 }
 
-// canonical returns w as JSON in which keys have a fixed order.
 func canonical(w Wanted) string {
 	var v any
 	text, err := json.Marshal(w)

@@ -28,7 +28,7 @@ var (
 	ErrInvalid     = errors.New("invalid")     // it will never be accepted
 )
 
-// The first match counts.
+// kinds are tried in this order.
 var kinds = []struct {
 	kind error
 	of   []error

@@ -64,7 +64,6 @@ func data(t *testing.T, s remedy.Step) hand.Step {
 	return list[0]
 }
 
-// An error keeps its kind, its lateness and its text after a round trip through JSON.
 func TestErrors(t *testing.T) {
 	kinds := []error{hand.ErrDenied, hand.ErrThrottled, hand.ErrNotFound, hand.ErrMoved, hand.ErrBlocked, hand.ErrUnavailable, hand.ErrUnsure, hand.ErrInvalid}
 	for _, tt := range []struct {

@@ -22,7 +22,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// The formats that the class declares.
 const (
 	sentence = "Run this: %s"
 	inside   = "Look at them: kubectl -n %s get events %s."
@@ -193,7 +192,7 @@ func lieOf(t *testing.T, id, field string) []byte {
 	return encode(t, answer(t, id, json.RawMessage(`{"verdict":"yes","plan":{`+field+`}}`)))
 }
 
-// A wait out of bounds is brought into them.
+// A wait out of bounds becomes the nearest bound.
 func TestHostileWait(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{1: 5 * time.Second, time.Minute: time.Minute, 1 << 62: time.Hour} {
 		h := lying(t, func(id string) []byte {
@@ -330,7 +329,6 @@ func TestOrderLife(t *testing.T) {
 	}
 }
 
-// The largest answers take a bounded amount of memory.
 func TestHostileMemory(t *testing.T) {
 	deep := strings.Repeat("[", 100_000)
 	for name, body := range map[string]string{

@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Remote hand is a function, called with signed calls. It may be compromised: its answers are checked before use, and the Service is
-// the engine's own read.
+// A Remote hand is a function, called with signed calls. It may be compromised: its answers are checked, and the Service is the engine's own read.
 type Remote struct {
 	Class  *remedy.Remedy
 	Key    Key

@@ -81,7 +81,6 @@ func hidden(r rune) bool {
 	return r != '\n' && !unicode.IsPrint(r) || strings.ContainsRune("\u034f\u115f\u1160\u2800\u3164\uffa0", r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// commands matches the programs of commands in sentences.
 var commands = regexp.MustCompile(`\b(kubectl|lbremedy|aliyun|nats|helm) `)
 
 func command(text string) bool { return commands.MatchString(text) }

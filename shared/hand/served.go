@@ -60,7 +60,7 @@ func (a Answer) encode(err error) []byte {
 // stale is the age from which an order's step is always checked: the order waited for this hand to start.
 const stale = 5 * time.Second
 
-// For calls that are not accepted.
+// statuses are for calls that are not accepted.
 var statuses = map[error]int{
 	ErrDenied: http.StatusUnauthorized, ErrOutdated: http.StatusConflict, ErrClock: http.StatusPreconditionFailed,
 }
@@ -130,7 +130,6 @@ func now(clock func() time.Time) time.Time {
 	return time.Now()
 }
 
-// accepts returns why a signed call is not for this hand, or not now.
 func (s *Served) accepts(h call) error {
 	left := h.Expires.Sub(s.now())
 	switch {

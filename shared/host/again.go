@@ -115,7 +115,6 @@ func (l *Rechecker) Due(ctx context.Context) ([]event.Record, error) {
 	return due[:min(len(due), perRound)], nil
 }
 
-// recheck records that the failure of a Service is over, if so.
 func (l *Rechecker) recheck(ctx context.Context, r event.Record) error {
 	i := slices.IndexFunc(l.Remedies, func(of *remedy.Remedy) bool { return of.Class == r.Class })
 	if i < 0 {

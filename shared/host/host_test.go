@@ -40,7 +40,6 @@ type rig struct {
 	log    *bytes.Buffer
 }
 
-// build connects a host as a program does.
 func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	t.Helper()
 	r := &rig{TB: t, log: &bytes.Buffer{}}
@@ -357,7 +356,6 @@ func TestWorkCrowded(t *testing.T) {
 	<-done
 }
 
-// A class that can't be consumed ends the worker.
 func TestWorkWithoutConsumer(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	r.Remedies = append(r.Remedies, class("unknown", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))

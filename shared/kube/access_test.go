@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// Nothing is changed.
 func TestLookingBefore(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

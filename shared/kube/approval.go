@@ -94,8 +94,8 @@ func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, 
 	return all[Approval](ctx, c, "list Approvals", path, nil)
 }
 
-// EachApproval calls see with each Approval of all namespaces, and then with each that is created or changed, until ctx ends or the
-// API server ends the watch, which returns nil. An error of see is returned as it is, after the existing ones are seen. It needs
+// EachApproval calls see with each Approval of all namespaces, then with each created or changed, until ctx ends or the API server
+// ends the watch, which returns nil. An error of see is returned as it is, after the existing ones are seen. It needs
 // grant.ListApprovals and grant.WatchApprovals.
 func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) error {
 	path, err := approvalsPath("")
@@ -138,7 +138,7 @@ type User struct {
 	Groups []string
 }
 
-// Me returns the calling user as the API server knows them. From Kubernetes 1.28 on, role system:basic-user allows it to everyone.
+// Me returns the calling user as the API server knows them. From Kubernetes 1.28 on, every known user may ask (role system:basic-user).
 func (c *Cluster) Me(ctx context.Context) (User, error) {
 	var answer struct {
 		Status struct {

@@ -142,13 +142,13 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	"Webhooks": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Webhooks(ctx, "x") },
 }
 
-// others are methods that do not list.
+// others do not list.
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Deployment", "Namespace", "Pod", "Node", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
 	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
-// memoryOfAFunction returns the chart's least memory for a program that lists.
+// memoryOfAFunction reads the chart's least memory for a program that lists.
 func memoryOfAFunction(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/cluster/values.yaml")
@@ -170,7 +170,6 @@ func memoryOfAFunction(t *testing.T) uint64 {
 	return uint64(values.Knative.Resources.Limits.Memory.Value())
 }
 
-// peak returns how much live memory grew at most while f ran.
 func peak(f func()) uint64 {
 	live := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -116,7 +116,7 @@ func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) (
 	if !ValidName(namespace) {
 		return nil, noName("list Events", "namespace", namespace)
 	}
-	// Filtered by the API server: Events of failures cannot make the list long.
+	// The API server filters these: Events of failures cannot make the list long.
 	which := Selection{Namespace: namespace, Fields: fields.AndSelectors(
 		fields.OneTermEqualSelector("involvedObject.uid", serviceUID), fields.OneTermEqualSelector("reason", event.Ensured)).String()}
 	began := time.Now()
@@ -231,7 +231,6 @@ func (w *wireEvent) event() Event {
 
 type stamp struct{ time.Time }
 
-// UnmarshalJSON reads a time; zero if unreadable.
 func (s *stamp) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
@@ -244,8 +243,8 @@ func (s *stamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Later reports whether resource version a is later than b, of one cluster; any other text is earlier. Since Kubernetes 1.35 they are
-// promised to be growing numbers; etcd's always were. Comparing text limits no size.
+// Later reports whether resource version a is later than b, of one cluster; any other text is earlier. Kubernetes promises growing
+// numbers since 1.35; etcd's always were. They are compared as text, without a limit on their size.
 func Later(a, b string) bool {
 	if !number(a) {
 		return false

@@ -126,8 +126,7 @@ func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 	})
 }
 
-// EachService calls see with each Service of all namespaces and types, page by page and in no order. An error of see ends it and is
-// returned as it is. It needs grant.ListServices.
+// EachService calls see with each Service of all namespaces and types, in no order, and returns see's error as it is. It needs grant.ListServices.
 func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) error) error {
 	const doing = "list Services"
 	n, began := 0, time.Now()
@@ -272,7 +271,7 @@ type bounds struct {
 	time  time.Duration
 }
 
-// More than a cluster with 5,000 Services needs. kept fits a function's memory (functions.resources of the chart).
+// usual is more than a cluster with 5,000 Services needs. kept fits a function's memory (functions.resources of the chart).
 var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
 
 var errLong = errors.New("longer than what is read")
@@ -288,7 +287,6 @@ type bounded struct {
 	idle      *time.Timer // may be nil
 }
 
-// Read reads, and fails beyond the limits.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.idle != nil {
@@ -483,7 +481,7 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 	return nil
 }
 
-// ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens and dots, and not only dots.
+// ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens, and dots but not only those.
 // Other texts never become part of a path.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {

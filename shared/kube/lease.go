@@ -27,7 +27,7 @@ const early = 5 * time.Minute
 // until its end. lend is called with the context of the request, by one goroutine at a time.
 func Leased(lend func(context.Context) (Lease, error)) (*Cluster, error) {
 	l := &lessor{lend: lend, turn: make(chan struct{}, 1)}
-	// Never used: each request goes where its lease leads.
+	// This address is never used: each request goes where its lease leads.
 	return New(&rest.Config{Host: "https://cluster.invalid", Transport: l})
 }
 
@@ -43,7 +43,6 @@ type held struct {
 	ends time.Time
 }
 
-// RoundTrip sends a request with the lease.
 func (l *lessor) RoundTrip(r *http.Request) (*http.Response, error) {
 	h, err := l.get(r.Context(), nil)
 	if err != nil {

@@ -119,7 +119,6 @@ func TestLeaseIsRenewedEarly(t *testing.T) {
 	}
 }
 
-// The request is repeated with a new lease, with its body.
 func TestLeaseEndsAtOnce(t *testing.T) {
 	d := newAPIServer(t, "one")
 	c, lent := leased(t, func(n int) (kube.Lease, error) {

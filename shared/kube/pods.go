@@ -116,8 +116,7 @@ func (c *Cluster) EndpointSlices(ctx context.Context, namespace, service string)
 	return all[discoveryv1.EndpointSlice](ctx, c, "list EndpointSlices of "+namespace, "/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices", query)
 }
 
-// EachEndpointSlice calls see with each EndpointSlice of all namespaces, page by page and in no order. An error of see ends it and is
-// returned as it is. It needs grant.ListEndpointSlices.
+// EachEndpointSlice calls see with each EndpointSlice of all namespaces, in no order, and returns see's error as it is. It needs grant.ListEndpointSlices.
 func (c *Cluster) EachEndpointSlice(ctx context.Context, see func(*discoveryv1.EndpointSlice) error) error {
 	_, err := list(ctx, c, "list EndpointSlices", "/apis/discovery.k8s.io/v1/endpointslices", nil, see)
 	return err

@@ -37,8 +37,7 @@ func (w *Writer) OnWrite(tell func(event.Call)) *Writer {
 // ErrNoDryRun says that a webhook of the cluster does not support dry runs.
 var ErrNoDryRun = errors.New("it can't be tried")
 
-// Dry returns a Writer whose writes the API server checks and does not store. A returned Service includes all earlier patches. Only
-// one goroutine at a time may use it.
+// Dry returns a Writer, for one goroutine at a time, whose writes the API server checks and does not store. A returned Service includes earlier patches.
 func (w *Writer) Dry() *Writer {
 	if w == nil {
 		return nil
@@ -59,8 +58,7 @@ func (p ServicePatch) body() map[string]any {
 	return map[string]any{"spec": p.Spec}
 }
 
-// PatchService changes a Service that still has the resource version, and returns it. It returns ErrConflict if the Service has
-// changed since, and ErrInvalid for a refused patch.
+// PatchService changes a Service that still has the resource version, and returns it. ErrConflict: it has changed since. ErrInvalid: the patch is refused.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
 	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
 }
@@ -72,7 +70,7 @@ func (w *Writer) TryService(ctx context.Context, namespace, name, version string
 }
 
 // PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the Service. An empty
-// status clears it. It returns ErrConflict if the Service has changed since.
+// status clears it. ErrConflict: the Service has changed since.
 func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version string, status corev1.LoadBalancerStatus) (*corev1.Service, error) {
 	// Null removes a list.
 	lb := map[string]any{"ingress": nil}
@@ -199,9 +197,8 @@ func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error)
 	return made.event(), nil
 }
 
-// PutEvent creates an Event about an object, or updates the existing one and keeps its first time. The API server forgets an Event an
-// hour after its last change. It returns ErrNotFound if the namespace does not exist. It needs grant.PatchEvents and
-// grant.CreateEvents.
+// PutEvent creates an Event about an object, or updates the existing one and keeps its first time; the API server forgets it an hour
+// after its last change. ErrNotFound: the namespace does not exist. It needs grant.PatchEvents and grant.CreateEvents.
 func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
 	doing := fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name)
 	if !ValidName(e.Namespace) || !ValidName(e.Name) {

@@ -24,8 +24,7 @@ const (
 // Late is after how long past its due time an unsettled failure counts as lost, by default.
 const Late = 15 * time.Minute
 
-// A Page counts what an exporter has met since it started. The counts balance: each Event seen has come to exactly one of the ends, or
-// waits.
+// A Page counts what an exporter has met since it started. The counts balance: each Event seen has come to exactly one end, or waits.
 type Page struct {
 	Exporter  string        `json:"exporter"`  // one process
 	Since     time.Time     `json:"since"`     // its start
@@ -125,7 +124,7 @@ func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, 
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
 		late:   late, accounts: map[string]*Account{}, dead: map[string]time.Time{}, ends: map[string]end{},
 	}
-	// FAILED first: what is settled afterwards is then in the others.
+	// FAILED is read first: what is settled afterwards is then in the others.
 	filter := event.FailedSubject(cluster, "*", "*")
 	err := s.Each(ctx, stream.Failed, filter, time.Time{}, b.failure)
 	if err == nil {
@@ -308,7 +307,7 @@ func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 }
 
 // ExporterSeen returns an exporter's last sign of life in a cluster: its page, written each minute and kept for an hour, or its last
-// stored position, kept permanently; stream.ErrNotFound if it never ran.
+// stored position; stream.ErrNotFound if it never ran.
 func ExporterSeen(ctx context.Context, s *stream.Stream, cluster string) (time.Time, error) {
 	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
 	var last time.Time

@@ -50,7 +50,6 @@ type shift struct {
 
 const most = 3_000_000
 
-// A violation is a broken invariant, which ends an exploration.
 type violation struct{ what string }
 
 func violated(format string, args ...any) { panic(violation{fmt.Sprintf(format, args...)}) }
@@ -264,7 +263,7 @@ func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
 	return id
 }
 
-// Engines that left then have been away for too long.
+// longAgo is when engines left that have been away for too long.
 var longAgo = t0.Add(-2 * stale)
 
 func latest(a, b time.Time) time.Time {
@@ -344,7 +343,6 @@ func (x *explorer) revision(w *world) uint8 {
 	return max(top, w.cut.rev, w.late.rev) + 1
 }
 
-// report gives an engine's run a report, and the engine the effects.
 func (x *explorer) report(w *world, i int, rep Report) {
 	e := &w.eng[i]
 	in := Input{
@@ -777,7 +775,6 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 
 func bit(attempt, step int) uint16 { return 1 << (attempt*2 + step) }
 
-// send gives the hand an order, which it refuses if expired.
 func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 	o := d.Order
 	left := int16(o.Expires.Sub(t0) / time.Second)
@@ -880,7 +877,6 @@ func (x *explorer) write(w *world, o out) {
 	}
 }
 
-// hand lets orders write without an engine's knowledge, while they can.
 func (x *explorer) hand(w world, emit func(world, action)) {
 	for n, o := range w.orders {
 		if o.id == 0 || x.awaited(&w, o) {

@@ -95,7 +95,6 @@ func (x *explorer) entry(e Entry) uint64 {
 	return b
 }
 
-// refresh removes objections that no longer hold from the stored intents.
 func (x *explorer) refresh(w *world) {
 	for id := range w.intents {
 		n := &w.intents[id]
@@ -268,7 +267,6 @@ func (x *explorer) check(w *world) {
 	}
 }
 
-// known reports whether a document shows that a step is made.
 func known(c Case, attempt, step int) bool {
 	if c.Plan != nil && c.Attempt == attempt && step < c.Plan.Next {
 		return true

@@ -126,7 +126,7 @@ func (c *Case) rests() bool { return c.State == Idle || c.State == Asked || c.St
 
 func (r *run) due(c *Case) bool { return !r.in.Now.Before(c.Wait.Until) }
 
-// Or possibly made.
+// mayHaveWritten reports whether a step of the case's plan is made, or may be.
 func (r *run) mayHaveWritten(c *Case) bool {
 	return c.Plan != nil && (c.Plan.Next > 0 || r.order(c) != nil)
 }
@@ -306,7 +306,6 @@ func (r *run) intend(c *Case) {
 	r.do(Guard{})
 }
 
-// flushed ends a run whose case rests.
 func (r *run) flushed(a Flushed) {
 	if !a.OK {
 		r.do(Return{backOff[0]})

@@ -97,7 +97,6 @@ type control struct {
 	taken          [2]uint8
 }
 
-// A world is one state. It is comparable.
 type world struct {
 	control
 	doc     int32 // in the bucket

@@ -144,7 +144,7 @@ func (m Message) bytes() []byte {
 	return b.Bytes()
 }
 
-// The policy admits only valid addresses.
+// bareAddress needs no error: the policy admits only valid addresses.
 func bareAddress(text string) string {
 	if a, err := mail.ParseAddress(text); err == nil {
 		return a.Address

@@ -14,8 +14,7 @@ type Doctor struct {
 	checks            []string
 }
 
-// Doctor registers the metrics of a program's scheduled runs. The findings of a run stay until the next one has ended well; the result
-// of a failed run is unknown.
+// Doctor registers the metrics of scheduled runs. Findings stay until the next run has ended well; the result of a failed run is unknown.
 func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
 	gauge := func(name, help string) prometheus.GaugeOpts {
 		return prometheus.GaugeOpts{Name: "lbremedy_doctor_" + name, Help: help}

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Open serves /healthz (the process lives), /readyz (the result of ready) and /metrics until the returned function is called. Without
-// a listener it does nothing.
+// Open serves /healthz (the process lives), /readyz (ready's result) and /metrics until the returned function is called; nothing without a listener.
 func Open(listener net.Listener, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) func() {
 	if listener == nil {
 		return func() {}

@@ -45,13 +45,13 @@ type met struct {
 // most is how many cases are remembered; beyond it, all are forgotten: a step counted twice is better than growing memory.
 const most = 10_000
 
-// Of a run, from a quick read to a verification.
+// seconds are for a run, from a quick read to a verification.
 var seconds = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900}
 
-// Of a failure, from the Event to the proof.
+// fixSeconds are for a failure, from the Event to the proof.
 var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 3600}
 
-// From a change of a Service to its sync: the API server's times are whole seconds, and the controller retries within five minutes.
+// syncSeconds are for a sync: the API server's times are whole seconds, and the controller retries within five minutes.
 var syncSeconds = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800}
 
 // New returns the metrics of a program for a cluster, with Prometheus' own of the process, and its version.

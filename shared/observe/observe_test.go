@@ -97,7 +97,6 @@ func TestSeen(t *testing.T) {
 		`lbremedy_sync_delay_seconds_count`:                                    "1",
 	})
 
-	// It writes the same steps again.
 	m.OnRun(record(func(r *event.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
 	m.OnRun(record(func(r *event.Record) {
 		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", event.Waiting, event.HeldByBudget, nil, time.Time{}
@@ -261,7 +260,7 @@ func TestState(t *testing.T) {
 		`lbremedy_ledger_lost{class="quota"}`: "2", `lbremedy_ledger_lost{class="busy"}`: "0", `lbremedy_ledger_problems`: "1",
 	})
 
-	// Neither healthy nor unhealthy.
+	// An unreadable state is neither healthy nor unhealthy.
 	m = New("v1", "c1")
 	if told := follow(t, m, errors.New("away")); len(told) != 1 || told[0].Error() != "away" {
 		t.Errorf("it tells %v", told)

@@ -24,16 +24,14 @@ func (m *Metrics) Tickets(ask func() map[string]Notifications) {
 		[]string{"sink", "kind"}, nil)})
 }
 
-// The policy lists the sinks, and may change.
+// sinks collects by name: the policy lists the sinks, and may change.
 type sinks struct {
 	ask  func() map[string]Notifications
 	desc *prometheus.Desc
 }
 
-// Describe sends the description of the metric.
 func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
-// Collect sends the notifications of each sink.
 func (s sinks) Collect(to chan<- prometheus.Metric) {
 	for name, t := range s.ask() {
 		for kind, n := range map[string]int64{

@@ -25,8 +25,7 @@ func Diff(was, is string) (string, error) {
 	return diff, nil
 }
 
-// Loosens returns the fields by which a policy could let lbremedy write more than another one, at some place or time. optIn reports
-// whether a class is applied only if the policy names it.
+// Loosens returns the fields by which a policy lets lbremedy write more, at some place or time. optIn reports whether a class must be named.
 func Loosens(was, is remedy.Policy, optIn func(class string) bool) []string {
 	var fields []string
 	add := func(field string, looser bool) {

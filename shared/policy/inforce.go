@@ -33,7 +33,7 @@ type InForce struct {
 	Since   time.Time `json:"since"`           // by the clock of the engine
 }
 
-// The cluster's ID follows.
+// key begins the key; the cluster's ID follows.
 const key = "policy."
 
 // Put stores it in the bucket.

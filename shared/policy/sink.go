@@ -79,7 +79,7 @@ func (r Reference) Read() (string, error) {
 
 const longestSecret = 4096
 
-// In bytes.
+// longestTemplate is in bytes.
 const longestTemplate = 64 << 10
 
 // ReadTemplate returns the sink's file with texts, which must be below one of dirs.

@@ -55,8 +55,7 @@ func (r Result) Through() bool { return r.Took > 0 }
 
 const poll = 250 * time.Millisecond
 
-// Run probes each class once and returns the results in the order of Classes. It fails if nothing can be probed: the Service is
-// missing, or the API server or NATS can't be read.
+// Run probes each class once and returns the results in order. It fails if the Service is missing, or the API server or NATS can't be read.
 func (p *Prober) Run(ctx context.Context) ([]Result, error) {
 	svc, err := p.service(ctx)
 	if err != nil {
@@ -124,7 +123,6 @@ func (p *Prober) service(ctx context.Context) (*corev1.Service, error) {
 	return svc, nil
 }
 
-// send makes the probe of a class and returns its CloudEvent's future ID.
 func (p *Prober) send(ctx context.Context, svc *corev1.Service, class string) (string, error) {
 	now := metav1.Now()
 	made, err := p.Writer.CreateEvent(ctx, corev1.Event{

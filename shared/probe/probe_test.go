@@ -63,7 +63,6 @@ func build(t *testing.T) *rig {
 	return r
 }
 
-// begin runs a part until the test ends or end is called.
 func (r *rig) begin(run func(context.Context) error) (end func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan error, 1)
@@ -124,7 +123,6 @@ func (r *rig) create(kind corev1.ServiceType) {
 	}
 }
 
-// prober returns a prober with only the permissions of Grants.
 func (r *rig) prober(patience time.Duration) *probe.Prober {
 	r.Helper()
 	var rules []rbacv1.PolicyRule

@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// The first match counts, in upper or lower case.
 func TestCauseOf(t *testing.T) {
 	causes := []remedy.Cause{
 		{Name: "card", Texts: []string{"credit card", "nocard"}},

@@ -20,7 +20,7 @@ import (
 // on the load balancer, its listeners, its groups and their servers. It lists too much rather than too little, including what a
 // release older than v2.14.0 would not change.
 
-// In addition to a snapshot's reads.
+// clusterReads come in addition to a snapshot's reads.
 var clusterReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}
 
 // Compares returns what the engine reads to predict a sync's changes; nil for a class without such plans. A class that reads no load
@@ -43,7 +43,7 @@ func (r *Remedy) Compares() []grant.Grant {
 	return grant.Set(out)
 }
 
-// The most changes of a plan, and of its note.
+// mostChanges limits a plan's changes, and mostTold those in its note.
 const (
 	mostChanges = 100
 	mostTold    = 10
@@ -179,8 +179,8 @@ func (c *Case) after(steps []Step) (*Case, error) {
 	return &out, nil
 }
 
-// Bars says why an undo cannot restore the Service: its load balancer can never become what the steps ask for, or is not found. It is
-// empty if nothing prevents it. It needs DescribeLoadBalancers.
+// Bars says why an undo cannot restore the Service: its load balancer can't become what the steps ask for, or is not found. It needs
+// DescribeLoadBalancers.
 func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	after, err := c.after(steps)
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	return fmt.Sprintf("the load balancer %s exists by now and can never be what was asked for before: %s", lb.ID, strings.Join(never, "; ")), nil
 }
 
-// Of CLBs and of NLBs.
+// The reads of a snapshot, of CLBs and of NLBs.
 var (
 	snapshotReads = []grant.Grant{
 		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,

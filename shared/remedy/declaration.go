@@ -45,8 +45,7 @@ func (r *Remedy) Declaration() Declaration {
 	return d
 }
 
-// Digest returns the SHA-256, in hex, of the declaration as JSON without doc, with sorted keys, without spaces and empty fields.
-// Engine and hand must have the same.
+// Digest returns the SHA-256, in hex, of the declaration as JSON without doc, spaces and empty fields, keys sorted. Engine and hand must agree.
 func (d Declaration) Digest() string {
 	d.Doc = ""
 	var sorted map[string]any

@@ -22,7 +22,7 @@ var gitops = []string{
 	"argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller", "helm", "flux", "flux-client-side-apply",
 }
 
-// With these GitOps tools mark their objects.
+// marks are labels and annotations of GitOps tools.
 var marks = []string{
 	"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id",
 	"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name",

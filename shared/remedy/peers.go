@@ -150,7 +150,7 @@ type PeerCache struct {
 	until    time.Time // when release expires
 }
 
-// An upgrade takes longer.
+// sameRelease is shorter than an upgrade.
 const sameRelease = 30 * time.Second
 
 // Release returns the version of the controller, at most half a minute old; zero if it cannot be determined. It needs ccm.ControllerReads.
@@ -241,7 +241,7 @@ func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, er
 	return l.roll, err
 }
 
-// whole reports whether deleted and since synced Services were removed, which is skipped if the case's own Service is the only one.
+// readPeers returns whole if deleted and since synced Services were removed, which it skips if the case's own Service is the only one.
 func (c *Case) readPeers(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
@@ -319,7 +319,7 @@ const (
 	cleaned // the Service is no longer the controller's
 )
 
-// class is the classifier's result for the Event.
+// signOf takes class from the classifier.
 func signOf(e kube.Event, class string) sign {
 	switch {
 	case e.Reason == event.Ensured:

@@ -69,8 +69,7 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	return fit
 }
 
-// HeldVSwitches says that others hold the room that BestVSwitch looked for; empty for any other reason. When they release it, the
-// cloud's figures show what they took.
+// HeldVSwitches says that others hold the room that BestVSwitch looked for; empty otherwise. Once released, the cloud's figures show what they took.
 func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Text {
 	var held []string
 	for _, vsw := range c.fit(v, zone, not, onlyZone) {

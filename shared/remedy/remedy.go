@@ -25,8 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Remedy describes one class of failed load-balancer sync and how to fix it. The class's RAM policy, RBAC role, consumer, manifests
-// and catalogue page are generated from it.
+// A Remedy describes one class of failed load-balancer sync and its fix. RAM policy, RBAC role, consumer, manifests and catalogue page follow from it.
 type Remedy struct {
 	Class        string        // ID: function name, subject token, metric label
 	Doc          string        // Markdown; its first line is the title
@@ -109,8 +108,7 @@ func (r *Remedy) Proves() []grant.Grant {
 	return grant.Set(out)
 }
 
-// PlanRisks returns the risks that plans of the class can have, ascending: the declared ones, or those of its steps, and high if the
-// sync's changes are compared on a load balancer.
+// PlanRisks returns the risks of the class's plans, ascending: the declared ones or its steps', and high if Compare reads a load balancer.
 func (r *Remedy) PlanRisks() []Risk {
 	risks := slices.Clone(r.Risks)
 	if len(risks) == 0 {

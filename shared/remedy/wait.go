@@ -19,8 +19,7 @@ func (c *Case) Waited() time.Duration {
 	return waited
 }
 
-// Lasts reports whether a failure that should pass has lasted too long. Then a waiting plan becomes a question, and a class may read
-// what only the asked person needs.
+// Lasts reports whether a failure that should pass has lasted too long. Then a person is asked, for whom a class may read more.
 func (c *Case) Lasts() bool { return c.Idle > Lasting }
 
 // PollInterval returns the time until the next look at a failure that should pass: as long as it has lasted, between half a minute and 3 minutes.

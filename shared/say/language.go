@@ -68,7 +68,7 @@ func (l *Language) Phrase(format string, args ...any) string {
 	return l.fit(fmt.Sprintf(format, l.args(format, args)...))
 }
 
-// Each text is between seams unless the format quotes some.
+// args puts each text between seams, unless the format quotes some.
 func (l *Language) args(format string, args []any) []any {
 	edge := seam
 	if strings.Contains(format, "q") {

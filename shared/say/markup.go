@@ -13,13 +13,13 @@ var (
 	letter = regex.New(`[A-Za-z]`)
 )
 
-// Attributes whose values people read or hear.
+// spoken are attributes whose values people read or hear.
 var spoken = map[string]bool{
 	"aria-label": true, "data-live": true, "data-dead": true, "data-mute": true, "data-copied": true, "data-uncopied": true,
 }
 
-// Markup returns an HTML template with f applied to each run of words between tags or actions, and to the attributes in spoken. So a
-// page's words are in its template alone, and all are translated.
+// Markup returns an HTML template with f applied to each run of words and to the attributes in spoken: a page's words are in its
+// template alone, translated.
 func Markup(source string, f func(string) string) string {
 	var out, run strings.Builder
 	flush := func(words bool) {

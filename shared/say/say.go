@@ -29,8 +29,8 @@ type Message struct {
 	Args []any `json:"args,omitempty"`
 }
 
-// F returns a text of one message. An argument that is a Text, or has a method Word that returns one, is translated too. Other
-// arguments become strings, except numbers and booleans.
+// F returns a text of one message. Arguments that are Texts, or have a method Word that returns one, are translated; others, except
+// numbers and booleans, become strings.
 func F(format string, args ...any) Text {
 	if false {
 		_ = fmt.Sprintf(format, args...) // makes vet check the verbs in calls of F

@@ -22,7 +22,7 @@ import (
 // margin leaves time for the answer before Function Compute ends an invocation.
 const margin = 2 * time.Second
 
-// Under Function Compute, the context has the credentials, the ID and the deadline from the headers.
+// context takes the credentials, the ID and the deadline from the headers under Function Compute.
 func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
 	if !d.FC {
@@ -132,7 +132,7 @@ const again = time.Second
 // assumed is how long an invocation without a deadline may take.
 const assumed = time.Minute
 
-// Other requests are passed on.
+// RoundTrip passes other requests on.
 func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != m.api {
 		return nil, http.ErrSkipAltProtocol
@@ -189,7 +189,7 @@ func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestOf{}, id)
 }
 
-// Function Compute sends the credentials of a function's role with each request.
+// withKey keeps the credentials of the function's role, which Function Compute sends with each request.
 func withKey(ctx context.Context, id, secret, token string) context.Context {
 	if id == "" {
 		return ctx

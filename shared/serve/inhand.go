@@ -61,7 +61,6 @@ func (h *inHand) wait(ctx context.Context) {
 	}
 }
 
-// close waits for the present requests and takes no more.
 func (h *inHand) close(ctx context.Context) {
 	h.mu.Lock()
 	h.closed = true
@@ -69,7 +68,6 @@ func (h *inHand) close(ctx context.Context) {
 	h.wait(ctx)
 }
 
-// add reports whether there is room for the bytes of a call.
 func (h *inHand) add(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -29,7 +29,6 @@ func Timed(h http.Handler, sending time.Duration) http.Handler {
 	})
 }
 
-// A timedBody calls whole once read.
 type timedBody struct {
 	io.ReadCloser
 	whole func()

@@ -114,7 +114,6 @@ func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 // asking limits the API server's answer that shows a function ready.
 const asking = 5 * time.Second
 
-// prepared returns what keeps calls from being answered.
 func (d *Endpoint) prepared(ctx context.Context) error {
 	if d.Ready == nil {
 		return nil
@@ -151,7 +150,7 @@ func (d *Endpoint) call(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // a caller that is gone gets no answer
 }
 
-// A panic ends neither the program nor another call.
+// answer turns a panic into a problem: it ends neither the program nor another call.
 func (d *Endpoint) answer(ctx context.Context, call []byte) (status int, text []byte) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -169,7 +168,6 @@ func (d *Endpoint) answer(ctx context.Context, call []byte) (status int, text []
 	return d.Hand.Answer(ctx, call)
 }
 
-// refusal answers a call that the hand was not asked, or has not answered.
 func refusal(status int, kind error, text string) (int, []byte) {
 	data, err := json.Marshal(hand.Answer{Problem: &hand.Error{Kind: kind.Error(), Text: event.Redact(text)}})
 	if err != nil {
@@ -204,8 +202,8 @@ func (d *Endpoint) log(ctx context.Context, status int, text []byte) {
 	}
 }
 
-// Main is the main function of a program that serves one class. connect.Config lists its environment variables; LBREMEDY_ENGINE_KEYS
-// holds the engine's public keys. It ends on SIGTERM, after the calls in hand.
+// Main is the main function of a program that serves one class. connect.Config and LBREMEDY_ENGINE_KEYS, the engine's public keys,
+// configure it. It ends on SIGTERM, after the calls in hand.
 func Main(r *remedy.Remedy) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", r.Class)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

@@ -476,7 +476,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A ready function can read the API server's version.
 func TestReady(t *testing.T) {
 	w := build(t)
 	for k, v := range w.env {
@@ -528,7 +527,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Over every transport: a look with the function's credentials, and an order.
+// Every transport carries a look with the function's credentials, and an order.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	type way struct {
@@ -725,7 +724,6 @@ func TestMainEnds(t *testing.T) {
 	})
 }
 
-// Calls in hand finish, and no more are taken.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := build(t)

@@ -36,7 +36,6 @@ func TestEvict(t *testing.T) {
 	r.is(first, remedy.Done)
 	r.does(first)
 
-	// Its successor of the same name stays.
 	kept := pod("example.com/f")
 	r.is(first, remedy.Done)
 	r.does(first)

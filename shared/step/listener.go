@@ -211,7 +211,7 @@ func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol
 	return &list[i], nil
 }
 
-// Their status may differ.
+// same ignores the status.
 func same(a, b cloud.Listener) bool {
 	return a.VServerGroup == b.VServerGroup && a.Description == b.Description && a.Scheduler == b.Scheduler &&
 		a.Bandwidth == b.Bandwidth && a.BackendPort == b.BackendPort && maps.Equal(a.Config, b.Config)

@@ -145,7 +145,6 @@ func TestUnprotect(t *testing.T) {
 	}
 }
 
-// A deleted NLB cannot be protected.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet",

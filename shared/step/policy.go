@@ -32,8 +32,7 @@ type PolicyVersion struct {
 	Drop     string   `json:"drop,omitempty"` // version to delete, never Was; empty: none
 }
 
-// NewVersion returns the step that gives a policy, with these versions, the document; adds are the new actions in it. It fails if none
-// of the versions is the default.
+// NewVersion returns the step that gives a policy, with these versions, the document with the new actions adds. It fails if no version is the default.
 func NewVersion(policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
 	p := PolicyVersion{Policy: policy, Document: document, Adds: adds}
 	var oldest cloud.PolicyVersion // except the default, which undo needs
@@ -106,8 +105,7 @@ func (p PolicyVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State,
 	return remedy.Conflict, nil
 }
 
-// Apply creates the version, after it deletes one if it must. It reads the versions again just before, under the policy's lock: RAM
-// has no conditional write.
+// Apply creates the version, after deleting one if it must. It reads the versions just before, under a lock: RAM has no conditional write.
 func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, p, func() error {
 		if p.Drop != "" {

@@ -80,7 +80,6 @@ func TestApplyQuota(t *testing.T) {
 		}
 	}
 
-	// After a failed read nothing is written.
 	r = build(t, quotas(), nil)
 	for _, action := range []string{"ListProductQuotas", "ListQuotaApplications", "CreateQuotaApplication"} {
 		heal := r.cloud.Fault(sim.Fault{Product: "quotas", Action: action, Status: 403, Code: "NoPermission"})

@@ -16,7 +16,7 @@ type Resync struct {
 	After time.Duration `json:"after,omitempty"` // nanoseconds since the previous step, whose change takes a while to act
 }
 
-// Each causes a full sync, whose OpenAPI calls add up to throttling.
+// every is long because each resync causes a full sync, whose OpenAPI calls add up to throttling.
 const every = 2 * time.Second
 
 // Says describes the step.

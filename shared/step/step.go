@@ -16,9 +16,7 @@ func All() []remedy.Step {
 		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 
-// Decode makes a step of any kind from its kind and JSON form; see remedy.Decode. It links the code of all kinds, so a function's
-// program decodes only its class's.
+// Decode makes a step of any kind, see remedy.Decode. It links all kinds' code, so a function's program decodes only its class's.
 func Decode(kind string, data []byte) (remedy.Step, error) { return remedy.Decode(All(), kind, data) }
 
-// serviceWrite is for steps on the Service's metadata.
 var serviceWrite = []grant.Grant{grant.GetServices, grant.PatchServices}

@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A rig is one Service on a real API server, and a simulated account.
 type rig struct {
 	testing.TB
 	kube  *cluster.Cluster
@@ -36,7 +35,6 @@ type rig struct {
 	w     *remedy.Writers
 }
 
-// build makes a rig whose Service has these annotations and this ingress.
 func build(t *testing.T, w *sim.World, annotations map[string]string, ingress ...corev1.LoadBalancerIngress) *rig {
 	t.Helper()
 	r := &rig{TB: t, c: &remedy.Case{ID: "case", Attempt: 1}, w: &remedy.Writers{}}
@@ -276,7 +274,6 @@ func TestTags(t *testing.T) {
 		t.Errorf("%d writes, want 2", got)
 	}
 
-	// Another writer's value.
 	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers["lb-1"].Tags = map[string]string{"k": "theirs"} })
 	for _, s := range []remedy.Step{tag, untag} {
 		r.is(s, remedy.Conflict)
@@ -285,7 +282,7 @@ func TestTags(t *testing.T) {
 		}
 	}
 
-	// The maximum is 20 tags.
+	// A load balancer has at most 20 tags.
 	r.cloud.Edit(func(s *sim.State) {
 		full := map[string]string{}
 		for i := range 20 {
@@ -380,7 +377,6 @@ func TestPolicyVersion(t *testing.T) {
 		t.Error("the way back has a way back")
 	}
 
-	// Another writer's default version is not replaced.
 	r = build(t, policy(3, 3), nil)
 	other := step.DefaultVersion{Policy: "p", Version: "v1", From: document("slb:Do2")}
 	r.is(other, remedy.Conflict)
@@ -405,7 +401,6 @@ func TestPolicyFull(t *testing.T) {
 	r.does(r.undo(add))
 	equal(t, r.versions(), "v2 v3 v4* v5 v6")
 
-	// A full policy is refused, and nothing is lost.
 	r = build(t, policy(5, 4), nil)
 	full := add
 	full.Drop = ""
@@ -426,7 +421,7 @@ func TestPolicyFull(t *testing.T) {
 	r.does(add)
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
-	// The write was made all the same.
+	// The write was made, and its answer was lost.
 	r = build(t, policy(5, 4), nil)
 	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutAfter: true})
@@ -438,7 +433,7 @@ func TestPolicyFull(t *testing.T) {
 	r.does(add)
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
-	// It is an error and loses nothing.
+	// Each failed call is an error and loses nothing.
 	for n, action := range []string{"ListPolicyVersions", "CreatePolicyVersion", "DeletePolicyVersion"} {
 		r = build(t, policy(5, 4), nil)
 		heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: action, Status: 403, Code: "NoPermission"})

@@ -18,13 +18,13 @@ import (
 // So the last value of a name is the server's; an answer with a sequence is a message, whatever else it says; and nothing is read from
 // a message whose headers the client has seen only in part.
 
-// Added by the server to one message, and to each of several.
+// The server adds these to one message, and to each of several.
 var (
 	addedToOne  = []string{jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer}
 	addedToEach = append(slices.Clone(addedToOne), "Nats-Num-Pending", "Nats-Last-Sequence")
 )
 
-// They only say how a message was to be stored.
+// orders only say how a message was to be stored.
 var orders = []string{jetstream.ExpectedLastSubjSeqHeader, jetstream.ExpectedLastSubjSeqSubjHeader}
 
 // settled returns a message's own headers: without orders and the last value of each in added.

@@ -37,8 +37,7 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 	return done, lacking, nil
 }
 
-// Clusters returns the clusters that the streams know, sorted: those that are set up or have an exporter, a policy, failures or cases.
-// A pause alone does not count.
+// Clusters returns the clusters, sorted, that are set up or have an exporter, a policy, failures or cases; a pause alone does not count.
 func (s *Stream) Clusters(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
 	for _, filter := range []string{"policy.*", event.ProgressKey("*"), event.PageKey("*", "*"), event.CountKey("*")} {

@@ -27,14 +27,13 @@ const (
 )
 
 // Consume hands the messages of a class in a cluster to handle, up to workers of them at once. When ctx ends, it gives back messages
-// that no handler has begun, lets running handlers finish for Config.Grace, and returns nil. Then it cancels the rest; if that doesn't
-// end them, it returns an error.
+// that no handler has begun and lets running handlers finish for Config.Grace. It cancels longer ones, and returns nil unless that
+// doesn't end them.
 //
 // Only one worker handles a message at a time while the connection lasts: it sends a heartbeat every 10 s. A message whose worker or
 // connection died is delivered again after 30 s. While NATS is away Consume waits, without limit.
 //
-// With Config.Handlers, the handlers of all classes share one limit. ErrNotFound: the class has no consumer, because Setup never ran
-// for it and the cluster.
+// With Config.Handlers, the handlers of all classes share one limit. ErrNotFound: Setup never ran for the class and the cluster.
 func (s *Stream) Consume(ctx context.Context, cluster, class string, workers int, handle func(context.Context, Message) Reply) error {
 	return s.consume(ctx, Failed, ConsumerOf(cluster, class), workers, s.slots, handle)
 }

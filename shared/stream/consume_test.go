@@ -268,7 +268,7 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 	settledAll(t, s)
 }
 
-// Its message goes to another worker.
+// The message of a handler that hangs goes to another worker.
 func TestHandlerHangs(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, class)
@@ -558,7 +558,6 @@ func BenchmarkConsume(b *testing.B) {
 	}
 }
 
-// BenchmarkDelivery measures a message from its publication to its handler.
 func BenchmarkDelivery(b *testing.B) {
 	s := connect(b, Config{URL: serve(b, embedded.Options{Sync: true}).URL()})
 	setup(b, s, class)

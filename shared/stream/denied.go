@@ -31,7 +31,6 @@ func (d *denials) within(ctx context.Context, subject string) (context.Context, 
 	}
 }
 
-// met reports whether an error on the connection ends a request.
 func (d *denials) met(err error) (ends bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false

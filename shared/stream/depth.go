@@ -28,8 +28,7 @@ func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
 	return all, err
 }
 
-// Queue returns the queue of a class in a cluster; ErrNotFound if the class has no consumer. It asks by name: a list omits consumers
-// whose leader does not answer.
+// Queue returns the queue of a class in a cluster; ErrNotFound if it has no consumer. It asks by name: a list omits consumers without an answering leader.
 func (s *Stream) Queue(ctx context.Context, cluster, class string) (q Queue, err error) {
 	err = s.call(ctx, "look at consumer "+class, "", func(in context.Context) error {
 		c, err := s.js.Consumer(in, Failed, ConsumerOf(cluster, class))

@@ -31,7 +31,6 @@ func TestDepth(t *testing.T) {
 	}
 	depth(Queue{Class: "busy", Undelivered: 3}, Queue{Class: "quota"})
 
-	// It has asked for no other.
 	inHand, ended := make(chan bool), make(chan error, 1)
 	go func() {
 		ended <- s.Consume(ctx, "c1", "busy", 1, func(context.Context, Message) Reply {

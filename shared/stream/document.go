@@ -66,7 +66,7 @@ type change struct {
 	done chan error // takes one answer
 }
 
-// A panic fails only this change: its caller gets an error.
+// try makes a panic fail only this change: its caller gets an error.
 func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,7 +158,6 @@ again:
 	return all, err
 }
 
-// document returns a key's entry and the server's time.
 func (s *Stream) document(ctx context.Context, key string) (e Entry, now time.Time, err error) {
 	var info *jetstream.StreamInfo
 	var untold error

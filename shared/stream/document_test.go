@@ -61,7 +61,7 @@ func TestChangeDocument(t *testing.T) {
 	}
 }
 
-// They share one write.
+// Waiting changes share one write.
 func TestChangesTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -126,7 +126,7 @@ func TestChangePanics(t *testing.T) {
 	}
 }
 
-// It is made once.
+// A change whose acknowledgement is lost is made once.
 func TestChangeWithoutAcknowledgement(t *testing.T) {
 	t.Parallel()
 	server := serve(t, embedded.Options{})

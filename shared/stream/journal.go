@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// They must contain no character with a meaning in subjects.
+// caseToken excludes characters with a meaning in subjects.
 var caseToken = regex.New(`^[A-Za-z0-9_-]{1,128}$`)
 
 func validCase(tokens ...string) error {

@@ -34,7 +34,6 @@ func TestAuditIsKept(t *testing.T) {
 	if _, err := s.Audit(ctx, "c1", "u1", "tag-missing", "2", map[string][]string{"ce-type": {"t"}}, []byte("settled"), 0); err != nil {
 		t.Fatal(err)
 	}
-	// Others are separate.
 	for _, of := range [][3]string{{"c1", "u1", "x"}, {"c1", "u2", "x"}, {"c2", "u1", "x"}, {"c1", "u11", "x"}} {
 		audit(t, s, of[0], of[1], of[2], "other")
 	}
@@ -229,7 +228,7 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// It is appended once, even with concurrent appends.
+// A record whose acknowledgement is lost is appended once, even with concurrent appends.
 func TestLostAcknowledgementOfARecord(t *testing.T) {
 	for name, before := range map[string]bool{"ours is stored": false, "another was first": true} {
 		t.Run(name, func(t *testing.T) {

@@ -29,8 +29,8 @@ const (
 	markerTTL    = time.Minute // how long a removed key leaves a mark
 )
 
-// Get returns the value of a key; ErrNotFound if it has none. A replica may lag a few milliseconds behind, or longer while it is cut
-// off. A key may be any text without empty parts between its dots.
+// Get returns the value of a key, any text without empty parts between dots; ErrNotFound if it has none. A replica lags a few
+// milliseconds, or longer while it is cut off.
 func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
 	e, err := s.Entry(ctx, key)
 	return e.Value, err
@@ -76,8 +76,7 @@ type Entry struct {
 	Time     time.Time // when the server stored it
 }
 
-// Entry returns a key with its value; ErrNotFound if it has none. The Revision can be passed to Swap in both cases: for a removed key
-// it is that of its mark, or 0.
+// Entry returns a key with its value; ErrNotFound if it has none. Even then Swap takes the Revision: that of a removed key's mark, or 0.
 func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	e := Entry{Key: key}
 	subject, err := subjectOf(key)
@@ -103,8 +102,7 @@ func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	return e, nil
 }
 
-// Entries returns the keys that match a filter, as in Keys, with their values. It may miss a key written meanwhile, whose Revision is
-// higher than all those returned.
+// Entries returns the keys that match a filter, as in Keys, with their values. A key written meanwhile may be missing; its Revision is higher.
 func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	var found []Entry
 	err := s.EachEntry(ctx, filter, func(e Entry) { found = append(found, e) })
@@ -146,7 +144,6 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	return view, nil
 }
 
-// A mark is a revision that a key has had.
 type mark struct {
 	subject  string
 	revision uint64

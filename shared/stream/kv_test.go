@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// create reports whether the key had no value and was set.
 func create(ctx context.Context, s *Stream, key, value string, ttl time.Duration) (bool, error) {
 	e, err := s.Entry(ctx, key)
 	if !errors.Is(err, ErrNotFound) {

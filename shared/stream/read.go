@@ -111,8 +111,7 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 	}
 }
 
-// Lasts returns the newest message of each subject that matches a filter, as one consistent view, oldest first; at most 1,024
-// subjects, such as the classes of one Service. EachLast takes any number.
+// Lasts returns the newest message of each subject that matches a filter, as one consistent view, oldest first; at most 1,024. EachLast takes any number.
 func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([]Message, error) {
 	found, _, err := s.page(ctx, stream, query{Lasts: filters})
 	if err != nil {
@@ -171,7 +170,7 @@ func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string,
 	return all, err
 }
 
-// The returned sequence is that of the stream's last message.
+// subjects also returns the sequence of the stream's last message.
 func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []string, last uint64, err error) {
 	info, err := s.info(ctx, stream, filter)
 	if err != nil {
@@ -243,10 +242,9 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Me
 	return found, end, nil
 }
 
-// It is for any message of a stream.
 func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
 
-// lastSubject is for the newest message of a subject or filter. A user may have permission for only some.
+// lastSubject is a subject of its own: a user may have permission for only some.
 func lastSubject(stream, subject string) string { return getSubject(stream) + "." + subject }
 
 // outgoing drops headers of NATS itself: the server would obey them.

@@ -68,7 +68,6 @@ func TestEachAfter(t *testing.T) {
 	}
 }
 
-// It is known for an empty stream, too.
 func TestFirst(t *testing.T) {
 	s := fresh(t)
 	is := func(want uint64) {
@@ -155,7 +154,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// There are more subjects, and more bytes, than one answer holds.
+// More subjects, and more bytes, exist than one answer holds.
 func TestEachLast(t *testing.T) {
 	s := fresh(t)
 	const n = 2*lastsMost + 5
@@ -301,7 +300,6 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// TestRestart restarts the server on the same files and port.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := serve(t, embedded.Options{Dir: dir, Sync: true})

@@ -10,7 +10,6 @@ type Service struct {
 	Many    bool // a request has several answers
 }
 
-// infoServices tell how the streams are set up.
 func infoServices() []Service {
 	// Without JetStream and an import of $JS.API.INFO, an account gets the whole API from the server, which then answers first, with
 	// "JetStream not enabled" (enableJetStreamInfoServiceImportOnly in nats-server).

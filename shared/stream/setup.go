@@ -41,14 +41,13 @@ const (
 	maxAckPending = 100_000 // each worker limits its own; delayed naks count here too, and the server's default of 1,000 would block a class
 )
 
-// With headers; a server takes 1 MiB by default.
+// Largest messages with headers; a server takes 1 MiB by default.
 const (
 	maxFailedMessage = 128 << 10 // twice event.MaxPayload
 	maxDeadMessage   = maxDeadData + maxDeadHeader + 8<<10
 	maxMessage       = 1 << 20
 )
 
-// orUsual fills in the defaults of a new installation.
 func (c Settings) orUsual() Settings {
 	return Settings{
 		Replicas:    cmp.Or(c.Replicas, 1),
@@ -95,7 +94,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 	return all
 }
 
-// The rest, such as placement or sources, is the operator's.
+// Setup leaves other fields, such as placement or sources, to the operator.
 var (
 	streamFields = []string{"Description", "Subjects", "Retention", "Storage", "Replicas", "MaxMsgsPerSubject", "Discard", "MaxMsgs",
 		"MaxMsgSize", "MaxAge", "MaxBytes", "Duplicates", "AllowDirect", "AllowRollup", "AllowMsgTTL", "SubjectDeleteMarkerTTL"}
@@ -132,8 +131,7 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 	return done, err
 }
 
-// SetupOrUse does what Setup does, or uses what works if the user may not change it. lacking has a sentence for each wrong setting.
-// ErrDenied: a stream is missing or unusable.
+// SetupOrUse does what Setup does, or uses what works if it may not. lacking names each wrong setting. ErrDenied: a stream is missing or unusable.
 func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (done, lacking []string, err error) {
 	for _, class := range classes {
 		if err := event.ValidClass(class); err != nil {

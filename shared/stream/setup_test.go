@@ -235,7 +235,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 	check()
 }
 
-// The writer learns of it, and all waiting messages stay.
+// A full FAILED refuses new messages: the writer learns of it, and waiting messages stay.
 func TestFullFailuresRefuse(t *testing.T) {
 	s := fresh(t)
 	if _, err := s.Setup(t.Context(), nil, Settings{FailedBytes: 64 << 10}); err != nil {

@@ -37,7 +37,6 @@ const (
 	Dead   = "DEAD"   // messages that can't be handled, with the reason
 )
 
-// deadPrefix begins the subjects of DEAD; package event has the others.
 const deadPrefix = "lbremedy.dead."
 
 // Kinds of errors, for errors.Is.
@@ -245,7 +244,6 @@ func (s *Stream) Ping(ctx context.Context) error {
 	return s.call(ctx, "ping NATS", "", s.nc.FlushWithContext)
 }
 
-// back reports whether the next link came up in time.
 func (l *link) back(ctx context.Context, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -336,7 +334,7 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// The client has no names for them.
+// The client has no names for these codes.
 const (
 	codeStoreFailed  = 10077
 	codeSameIDFlying = 10158

@@ -103,7 +103,6 @@ func crashable(t *testing.T, dir string) *crash {
 	return c
 }
 
-// kill ends the server as kill -9 does.
 func (c *crash) kill() {
 	_ = c.cmd.Process.Kill() // fails only if it has ended
 	_ = c.cmd.Wait()         // says that it was killed

@@ -71,14 +71,12 @@ func sinkError(err error) error {
 	return err
 }
 
-// A question asks whether to apply a plan.
 type question struct {
 	uid, id string // of the Service and the case
 	attempt int
 	digest  string
 }
 
-// questionOf returns the question about a member, or the zero question.
 func questionOf(m Member) question {
 	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
 		return question{}
@@ -86,7 +84,6 @@ func questionOf(m Member) question {
 	return question{m.uid, m.Case, m.Attempt, m.Digest}
 }
 
-// String returns the question as buttons carry it; empty for none.
 func (q question) String() string {
 	if q == (question{}) {
 		return ""

@@ -172,7 +172,6 @@ func (o *outlet) asked(ctx context.Context, i incident, value string, verdict ku
 	return *rec, nil
 }
 
-// extent returns how many Services fail, and the impact.
 func (o *outlet) extent(ctx context.Context, i incident) (int, event.Impact) {
 	v, err := o.view(ctx, i, i.all(), Head{}, o.since)
 	if err != nil {

@@ -31,7 +31,6 @@ func (o *outlet) closings(ctx context.Context) {
 	}
 }
 
-// close notifies the sink of incidents that a person closed, once.
 func (o *outlet) close(ctx context.Context) error {
 	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
 	if err != nil {
@@ -237,8 +236,8 @@ func (i *Incident) sort() {
 	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }
 
-// Close ends an incident by hand: its Services count as over until the next record, even one that changes nothing, and followers
-// notify the sinks. It returns the number of Services closed; ErrNotFound of package stream if the incident is unknown.
+// Close ends an incident by hand: its Services count as over until the next record, even an unchanged one, and followers notify the
+// sinks. It returns how many were closed; ErrNotFound of package stream if the incident is unknown.
 func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (closed int, err error) {
 	i, ok := parseIncident(id)
 	if !ok {
@@ -256,7 +255,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 	return closed, err
 }
 
-// conflict says that a record came in between.
+// close reports a conflict if a record came in between.
 func (i incident) close(ctx context.Context, s *stream.Stream, by string, now time.Time, closed *int) (conflict bool, err error) {
 	entries, err := s.Entries(ctx, i.all())
 	if err != nil {

@@ -55,7 +55,6 @@ func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body
 	return posted(err)
 }
 
-// A robot is a sink that posts messages to a chat group.
 type robot struct {
 	endpoint
 	chat.Robot

@@ -25,7 +25,6 @@ type eventSink struct {
 	cluster string
 }
 
-// By the status of the Service.
 var reasons = map[event.Status]string{
 	event.NeedsApproval: "LBRemedyNeedsApproval", event.NeedsAction: "LBRemedyNeedsAction", event.Recovered: "LBRemedyRecovered",
 	event.Status(event.Failed): "LBRemedyFailed", event.Status(event.Unsettled): "LBRemedyUnsettled", event.Status(event.Planned): "LBRemedyPlanned",

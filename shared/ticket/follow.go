@@ -60,7 +60,6 @@ type Follower struct {
 	gap     time.Duration // least time between two notifications of one ticket
 }
 
-// An outlet is one sink with its state.
 type outlet struct {
 	*Follower
 	policy.Sink
@@ -80,7 +79,6 @@ type outlet struct {
 // A checked says when an incident's members were read, and when their ticket is due again.
 type checked struct{ at, due time.Time }
 
-// A kind holds the properties of one kind of sink.
 type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink assigns IDs; a ticket without one is opened
@@ -92,7 +90,6 @@ type kind struct {
 	again time.Duration // interval for repeating open tickets to a place that forgets them; zero: it doesn't
 }
 
-// workers is how many messages of a sink are handled at once.
 const workers = 8
 
 // New returns a follower without connecting. It checks templates and where secrets are.
@@ -174,7 +171,7 @@ func (f *Follower) Stats() map[string]Stats {
 	return all
 }
 
-// The name includes the cluster: another's policy may use it for a different sink.
+// consumer includes the cluster: another's policy may use the name for a different sink.
 func (o *outlet) consumer() string { return "tell-" + o.Name + "_" + o.c.Cluster }
 
 // Run notifies until ctx ends; without a sink it returns at once. Any number of followers may run on one stream.
@@ -424,7 +421,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// remember stores when a ticket that needs no notification now is due.
 func (o *outlet) remember(key string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -442,7 +438,6 @@ func (o *outlet) patience(updates int) time.Duration {
 	return []time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(updates, 3)]
 }
 
-// skip records that a change needs no notification.
 func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
 	h.Revision = v.revision
 	if h.Status == Closed {

@@ -83,7 +83,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// It stays open as long as its failure, and the end is sent.
+// A plan that nobody applies stays open as long as its failure, and the end is sent.
 func TestPlanned(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -164,7 +164,6 @@ func TestMuted(t *testing.T) {
 	q.empty()
 }
 
-// Scope and cause distinguish incidents.
 func TestIncidents(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -250,7 +249,6 @@ func TestClustersAreToldApart(t *testing.T) {
 	same(t, hooks["c1"].told())
 }
 
-// One cause makes one ticket and a few notifications.
 func TestThousand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -369,7 +367,6 @@ func TestDownForAnHour(t *testing.T) {
 	lags.empty()
 }
 
-// Seconds and times are obeyed.
 func TestRetryAfter(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -597,7 +594,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// It gets open failures, and none that ended before.
+// A new sink gets open failures, and none that ended before.
 func TestNewSink(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -609,7 +606,6 @@ func TestNewSink(t *testing.T) {
 	q.empty()
 }
 
-// Two followers open one ticket for each cause.
 func TestTwoWorkers(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -688,7 +684,7 @@ func TestCloseByHand(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
-	// It would expire before a sink that is down is back.
+	// The first mark would expire before a sink that is down is back.
 	first, err := w.s.Entry(w.ctx, closeRoot+list[0].ID)
 	if err != nil {
 		t.Fatal(err)

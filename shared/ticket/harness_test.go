@@ -146,7 +146,7 @@ func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	return m
 }
 
-// Empty: forever.
+// An empty result means forever.
 func (w *world) lasts(key string) string {
 	w.Helper()
 	m, err := w.s.Last(w.ctx, "KV_lbremedy", "$KV.lbremedy."+key)
@@ -219,7 +219,6 @@ func (q *queue) empty() {
 	}
 }
 
-// A hook simulates webhooks, DingTalk and Slack.
 type hook struct {
 	testing.TB
 	server *httptest.Server

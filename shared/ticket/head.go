@@ -34,7 +34,7 @@ type Head struct {
 	Refused   bool      `json:"refused,omitempty"`  // the sink refused it, and is retried each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 
-	// Where people answer.
+	// These are for sinks where people answer.
 	Shown      Shown      `json:"shown,omitzero"`
 	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
 	Said       []say.Text `json:"said,omitempty"`    // results of answers
@@ -70,7 +70,7 @@ func (h Head) lines(l *say.Language) []string {
 // If the sender crashes, nobody retries until the lease expires.
 const lease = time.Minute
 
-// uid is only for a sink with a ticket for each Service.
+// headKey takes uid only for a sink with a ticket for each Service.
 func headKey(sink string, i incident, uid string) string {
 	key := headRoot + sink + "." + i.String()
 	if uid != "" {

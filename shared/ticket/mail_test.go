@@ -138,7 +138,6 @@ func (m *mailServer) serve2(conn net.Conn) {
 	m.serve(&quiet{Conn: conn}, true)
 }
 
-// quiet swallows the second greeting.
 type quiet struct {
 	net.Conn
 	greeted bool
@@ -250,7 +249,7 @@ func TestMailErrors(t *testing.T) {
 	}
 }
 
-// The others get the mail, and the ticket says who did not.
+// When a recipient is refused, the others get the mail, and the ticket says who did not.
 func TestMailToSome(t *testing.T) {
 	w := newWorld(t)
 	m := newMailServer(t, true)

@@ -71,7 +71,7 @@ const (
 	Rejected = event.Result(event.Rejected) // a person has rejected the plan
 )
 
-// Bytes: one notification may read a thousand members.
+// The limits are in bytes: one notification may read a thousand members.
 const (
 	longText  = 2 << 10
 	shortText = 1 << 10
@@ -89,7 +89,7 @@ func isOpen(r event.Result) bool {
 
 func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected }
 
-// was is the member's previous state.
+// memberOf returns the Service of a record as a member; was is its previous state.
 func memberOf(r event.Record, sequence uint64, was Member) Member {
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
@@ -118,7 +118,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
-		// Sent together with the outcome.
+		// The finding is sent together with the outcome.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
 		if len(m.Finding) == 0 {
 			m.Finding = was.Finding

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// A chat's secrets go to its platform only, whatever the policy says.
 func TestOnlyToThePlatform(t *testing.T) {
 	var came atomic.Int64
 	evil := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came.Add(1) }))

@@ -8,7 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// For a sink that would forget open tickets.
+// repeats is for sinks that forget open tickets.
 func (o *outlet) repeats(ctx context.Context) {
 	tick := time.NewTicker(o.again / 4)
 	defer tick.Stop()
@@ -24,7 +24,7 @@ func (o *outlet) repeats(ctx context.Context) {
 	}
 }
 
-// If a ticket's failures are over, the record that says so sends it.
+// repeat leaves a ticket whose failures are over to the record that says so.
 func (o *outlet) repeat(ctx context.Context) error {
 	heads, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
 	if err != nil {

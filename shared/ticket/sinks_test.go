@@ -89,7 +89,7 @@ func TestAlibaba(t *testing.T) {
 	q.empty()
 }
 
-// The existing ticket is found before another is made.
+// After a lost answer the existing ticket is found before another is made.
 func TestAlibabaHalfAnswers(t *testing.T) {
 	for name, f := range map[string]sim.Fault{
 		"cut after": {Action: "CreateTicket", CutAfter: true, Count: 1}, "garbage": {Action: "CreateTicket", Garbage: true, Count: 1},
@@ -179,7 +179,6 @@ func TestEvents(t *testing.T) {
 		}
 		return all.Items[0]
 	}
-	// Despite the common cause.
 	for n := range 3 {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = nil })))
 	}
@@ -197,7 +196,6 @@ func TestEvents(t *testing.T) {
 		!strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
 		t.Errorf("got %+v", e)
 	}
-	// Our own exporter ignores it.
 	var seen []kube.Event
 	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"},
 		func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
@@ -236,7 +234,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The log says so.
+// An Event without its permission is refused, and the log says so.
 func TestEventsDenied(t *testing.T) {
 	join := cluster.Join(t)
 	ns := join.Namespace(t) // waits while another test has the cluster for itself
@@ -507,7 +505,7 @@ func TestTemplates(t *testing.T) {
 	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}, Secrets: []string{dir}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a template that isn't there: got %v", err)
 	}
-	// It is replaced for that ticket, which is logged.
+	// A template that fails only later is replaced for that ticket, which is logged.
 	s := h.sink("ops")
 	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
 	f := w.follower(func(c *Config) { c.Secrets = []string{dir} }, s)
@@ -525,7 +523,6 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// The required parts of a ticket remain.
 func TestHugeTexts(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -146,7 +146,7 @@ func fill(t *template.Template, f Facts) (title, text string, err error) {
 	return title, text, nil
 }
 
-// The size limit stops an endless template.
+// execute ends an endless template by its size limit.
 func execute(t *template.Template, name string, f Facts) (string, error) {
 	b := bounded{remaining: templateText}
 	if err := t.ExecuteTemplate(&b, name, f); err != nil {
@@ -167,7 +167,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// functions are for templates, besides Go's.
 func functions(l *say.Language) template.FuncMap {
 	return template.FuncMap{
 		"join":   join,

@@ -144,7 +144,6 @@ func (f Facts) Approve() bool {
 	return f.Lead.Status() == event.NeedsApproval
 }
 
-// An incident identifies the subject of one ticket.
 type incident struct{ scope, class, cause string }
 
 func (i incident) String() string { return i.scope + "." + i.class + "." + i.cause }
@@ -172,7 +171,7 @@ func hash(cause string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// A class of scope Service covers the Services of the cluster that share the cause.
+// incidentOf joins the Services of the cluster that share a cause, for a class of scope Service.
 func incidentOf(scope remedy.Scope, r event.Record) incident {
 	i := incident{class: r.Class, cause: hash(r.Cause)}
 	switch {

@@ -58,7 +58,7 @@ func (v view) sort() {
 	}
 }
 
-// None: nothing to send.
+// status returns None if nothing is to be sent.
 func (v view) status(was Status) Status {
 	switch {
 	case len(v.open) > 0:
@@ -85,7 +85,6 @@ func (v view) print() string {
 
 const listed = 20
 
-// h is the sink's head.
 func (v view) facts(key string, i incident, title string, h Head, status Status) Facts {
 	f := Facts{
 		Key: key, Incident: i.String(), Status: status, Reopened: h.Status == Closed && status == Open, Class: i.class, Title: title,

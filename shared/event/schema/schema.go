@@ -193,10 +193,8 @@ func write(s *jsonschema.Schema) ([]byte, error) {
 	return append([]byte(header), out.Bytes()[1:]...), nil
 }
 
-// A texter is read by config from a text.
 type texter interface{ ReadText(text string) error }
 
-// A worder has a fixed list of words.
 type worder interface{ Words() []string }
 
 // enumerate lists the values of types with a fixed list. A texter is a string.

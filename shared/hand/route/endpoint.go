@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// To one function, kept for later calls.
+// idleConnections is how many connections to one function are kept.
 const idleConnections = 32
 
 // An Endpoint is where the function of one class takes calls. It has its own connections: a slow function blocks only its class.
@@ -159,7 +159,6 @@ func refusedByTLS(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid)
 }
 
-// why returns why no answer came, with only the address of the URL.
 func why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "no answer came in time"

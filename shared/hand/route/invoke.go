@@ -79,7 +79,7 @@ func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	for name, values := range r.URL.Query() {
 		query[name] = dara.String(values[0])
 	}
-	// As in Alibaba's examples; net/url does not escape it.
+	// Alibaba's examples escape this character of the path; net/url does not.
 	path := strings.ReplaceAll(r.URL.EscapedPath(), "$", "%24")
 	request := &dara.Request{Method: dara.String(r.Method), Pathname: dara.String(path), Headers: headers, Query: query}
 	r.Header.Set("Authorization", *openapiutil.GetAuthorization(request, dara.String(scheme), dara.String(payload), dara.String(k.ID), dara.String(k.Secret)))

@@ -173,7 +173,7 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 }
 
 func (c checker) headers(at string, given map[string]string, fill *strings.Replacer) map[string]string {
-	// Those that the engine sets, and those that delimit a message.
+	// The engine sets these, or they delimit a message.
 	taken := []string{"Authorization", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Traceparent"}
 	headers := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

@@ -191,7 +191,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The schema agrees with Parse on fields and kinds.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s, err := jsonschema.NewCompiler().Compile("../../../" + SchemaFile)

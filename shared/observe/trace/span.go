@@ -32,13 +32,11 @@ func (named) NewIDs(ctx context.Context) (otel.TraceID, otel.SpanID) {
 	return id.trace, id.span
 }
 
-// NewSpanID returns the ID of a span within a trace.
 func (named) NewSpanID(ctx context.Context, _ otel.TraceID) otel.SpanID {
 	id, _ := ctx.Value(key{}).(ids)
 	return id.span
 }
 
-// digest returns a span's ID from all that distinguishes it.
 func digest(parts ...string) (id otel.SpanID) {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	copy(id[:], sum[:])
@@ -154,7 +152,7 @@ func (m making) span(ctx context.Context, id otel.SpanID, name string, from time
 	}
 }
 
-// Earlier runs' spans contain their own steps.
+// steps makes spans of this run's steps; earlier runs' spans contain their own.
 func (m making) steps(ctx context.Context, in phase) {
 	for i, s := range m.r.Steps {
 		if s.Began.IsZero() || s.Began.Before(m.r.Began) {
@@ -198,7 +196,6 @@ func (m making) calls(ctx context.Context, s event.StepRecord) {
 	}
 }
 
-// message returns OpenTelemetry's attributes of a message.
 func (m making) message(operation string, kind attribute.KeyValue) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.MessagingSystemKey.String("nats"),
@@ -235,7 +232,6 @@ func (m making) run() []attribute.KeyValue {
 	return attrs
 }
 
-// links returns a link to the trace of the Kubernetes Event that opened the case.
 func (m making) links() otel.SpanStartOption {
 	opened := parse(m.r.Opened)
 	if !opened.IsValid() {

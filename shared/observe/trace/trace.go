@@ -194,16 +194,12 @@ func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
 // A made keeps ended spans until they are taken, all in the sender's goroutine.
 type made struct{ spans []sdk.ReadOnlySpan }
 
-// OnStart does nothing.
 func (*made) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd keeps a span.
 func (m *made) OnEnd(s sdk.ReadOnlySpan) { m.spans = append(m.spans, s) }
 
-// Shutdown does nothing.
 func (*made) Shutdown(context.Context) error { return nil }
 
-// ForceFlush does nothing.
 func (*made) ForceFlush(context.Context) error { return nil }
 
 func (m *made) take() []sdk.ReadOnlySpan {
@@ -214,7 +210,6 @@ func (m *made) take() []sdk.ReadOnlySpan {
 
 const longest = 512
 
-// clip returns a text without secrets, short enough for a span or a log line.
 func clip(text string) string { return event.Clip(event.Redact(text), longest) }
 
 func str(key, value string) attribute.KeyValue { return attribute.String(key, clip(value)) }

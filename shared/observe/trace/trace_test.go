@@ -110,7 +110,7 @@ func end(s *Sender, within time.Duration) error {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// The run annotated, failed at a resync step, and was still proven to work.
+// record annotated, failed at a resync step, and was still proven to work.
 func record(changes ...func(*event.Record)) event.Record {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	r := event.Record{
@@ -194,7 +194,6 @@ func TestOnRun(t *testing.T) {
 	s.OnRun(record(func(r *event.Record) { r.Phase = event.Step })) // it has not ended
 	s.OnRun(r)
 	s.OnRun(again)
-	// It fails at a step.
 	s.OnRun(record(func(r *event.Record) {
 		r.Prior, r.Began, r.At = r.At, r.At.Add(time.Second), r.At.Add(2*time.Second)
 		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is no good"
@@ -274,7 +273,6 @@ func TestOnRun(t *testing.T) {
 		t.Errorf("%d are lost", got)
 	}
 
-	// Another process makes the same spans.
 	other := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", other.URL+"/own", "OTEL_SERVICE_NAME", "mine")
 	s, _ = start(t)
@@ -511,7 +509,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Any record: no panic, and no text longer than the limit.
+// No record causes a panic, or a text longer than the limit.
 func FuzzMake(f *testing.F) {
 	data, err := json.Marshal(record())
 	if err != nil {

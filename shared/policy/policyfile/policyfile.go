@@ -65,8 +65,8 @@ func Digest(text []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Parse reads a policy file in YAML. It refuses unknown fields, classes and words, each with its line: a typo must not loosen a rule.
-// An empty text is refused too: it may be a file not yet written.
+// Parse reads a policy file in YAML. It refuses unknown fields, classes and words, each with its line, since a typo must not loosen a
+// rule, and an empty text, which may be a file not yet written.
 func Parse(data []byte, classes []string) (policy.Version, error) {
 	f := File{Mode: remedy.Observe}
 	d, err := config.Decode(data, &f)

@@ -53,7 +53,7 @@ func FromFile(path string, parse Parser) *Source {
 		read: func(context.Context) ([]byte, error) { return readFile(path) }}
 }
 
-// It does not wait for a pipe.
+// readFile does not wait for a pipe.
 func readFile(path string) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		if info, err := os.Stat(path); err != nil {
@@ -164,12 +164,10 @@ type prefixed struct {
 	error
 }
 
-// Error returns the lines, each with the prefix.
 func (p prefixed) Error() string {
 	return p.prefix + strings.ReplaceAll(p.error.Error(), "\n", "\n"+p.prefix)
 }
 
-// Unwrap returns the error without the prefix.
 func (p prefixed) Unwrap() error { return p.error }
 
 func said(err error) string {

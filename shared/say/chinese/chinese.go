@@ -46,7 +46,7 @@ func read(name string) map[string]string {
 	return twins
 }
 
-// Full-width punctuation includes its own space, and Chinese words have none between them.
+// tight: full-width punctuation includes its own space, and Chinese words have none between them.
 func tight(end, begin rune) bool {
 	const wide = "，。；：！？、（）“”"
 	return strings.ContainsRune(wide, end) || strings.ContainsRune(wide, begin) || unicode.Is(unicode.Han, end) && unicode.Is(unicode.Han, begin)

@@ -53,7 +53,6 @@ func terms(t *testing.T) []term {
 	return list
 }
 
-// TestTerms checks that each term is used, and no word to avoid.
 func TestTerms(t *testing.T) {
 	list := terms(t)
 	if len(list) < 30 {
