@@ -135,7 +135,6 @@ type pattern struct {
 	call  bool // a text that only counts behind an address of Alibaba Cloud
 }
 
-// Values of foretold besides entries.
 const (
 	nothing   = -1 // no text begins this way
 	ambiguous = -2 // texts of several classes begin this way

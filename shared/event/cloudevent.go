@@ -233,8 +233,7 @@ func ReadRecord(e event.Event) (Record, error) {
 	return r, nil
 }
 
-// MessageID returns the JetStream message ID of an event: "<event uid>.<resourceVersion>" for a failure, since a version of an Event
-// is published once, whatever its count; otherwise the event's ID.
+// MessageID returns an event's JetStream message ID; for a failure "<event uid>.<resourceVersion>": a version is published once, whatever its count.
 func MessageID(e event.Event) string {
 	id := e.ID()
 	if e.Type() != TypeFailed {
@@ -247,7 +246,6 @@ func MessageID(e event.Event) string {
 	return id[:first] + id[last:]
 }
 
-// schemas are the IDs of the data's JSON Schemas, by type; see package schema.
 var schemas = map[string]string{
 	TypeFailed: "urn:lbremedy:schema:failed.v1.json", TypeIntent: "urn:lbremedy:schema:record.v1.json", TypeSettled: "urn:lbremedy:schema:record.v1.json",
 }

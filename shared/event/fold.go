@@ -13,7 +13,6 @@ func fold(s string) []byte {
 	return []byte(strings.Join(strings.Fields(strings.Map(plainRune, escapes.Replace(s))), " "))
 }
 
-// escapes are those of logs.
 var escapes = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`)
 
 // plainRune returns a character in lower-case ASCII, a space for white space, -1 if invisible, or the character itself.

@@ -18,7 +18,6 @@ const (
 	markKubernetes
 )
 
-// marks are folded.
 var marks = []struct {
 	mark mark
 	text string
@@ -40,7 +39,6 @@ var marks = []struct {
 	{markUpstream, "failed to remove load balancer"},
 	{markUpstream, "failed to update load balancer"},
 
-	// Words only of the Alibaba Cloud controller.
 	{markController, "alicloud:"},
 	{markController, "alicloud-loadbalancer"},
 	{markController, "alibaba-cloud-loadbalancer"},
@@ -62,7 +60,6 @@ var marks = []struct {
 	{markController, "error reconciling route, reconcile table"},
 	{markController, "failed to disable source dest check for node"},
 
-	// Words of Alibaba Cloud's APIs and SDKs.
 	{markAPI, "aliyuncs.com"},
 	{markAPI, "api.aliyun.com"},
 	{markAPI, "[sdk."},

@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Names in the NATS protocol binding of CloudEvents, and JetStream's own.
 const (
 	headerPrefix    = "ce-"
 	headerMedia     = "Content-Type"

@@ -82,7 +82,7 @@ func TellAgain(ctx context.Context, r Read) {
 	}
 }
 
-// known matches what tells people nothing.
+// known matches the parts of an answer without information for people.
 var known = regex.New(`"(RequestId|request_id)"\s*:\s*"[^"]*"\s*,?\s*`)
 
 func shorten(answer []byte) string {

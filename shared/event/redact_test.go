@@ -108,7 +108,6 @@ func TestRedactIsBounded(t *testing.T) {
 	}
 }
 
-// The result and the time are the same however long a text is.
 func TestAbridge(t *testing.T) {
 	rows := corpus.Rows(t)
 	var long strings.Builder

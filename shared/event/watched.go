@@ -12,7 +12,6 @@ const (
 	KindCluster = "cluster" // concerns no single object: its name is the cluster's ID
 )
 
-// Components of the Alibaba Cloud controller.
 const (
 	componentCLB    = "service-controller" // also the name of other clouds' controllers
 	componentNLB    = "nlb-controller"
@@ -88,7 +87,7 @@ func warningOf(reason string) (w Warning, known bool) {
 	return Warnings[i], true
 }
 
-// The zero Warning means a Service.
+// warningIn returns the warning of a message without a reason, by its beginning; the zero Warning means a Service.
 func warningIn(message string) Warning {
 	said := strings.ToLower(strings.TrimSpace(message[:min(len(message), 256)]))
 	for _, w := range Warnings {

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Limits of an answer.
 const (
 	mostSteps   = 16
 	mostClaims  = 8

@@ -82,7 +82,6 @@ func plan(t *testing.T) *hand.Plan {
 
 const prefix = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 
-// The engine refuses every lie as a whole.
 func TestHostileLook(t *testing.T) {
 	with := func(change func(*hand.Plan)) func(string) []byte {
 		return func(id string) []byte {
@@ -275,7 +274,6 @@ func TestRefusedOrder(t *testing.T) {
 	}
 }
 
-// talkative makes a step and then gives an answer too large to send.
 type talkative struct{ hand.Hand }
 
 func (talkative) Apply(context.Context, hand.Order) (hand.ApplyAnswer, error) {

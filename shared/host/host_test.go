@@ -404,7 +404,6 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Each worker answers only its own cluster's failures, and nothing is dead.
 func TestClustersOnOneNATS(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	env := *r.Env

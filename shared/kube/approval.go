@@ -65,8 +65,7 @@ func (a Approval) Manifest() Approval {
 	return a
 }
 
-// CreateApproval creates an Approval and returns it as stored. It returns ErrNotFound if the kind or namespace is missing, ErrDenied
-// if the caller may not create it, and ErrConflict if the name exists.
+// CreateApproval creates and returns an Approval. ErrNotFound: kind or namespace is missing; ErrDenied: not allowed; ErrConflict: the name exists.
 func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, error) {
 	if !ValidName(a.Namespace) {
 		return nil, noName("create Approval", "namespace", a.Namespace)

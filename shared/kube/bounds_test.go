@@ -142,13 +142,11 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	"Webhooks": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Webhooks(ctx, "x") },
 }
 
-// others do not list.
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Deployment", "Namespace", "Pod", "Node", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
 	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
-// memoryOfAFunction reads the chart's least memory for a program that lists.
 func memoryOfAFunction(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/cluster/values.yaml")
@@ -253,7 +251,6 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A list beyond its bounds is an error, never a shorter list.
 func TestIncompleteList(t *testing.T) {
 	item := []byte(`{"metadata":{"name":"a"},"involvedObject":{"uid":"u"},"message":"` + strings.Repeat("x", largest) + `"}`)
 	for name, c := range map[string]*kube.Cluster{

@@ -98,8 +98,7 @@ func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event)
 	return err
 }
 
-// EvidenceOf is Evidence about a Node or the cluster, with the controller's components for these, and with the result of its check
-// before an upgrade, which names no component.
+// EvidenceOf is Evidence about a Node or the cluster, with their controllers' components and the result of the check before an upgrade, which names none.
 func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		precheck := kind == event.KindCluster && e.Namespace == "kube-system" && e.Name == event.Precheck

@@ -384,7 +384,6 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// Events that the API server has forgotten are created again.
 func TestPutEvent(t *testing.T) {
 	ctx := limited(t)
 	join := cluster.Join(t)
@@ -481,7 +480,6 @@ func TestListAndWatchEvents(t *testing.T) {
 		t.Errorf("the list ended with %v, want the reader's own error", err)
 	}
 
-	// One of them has the shape of events.k8s.io.
 	e := makeEvent(t, j, ns, "watched", "11111111-1111-1111-1111-111111111111", "again")
 	e.Count = 2
 	e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(time.Minute))

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// An apiServer knows one namespace and accepts one token.
 type apiServer struct {
 	*httptest.Server
 	token  atomic.Value // string
@@ -169,7 +168,6 @@ func TestNoLease(t *testing.T) {
 	}
 }
 
-// A caller that waits for another's lease does not wait longer than its own time.
 func TestLeaseWait(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	c, _ := leased(t, func(int) (kube.Lease, error) {

@@ -70,8 +70,7 @@ func Clusters(ctx context.Context, s *stream.Stream) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// A Ledger accounts for the newest failure of each Service and class in FAILED. Each counts in one column of its class; entries in
-// Lost and Problems do not balance.
+// A Ledger accounts for the newest failure of each Service and class in FAILED, each in one column of its class. Lost and Problems do not balance.
 type Ledger struct {
 	Cluster   string    `json:"cluster"`
 	At        time.Time `json:"at"`
@@ -174,7 +173,6 @@ type failed struct {
 	last time.Time // when it was last seen
 }
 
-// An end is the state of a class in the document of an object.
 type end struct {
 	phase     event.Phase
 	result    event.Result

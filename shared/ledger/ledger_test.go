@@ -93,7 +93,6 @@ func TestLedger(t *testing.T) {
 	fails(0, 2)
 	read("one has failed again", many/2-1)
 
-	// Such a run leaves no record.
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(time.Second), Event: failed(0, 2).ID()})
 	read("answered as before", many/2)
 	// This run's clock may be behind the record's writer's.

@@ -273,7 +273,6 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// fresh returns a number that no document and no order uses.
 func (x *explorer) fresh(w *world) int {
 	used := x.used(w)
 	for n := 1; ; n++ {
@@ -1047,7 +1046,6 @@ func (x *explorer) jump(w world, by time.Duration, away bool, emit func(world, a
 	emit(to, action{plain, -1, what, by.String()})
 }
 
-// live checks that every state can reach an end in an environment.
 func (x *explorer) live(m mode) {
 	var may [32]bool
 	for _, k := range m.may {
@@ -1094,7 +1092,6 @@ func (x *explorer) live(m mode) {
 	}
 }
 
-// ended reports whether all failures and requests are acknowledged, and no work is under way.
 func (x *explorer) ended(w world) bool {
 	d := x.docs[w.doc]
 	if w.eng[0].running || w.eng[1].running || d.Holder != "" || w.request.event > 0 && !w.request.acked {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// commit puts a document into the bucket and checks the invariants of each write.
 func (x *explorer) commit(w *world, doc int32, by int) {
 	old, now := x.docs[w.doc], x.docs[doc]
 	if by >= 0 && old.Holder != "" && old.Holder != x.name(w, by) && x.lives(w, by, old.Holder) {
@@ -119,7 +118,6 @@ func (x *explorer) refresh(w *world) {
 	}
 }
 
-// checkOrder checks the invariants when an order is sent that its hand would accept.
 func (x *explorer) checkOrder(w *world, id int, o Order) {
 	n := w.intents[id]
 	if !n.stored {
@@ -278,7 +276,6 @@ func maybe(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && a.Steps == step && a.Maybe })
 }
 
-// ordered reports whether a document shows that a step may be made or undone, and will be checked.
 func ordered(d Doc, c Case, attempt, step int) bool {
 	o := d.Order
 	return o != nil && o.Class == c.Class && o.Attempt == attempt && o.Step == step

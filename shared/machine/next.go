@@ -27,8 +27,8 @@ const (
 // backOff is how long a case waits after this many runs in a row without progress.
 var backOff = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute}
 
-// Next returns the document after a report, and the driver's next effects. It does not modify its arguments. An unexpected report,
-// such as a late answer, changes nothing and has no effects.
+// Next returns the document after a report, and the next effects. It does not modify its arguments; an unexpected report, such as a
+// late one, does nothing.
 func Next(d Doc, in Input) (Doc, []Effect) {
 	r := run{d: clone(d), in: in}
 	switch a := in.Report.(type) {

@@ -134,7 +134,6 @@ type world struct {
 	left budget
 }
 
-// A budget says how often things may happen in a scope.
 type budget struct {
 	crash, stall, silence, stray, lostAck, newer, old, pause, cut, approve, withdraw, undo, deny, observe, lapse, drift, full, away uint8
 }

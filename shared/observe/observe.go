@@ -196,8 +196,7 @@ func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	return r.Steps[from:r.Next], true
 }
 
-// Calls returns a function that counts a request to Alibaba Cloud: its product and action, the HTTP status (0 without an answer),
-// whether it was throttled, and its duration.
+// Calls returns a function that counts a request to Alibaba Cloud; its status is 0 without an answer.
 func (m *Metrics) Calls() func(product, action string, status int, throttled bool, took time.Duration) {
 	calls := m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product",
 		"action", "result")

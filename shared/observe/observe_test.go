@@ -222,7 +222,6 @@ func standing() State {
 	}
 }
 
-// follow reads a state with this answer once.
 func follow(t *testing.T, m *Metrics, answer error) (told []error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -23,8 +23,8 @@ type Version struct {
 	People []Person
 }
 
-// An InForce is what the engine publishes of its policy in a cluster, for commands, which can't read the policy itself. The engine
-// does not decide by it: before each order it reads the policy at its source.
+// An InForce is what the engine publishes of its policy for commands, which can't read it. The engine itself reads the policy at its
+// source before each order.
 type InForce struct {
 	Version string    `json:"version,omitempty"` // digest of the text; empty: the policy is unusable
 	Text    string    `json:"text,omitempty"`
@@ -33,7 +33,6 @@ type InForce struct {
 	Since   time.Time `json:"since"`           // by the clock of the engine
 }
 
-// key begins the key; the cluster's ID follows.
 const key = "policy."
 
 // Put stores it in the bucket.

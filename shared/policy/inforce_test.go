@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// An unreadable value is an error and not a policy.
 func TestInForce(t *testing.T) {
 	s := nats.Streams(t)
 	check := func(cluster string, want InForce) {

@@ -202,7 +202,6 @@ func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	return fmt.Sprintf("the load balancer %s exists by now and can never be what was asked for before: %s", lb.ID, strings.Join(never, "; ")), nil
 }
 
-// The reads of a snapshot, of CLBs and of NLBs.
 var (
 	snapshotReads = []grant.Grant{
 		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,

@@ -31,7 +31,6 @@ func (c *Case) LogQuery() string {
 
 const saying = 200
 
-// before matches the controller's text before the actual error.
 var before = regex.New(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: |` +
 	`^Error (?:adding|updating|removing) [a-z ]+(?: \[[^\]]*\])?: (?:\S+ failed to \w+ service hash:, error: )?`)
 

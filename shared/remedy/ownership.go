@@ -22,7 +22,6 @@ var gitops = []string{
 	"argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller", "helm", "flux", "flux-client-side-apply",
 }
 
-// marks are labels and annotations of GitOps tools.
 var marks = []string{
 	"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id",
 	"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name",
@@ -75,7 +74,6 @@ type Edit struct {
 // recently is how long a plan that changes a person's edit needs an approval.
 const recently = time.Hour
 
-// editors are prefixes of field managers with which people edit a Service.
 var editors = []string{"kubectl", "k9s", "lens", "OpenLens", "rancher", "dashboard", "Mozilla"}
 
 // Edited returns the newest edit of these keys of a Service by a person, within an hour and after its creation.

@@ -35,8 +35,7 @@ type Peer struct {
 // String returns the peer's name with its namespace.
 func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Peers are the cluster's Services with Events of syncs, as one case sees them. Services that fail together share one read, and no
-// method takes longer with more of them.
+// Peers are the cluster's Services with Events of syncs, as one case sees them. They share one read, and no method takes longer with more of them.
 type Peers struct {
 	own  Peer
 	uid  string // of the case's own Service
@@ -319,7 +318,6 @@ const (
 	cleaned // the Service is no longer the controller's
 )
 
-// signOf takes class from the classifier.
 func signOf(e kube.Event, class string) sign {
 	switch {
 	case e.Reason == event.Ensured:

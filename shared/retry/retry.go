@@ -44,8 +44,7 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// After returns how long an answer asks the caller to wait, by its header Retry-After: seconds or a date (RFC 9110, section 10.2.3),
-// limited to longest. It is false for a past or unreadable value.
+// After returns how long an answer asks to wait, at most longest, by its Retry-After (RFC 9110, section 10.2.3); false for a past or unreadable value.
 func After(h http.Header, now time.Time, longest time.Duration) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	d := longest

@@ -63,7 +63,6 @@ func Of(err error) Text {
 	return Text{{Format: m.Format + "%s", Args: append(m.Args, rest)}}
 }
 
-// wraps matches the verb that fmt.Sprintf lacks.
 var wraps = regex.New(`(^|[^%])%(\[\d+\])?w`)
 
 // sprint is fmt.Sprintf with %w.

@@ -13,7 +13,6 @@ var (
 	letter = regex.New(`[A-Za-z]`)
 )
 
-// spoken are attributes whose values people read or hear.
 var spoken = map[string]bool{
 	"aria-label": true, "data-live": true, "data-dead": true, "data-mute": true, "data-copied": true, "data-uncopied": true,
 }

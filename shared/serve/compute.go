@@ -129,10 +129,8 @@ type corrected struct {
 
 const again = time.Second
 
-// assumed is how long an invocation without a deadline may take.
 const assumed = time.Minute
 
-// RoundTrip passes other requests on.
 func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != m.api {
 		return nil, http.ErrSkipAltProtocol

@@ -158,7 +158,6 @@ func bare(t testing.TB, key hand.Key, r *remedy.Remedy) *Endpoint {
 	return &Endpoint{Hand: &hand.Served{Hand: local, Cluster: "c-1", Class: r.Class, Declares: r.Declaration().Digest(), Keys: keys}}
 }
 
-// A function that ends waits for the calls in hand, and takes no more.
 func TestInHand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -313,7 +312,6 @@ func TestCorrected(t *testing.T) {
 		}
 	}
 
-	// A hook is not in hand.
 	for _, kind := range []string{"0", "1", "2", ""} {
 		header = http.Header{}
 		header.Set("x-fc-function-type", kind)

@@ -14,7 +14,6 @@ const idle = 15 * time.Minute
 // drain is how long requests in hand may take at shutdown: the engine waits 75 s for an answer.
 const drain = 90 * time.Second
 
-// sending limits the arrival of a request's body.
 const sending = 30 * time.Second
 
 // Timed limits the time in which a body arrives, even unread: net/http reads the rest of a body before it answers, and would wait

@@ -189,7 +189,6 @@ func (w *world) remote(send func(context.Context, []byte) ([]byte, error)) *hand
 	}
 }
 
-// A test can change everything about a call.
 type call struct {
 	header, event map[string]any
 	data          map[string]any
@@ -494,7 +493,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A panic is a problem of its call, and the program goes on.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	w := build(t)

@@ -192,7 +192,6 @@ func (r RemoveAnnotation) Undo() (remedy.Step, bool) { return invert(r.change(),
 
 func (r RemoveAnnotation) change() map[string]*string { return Annotate{Remove: r.Names}.change() }
 
-// compare returns Done if all keys are as the change leaves them, Todo if all are as they were.
 func compare(now map[string]string, change map[string]*string, was map[string]string) remedy.State {
 	done, todo := true, true
 	for k, want := range change {

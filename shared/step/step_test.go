@@ -179,7 +179,6 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// Both prefixes are read; the current one is written.
 func TestByShortName(t *testing.T) {
 	t.Parallel()
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{

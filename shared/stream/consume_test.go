@@ -268,7 +268,6 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 	settledAll(t, s)
 }
 
-// The message of a handler that hangs goes to another worker.
 func TestHandlerHangs(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, class)
@@ -443,7 +442,6 @@ func TestRefusedAgain(t *testing.T) {
 	}
 }
 
-// refusals logs messages that the server does not hand out.
 type refusals chan slog.Record
 
 func (r refusals) Enabled(context.Context, slog.Level) bool { return true }

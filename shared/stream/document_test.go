@@ -61,7 +61,6 @@ func TestChangeDocument(t *testing.T) {
 	}
 }
 
-// Waiting changes share one write.
 func TestChangesTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -126,7 +125,6 @@ func TestChangePanics(t *testing.T) {
 	}
 }
 
-// A change whose acknowledgement is lost is made once.
 func TestChangeWithoutAcknowledgement(t *testing.T) {
 	t.Parallel()
 	server := serve(t, embedded.Options{})
@@ -205,7 +203,6 @@ func TestChangesOfTwoDocuments(t *testing.T) {
 	}
 }
 
-// A caller whose context has ended returns at once, and its change is not begun.
 func TestChangeEnds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

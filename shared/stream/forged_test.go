@@ -33,7 +33,6 @@ var serversHeaders = map[string]string{
 	"nats-subject": "lbremedy.case.c1.u9.other", "STATUS": "204",
 }
 
-// blocks are headers as a forger's client may send them.
 var blocks = []func(name, value string) string{
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ": " + value + "\r\n\r\n" },
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ":" + value + "\n\n" },

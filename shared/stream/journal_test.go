@@ -228,7 +228,6 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A record whose acknowledgement is lost is appended once, even with concurrent appends.
 func TestLostAcknowledgementOfARecord(t *testing.T) {
 	for name, before := range map[string]bool{"ours is stored": false, "another was first": true} {
 		t.Run(name, func(t *testing.T) {

@@ -149,9 +149,8 @@ type mark struct {
 	revision uint64
 }
 
-// Since returns a context in which View answers with the state when a key was given this revision, or a newer one. Any NATS node may
-// answer a read, even a lagging one. View then asks again until that node has caught up or another one answers; ErrUnavailable if that
-// takes longer than a request may. The View also holds that key.
+// Since returns a context in which View answers with the state since a key had this revision, and holds that key. While the answering
+// node lags, View asks again; ErrUnavailable if that takes longer than a request may.
 func Since(ctx context.Context, key string, revision uint64) context.Context {
 	subject, err := subjectOf(key)
 	if err != nil {
@@ -160,7 +159,6 @@ func Since(ctx context.Context, key string, revision uint64) context.Context {
 	return context.WithValue(ctx, mark{}, mark{subject, revision})
 }
 
-// held returns the newest message of each subject of the bucket and of Since's key, as Since requires.
 func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error) {
 	since, ok := ctx.Value(mark{}).(mark)
 	if !ok {

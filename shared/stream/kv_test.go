@@ -135,7 +135,6 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// A node that does not have the revision yet must not answer.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

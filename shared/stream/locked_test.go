@@ -147,7 +147,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The seed of another is refused.
 func TestServerAsksForNKey(t *testing.T) {
 	t.Parallel()
 	public, seed := user(t)
@@ -158,7 +157,6 @@ func TestServerAsksForNKey(t *testing.T) {
 	connects(t, "no seed", stream.Config{URL: "nats://" + address}, "refuses these credentials")
 }
 
-// The error does not quote the file.
 func TestNKey(t *testing.T) {
 	t.Parallel()
 	name := write(t, "seed", []byte("a secret that is no seed"))

@@ -30,7 +30,6 @@ type Message struct {
 // ID returns the message's ID, Nats-Msg-Id; empty if absent.
 func (m Message) ID() string { return nats.Header(m.Header).Get(jetstream.MsgIDHeader) }
 
-// A query is the server's request for stored messages.
 type query struct {
 	Last  string     `json:"last_by_subj,omitempty"`
 	Lasts []string   `json:"multi_last,omitempty"`
@@ -120,9 +119,9 @@ func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([
 	return found, nil
 }
 
-// EachLast calls f for the newest message of each subject that matches filter, until it has passed all that existed when it began. An
-// error of f ends it and is returned. Its duration depends on the number of subjects alone. It asks again if a node lacks some
-// messages, until another one answers.
+// EachLast calls f for the newest message of each subject that matches filter, of all that existed when it began; an error of f ends
+// it and is returned. Its duration depends on the number of subjects alone. If a node lacks messages, it asks again until another one
+// answers.
 func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Message) error) error {
 	subjects, last, err := s.subjects(ctx, stream, filter)
 	if err != nil {
@@ -148,7 +147,6 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 	return nil
 }
 
-// upTo is page for newest messages, from a node that has the stream up to last.
 func (s *Stream) upTo(ctx context.Context, stream string, ask query, last uint64) (page []Message, end ending, err error) {
 	for try := range lagTries {
 		if err := pause(ctx, try); err != nil {
@@ -170,7 +168,6 @@ func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string,
 	return all, err
 }
 
-// subjects also returns the sequence of the stream's last message.
 func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []string, last uint64, err error) {
 	info, err := s.info(ctx, stream, filter)
 	if err != nil {

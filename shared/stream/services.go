@@ -2,9 +2,8 @@ package stream
 
 import "github.com/lbremedy/lbremedy/shared/event"
 
-// A Service is a subject of the engine's account to which users of another account may send requests. Answers go to that account,
-// whatever the request's reply subject. Without separate accounts, a user could make the server store an answer under a subject that
-// only another may write.
+// A Service is a subject of the engine's account for requests of other accounts' users. Answers go to their account, whatever the
+// reply subject: without accounts, a user could make the server store an answer under a subject that only another may write.
 type Service struct {
 	Subject string
 	Many    bool // a request has several answers

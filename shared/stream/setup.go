@@ -120,9 +120,8 @@ func update[C any](fields []string, have, want *C) []string {
 	return changes
 }
 
-// Setup creates the streams, the bucket and a consumer for each class in each cluster, or updates them. Any number of programs may
-// call it at any time. It returns a sentence for each thing that it created or changed. ErrDenied: the user may not make a necessary
-// change.
+// Setup creates or updates the streams, the bucket and a consumer for each class in each cluster; any number of programs may call it
+// at any time. It returns a sentence for each change. ErrDenied: the user may not make a necessary one.
 func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]string, error) {
 	done, lacking, err := s.SetupOrUse(ctx, classes, c)
 	if err == nil && len(lacking) > 0 {

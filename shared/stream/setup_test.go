@@ -221,7 +221,6 @@ func TestNothingIsRolledUp(t *testing.T) {
 			t.Errorf("%s holds %q, %v", subject, m.Data, err)
 		}
 	}
-	// Setup restores the limits of the bucket.
 	bucket, err := s.js.Stream(t.Context(), bucketStream)
 	if err != nil {
 		t.Fatal(err)

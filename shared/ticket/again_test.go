@@ -132,7 +132,6 @@ func TestLookAgain(t *testing.T) {
 	same(t, h.told(), "closed slb: 0 fail, 2 over")
 }
 
-// The doctor's findings delay no other looks.
 func TestLookPastTheDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -91,7 +91,6 @@ func (q *queue) lives(d time.Duration, see func()) {
 	}
 }
 
-// An alert fires as long as its incident is open, and ends with it.
 func TestAlertmanager(t *testing.T) {
 	w := newWorld(t)
 	w.clock = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
@@ -210,7 +209,6 @@ func TestAlertmanager(t *testing.T) {
 	}
 }
 
-// Only its own cluster's tickets are repeated.
 func TestAlertOfAnotherCluster(t *testing.T) {
 	w := newWorld(t)
 	d := newAlertServer(w)
@@ -309,7 +307,6 @@ func (d *pagerServer) summaries() []string {
 	return all
 }
 
-// Each incident has one alert, even if something is sent twice.
 func TestPagerDuty(t *testing.T) {
 	w := newWorld(t)
 	d := newPagerServer(t)
@@ -328,7 +325,6 @@ func TestPagerDuty(t *testing.T) {
 		!strings.Contains(fmt.Sprint(p.Details["text"]), "Add a vSwitch.") {
 		t.Errorf("got %+v", p)
 	}
-	// The answer is lost: nobody is paged twice.
 	d.broken = 500
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -377,7 +373,6 @@ func TestPagerDuty(t *testing.T) {
 		t.Errorf("%d alerts are open; refused: %q", len(d.open), d.wrong)
 	}
 	q.empty()
-	// A wrong key appears nowhere.
 	wrong := policy.Sink{Name: "wrong", Kind: policy.PagerDuty, URL: "https://events.eu.pagerduty.com", SecretFrom: secret(t, "s3cr3t-routing-key")}
 	f = w.follower(d.wired, wrong)
 	q = w.queue(f, 0)

@@ -79,7 +79,6 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 
 func (o *outlet) tell(t say.Text) string { return t.In(o.texts.language) }
 
-// headOf returns the ticket with this card, or ErrNotFound of package stream.
 func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error) {
 	entries, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
 	if err != nil {
@@ -115,7 +114,6 @@ func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head
 	}
 }
 
-// do executes a click and returns a sentence about it, or why it does nothing.
 func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.Text, error) {
 	who, ok := policy.PersonOf(o.c.People, o.Kind, c.User)
 	switch {

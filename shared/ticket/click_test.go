@@ -215,10 +215,8 @@ func TestNightInChinese(t *testing.T) {
 
 var english = regexp.MustCompile(`[A-Za-z']{2,}[,:;.]? [a-z']{2,}(?:[ ,.:;)]|$)`)
 
-// ofTests matches what may be English: the transcript's own text, and commands.
 var ofTests = regexp.MustCompile(`^(The group of|---|===|\([A-Za-z', ]+\)$).*|^\(only \S+ sees: |lbremedy approve|kubectl .*`)
 
-// The clicks arrive in parts.
 func TestNightInFeishu(t *testing.T) {
 	f, sink := feishu(t)
 	f.Parts = 3

@@ -72,7 +72,6 @@ func (r *robot) send(ctx context.Context, t Ticket) error {
 	return posted(r.Send(ctx, r.wire, r.now(), u, secret, t.Title, t.Text))
 }
 
-// posted converts an error to one of a sink, with the beginning of the answer.
 func posted(err error) error {
 	if fail, ok := errors.AsType[*chat.Error](err); ok {
 		fail.Err = fmt.Errorf("%w%s", fail.Err, event.Quote(fail.Said))

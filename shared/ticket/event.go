@@ -38,7 +38,6 @@ func (e *eventSink) Open(ctx context.Context, t Ticket) (string, error) {
 
 func (e *eventSink) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
 
-// The name is that of the Service and the ticket's key.
 func eventName(t Ticket) string {
 	name, key := t.Facts.Lead.Service.Name, strings.TrimPrefix(t.Key, "lbr-")
 	if len(name)+1+len(key) > 253 {

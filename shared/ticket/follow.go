@@ -76,7 +76,6 @@ type outlet struct {
 	unchanged map[string]checked // tickets known to need no notification yet
 }
 
-// A checked says when an incident's members were read, and when their ticket is due again.
 type checked struct{ at, due time.Time }
 
 type kind struct {
@@ -503,7 +502,6 @@ func (h *Head) shows(t Ticket, sent bool) {
 	}
 }
 
-// outcome records how a notification ended, and returns when to retry.
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.c.Now()
 	var partly partlyError

@@ -147,7 +147,6 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A muted Service makes no ticket, and leaves the one that it is in.
 func TestMuted(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -594,7 +593,6 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// A new sink gets open failures, and none that ended before.
 func TestNewSink(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

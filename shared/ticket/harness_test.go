@@ -146,7 +146,6 @@ func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	return m
 }
 
-// An empty result means forever.
 func (w *world) lasts(key string) string {
 	w.Helper()
 	m, err := w.s.Last(w.ctx, "KV_lbremedy", "$KV.lbremedy."+key)
@@ -305,7 +304,6 @@ func (h *hook) told() []string {
 
 const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-// A wire leads to a server instead of a platform.
 type wire string
 
 func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -34,7 +34,6 @@ type Head struct {
 	Refused   bool      `json:"refused,omitempty"`  // the sink refused it, and is retried each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 
-	// These are for sinks where people answer.
 	Shown      Shown      `json:"shown,omitzero"`
 	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
 	Said       []say.Text `json:"said,omitempty"`    // results of answers

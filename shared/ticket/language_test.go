@@ -22,12 +22,10 @@ func tongue(tag string) *say.Language {
 	return nil
 }
 
-// groups map paths of a platform to servers.
 type groups map[string]wire
 
 func (g groups) RoundTrip(r *http.Request) (*http.Response, error) { return g[r.URL.Path].RoundTrip(r) }
 
-// Each sink gets its language. English-only texts stay.
 func TestLanguages(t *testing.T) {
 	w := newWorld(t)
 	zh, en := newHook(t), newHook(t)
@@ -86,7 +84,6 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// Lines without messages stay as they are.
 func TestLines(t *testing.T) {
 	var h Head
 	if err := json.Unmarshal([]byte(`{"said":["22:01 zoe has muted this for a day."],"refusal":"22:02 it is over"}`), &h); err != nil {

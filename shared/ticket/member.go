@@ -89,7 +89,6 @@ func isOpen(r event.Result) bool {
 
 func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected }
 
-// memberOf returns the Service of a record as a member; was is its previous state.
 func memberOf(r event.Record, sequence uint64, was Member) Member {
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),

@@ -37,7 +37,6 @@ type pagerPayload struct {
 	Details   map[string]any `json:"custom_details"`
 }
 
-// severities maps impacts; the default is a warning.
 var severities = map[event.Impact]string{event.NeverUp: "critical", event.Down: "critical", event.Partly: "error"}
 
 func (p *pagerDuty) send(ctx context.Context, t Ticket) error {

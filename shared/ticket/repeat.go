@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// repeats is for sinks that forget open tickets.
 func (o *outlet) repeats(ctx context.Context) {
 	tick := time.NewTicker(o.again / 4)
 	defer tick.Stop()

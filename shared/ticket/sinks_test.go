@@ -234,7 +234,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// An Event without its permission is refused, and the log says so.
 func TestEventsDenied(t *testing.T) {
 	join := cluster.Join(t)
 	ns := join.Namespace(t) // waits while another test has the cluster for itself

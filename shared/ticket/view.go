@@ -16,13 +16,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A view is an incident with the members that one sink is notified of.
 type view struct {
 	open, over []Member // sorted
 	revision   uint64   // the highest of all members, including those that the sink isn't notified of
 }
 
-// wants reports whether the sink is notified of a member whose failure is or was open with this result.
 func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 	m.Result = result
@@ -58,7 +56,6 @@ func (v view) sort() {
 	}
 }
 
-// status returns None if nothing is to be sent.
 func (v view) status(was Status) Status {
 	switch {
 	case len(v.open) > 0:

@@ -189,7 +189,6 @@ func write(s *jsonschema.Schema) ([]byte, error) {
 		return nil, err
 	}
 	out.WriteByte('\n')
-	// The first line names the generator.
 	return append([]byte(header), out.Bytes()[1:]...), nil
 }
 

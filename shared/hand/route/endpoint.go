@@ -86,8 +86,7 @@ func (e *Endpoint) renew() error {
 	return nil
 }
 
-// Send posts a call and returns the body of the answer, as hand.Remote requires. The error is a hand.ErrUnavailable if the call could
-// not be sent, and a hand.ErrUnsure if it may have arrived.
+// Send posts a call, as hand.Remote requires, and returns the answer's body. hand.ErrUnavailable: not sent; hand.ErrUnsure: it may have arrived.
 func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(call))
 	if err != nil {

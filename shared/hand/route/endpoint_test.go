@@ -168,7 +168,6 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// The call may have arrived.
 func TestNoAnswerInTime(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -27,7 +27,6 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// The gateway accepts signed requests, and refuses those changed later or signed with another key or time.
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	good, temporary := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, cloud.Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}

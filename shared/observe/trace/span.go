@@ -152,7 +152,6 @@ func (m making) span(ctx context.Context, id otel.SpanID, name string, from time
 	}
 }
 
-// steps makes spans of this run's steps; earlier runs' spans contain their own.
 func (m making) steps(ctx context.Context, in phase) {
 	for i, s := range m.r.Steps {
 		if s.Began.IsZero() || s.Began.Before(m.r.Began) {

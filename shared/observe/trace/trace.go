@@ -152,7 +152,6 @@ func (s *Sender) Shutdown(ctx context.Context) error {
 	return errors.Join(late, s.provider.Shutdown(ctx), s.exporter.Shutdown(ctx))
 }
 
-// run sends the queue until it is closed and empty.
 func (s *Sender) run(ctx context.Context) {
 	defer close(s.done)
 	for r := range s.queue {

@@ -110,7 +110,7 @@ func end(s *Sender, within time.Duration) error {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// record annotated, failed at a resync step, and was still proven to work.
+// record returns a run that annotated, failed at a resync step, and was still proven to work.
 func record(changes ...func(*event.Record)) event.Record {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	r := event.Record{
@@ -425,7 +425,6 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A collector that hangs or is absent delays neither a run nor the end.
 func TestHanging(t *testing.T) {
 	hangs, over := make(chan bool, 1), make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -225,7 +225,6 @@ func TestFresh(t *testing.T) {
 	t.Logf("it was read %d times", began)
 }
 
-// A read with the same content is not a change.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "policy.yaml")

@@ -134,7 +134,6 @@ func (s *Server) Close() {
 	})
 }
 
-// holder names the process that wrote a lock file; empty if unknown.
 func holder(f *os.File) string {
 	text := make([]byte, 20)
 	n, _ := f.ReadAt(text, 0) // a short read is usual
