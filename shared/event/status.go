@@ -17,7 +17,7 @@ const (
 	NeedsAction   Status = "needs-action"   // Asked, and a person must act
 	Rejected      Status = "rejected"       // Planned, and a person has rejected the plan
 	Recovered     Status = "recovered"      // Gone
-	NotOurs       Status = "foreign"        // Foreign
+	NotOurs       Status = "foreign"        // OutOfScope
 	Writing       Status = "writing"        // a run applies the plan
 	Erred         Status = "error"          // a run ended with an error and left no record
 )

@@ -22,9 +22,9 @@ type Clients struct {
 	KubeWriter  *kube.Writer
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
-	Decode      func(kind string, data []byte) (remedy.Step, error) // decodes a step
-	Peers       *remedy.PeerCache                                   // shared list of the Services that fail together; nil: not shared
-	Log         *slog.Logger                                        // nil: discarded
+	Decode      func(kind string, data []byte) (remedy.Step, error)
+	Peers       *remedy.PeerCache // shared list of the Services that fail together; nil: not shared
+	Log         *slog.Logger      // nil: discarded
 }
 
 // Hand returns the hand of a class, with the rights of the clients.

@@ -19,8 +19,8 @@ type Export struct {
 	Slowed  int64 // Events above the budget of their namespace
 	Unread  int64 // reads of a Service that failed
 	Posted  int64 // accepted requests of EventBridge
-	Refused int64 // refused requests
-	Ready   bool  // Events are read and get through
+	Refused int64
+	Ready   bool // Events are read and get through
 }
 
 // Exporter registers the metrics of an exporter; each scrape calls ask, which must be quick.

@@ -34,9 +34,9 @@ const Patience = 2 * time.Minute
 
 // A Prober probes the classes of one cluster.
 type Prober struct {
-	Cluster   string   // ID
-	Namespace string   // of the Service
-	Classes   []string // classes to probe
+	Cluster   string // ID
+	Namespace string // of the Service
+	Classes   []string
 	Kube      *kube.Cluster
 	Writer    *kube.Writer
 	Stream    *stream.Stream

@@ -175,8 +175,8 @@ type peerRead struct {
 	until time.Time     // when it expires; zero while it runs
 	done  chan struct{} // closed when the following fields are set
 	roll  *roll
-	reads []event.Read // its reads
-	whole bool         // the roll is valid for others, too
+	reads []event.Read
+	whole bool // the roll is valid for others, too
 }
 
 // dear is how many times its own duration a look is cached at least, which limits it to a tenth of a large cluster's time.

@@ -513,7 +513,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	defer o.mu.Unlock()
 	if err == nil {
 		o.failed, o.closed = 0, time.Time{}
-		if h.Status == t.Status && h.Revision == v.revision { // nothing has changed
+		if h.Status == t.Status && h.Revision == v.revision {
 			h.Notified, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = now, 0, time.Time{}, "", false, time.Time{}
 			return 0
 		}

@@ -85,7 +85,7 @@ type Ticket struct {
 	ID       string // assigned by the sink
 	Tried    bool   // an earlier Open may have got through
 	Was      Status // status last sent to the sink
-	Status   Status // present status
+	Status   Status
 	Number   int    // notifications before this one
 	Incident string // scope, class and hash of the cause, separated by dots
 	Title    string // one line

@@ -130,7 +130,7 @@ func (s *Server) URL() string { return s.nats.ClientURL() }
 func (s *Server) Close() {
 	s.once.Do(func() {
 		end(s.nats)
-		_ = s.lock.Close() // releases the lock
+		_ = s.lock.Close()
 	})
 }
 
