@@ -30,7 +30,7 @@ const (
 	Allow = "lbremedy.io/allow-edit"
 	// Protect is the label for protection from deletion in the example of ACK's policy library.
 	Protect = "policy.alibabacloud.com/delete-protection"
-	// Patterns stands for the namespaces of doctor.protect in the generated policy. The chart inserts them as regular expressions.
+	// Patterns is where the chart inserts the namespaces of doctor.protect, as regular expressions, into the generated policy.
 	Patterns = "lbremedy_protect"
 	longest  = 256 // characters of the reason
 )

@@ -163,7 +163,7 @@ func (r *run) delivered(a Delivered) {
 }
 
 // holds reports whether the case comes back only after its wait, whatever fails meanwhile. Other cases look again when the stream
-// delivers a failure: a hold on a plan of which nothing is made says nothing about a newer failure.
+// delivers a failure: a hold on a plan without a made step says nothing about a newer failure.
 func (c *Case) holds(known bool) bool {
 	switch {
 	case c.Wait.Why == ForAnswer, c.Plan != nil && c.Plan.Next < c.Plan.Steps:
@@ -615,7 +615,7 @@ func (r *run) moved(c *Case, o Order) {
 	r.proceed(c)
 }
 
-// drop removes a plan of which nothing is made; an attempt without a write does not count.
+// drop removes a plan without a made step; an attempt without a write does not count.
 func (r *run) drop(c *Case) {
 	if c.Plan == nil {
 		return
@@ -627,7 +627,7 @@ func (r *run) drop(c *Case) {
 	c.Plan = nil
 }
 
-// abandon drops a plan of which nothing is made before its case rests: it would keep other classes from writing.
+// abandon drops a plan without a made step before its case rests: it would keep other classes from writing.
 func (r *run) abandon(c *Case) {
 	if !r.mayHaveWritten(c) {
 		r.drop(c)

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// A Declaration is a remedy as data: what the engine must know of a class whose code runs elsewhere.
+// A Declaration is a remedy as data, without its code: everything that the engine must know of a class whose code runs elsewhere.
 type Declaration struct {
 	Class        string   `json:"class"`
 	Doc          string   `json:"doc,omitempty"`

@@ -14,7 +14,7 @@ import (
 
 const mostNamed = 10
 
-// Weigh returns a plan, of which made steps are made, with the changes of the next sync (see Compare), and their risk under the running controller.
+// Weigh returns a plan after made steps, with the changes of the next sync (see Compare), and their risk under the running controller.
 func (c *Case) Weigh(ctx context.Context, p Plan, made int) (Plan, error) {
 	if slices.ContainsFunc(p.Steps[min(max(made, 0), len(p.Steps)):], Syncs) {
 		var err error

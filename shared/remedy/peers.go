@@ -42,8 +42,8 @@ type Peers struct {
 	roll *roll
 }
 
-// Peers returns the cluster's Services with Events of syncs. Counts are the Events', some of which the controller drops if there are
-// many. If Services fail together, the result may be a moment old; see PeerCache.
+// Peers returns the cluster's Services with Events of syncs. Counts are those of Events; the controller drops some of many. If
+// Services fail together, the result may be a moment old; see PeerCache.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	look, err := c.PeerCache.of(ctx, c)
 	if err != nil {
