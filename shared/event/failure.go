@@ -11,14 +11,12 @@ import (
 	"time"
 )
 
-// CloudEvents types.
 const (
 	TypeFailed  = "io.lbremedy.service.failed.v1"  // a sync of a Service, or of another object, failed; data is a Failure
 	TypeIntent  = "io.lbremedy.service.intent.v1"  // a run is about to write, or has written a step; data is a Record
 	TypeSettled = "io.lbremedy.service.settled.v1" // a run has ended; data is a Record
 )
 
-// CloudEvents extensions of a failure.
 const (
 	ExtClass      = "class"        // ID of the error class
 	ExtReason     = "reason"       // reason of the Kubernetes Event

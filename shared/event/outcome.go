@@ -52,7 +52,6 @@ func (r Result) Final() bool {
 // A Hold is the reason that a plan allowed by the policy is held back.
 type Hold string
 
-// The holds.
 const (
 	HeldByPause  Hold = "pause"  // a person has stopped all writes
 	HeldByFreeze Hold = "freeze" // the policy freezes this time
@@ -67,7 +66,6 @@ var Holds = []Hold{HeldByPause, HeldByFreeze, HeldByBudget, TakenBack}
 // says the same to people, in a sentence.
 type Reason string
 
-// The reasons.
 const (
 	ForTarget   Reason = "target" // another case writes to the same target
 	ForStep     Reason = "step"   // the step before the next one takes a while to act
@@ -117,7 +115,6 @@ func FromChat(chat string) say.Text {
 // An Impact is what the users of a Service notice while its syncs fail, judged by its address and the listeners of its load balancer.
 type Impact string
 
-// The impacts, the worst last.
 const (
 	Unchecked Impact = "unknown"         // whether traffic flows could not be determined
 	Frozen    Impact = "backends frozen" // each port has a running listener, with the backends of the last sync
@@ -149,7 +146,6 @@ func (i Impact) Text() say.Text {
 // A Phase is the stage of a record in its run.
 type Phase string
 
-// The phases, in order.
 const (
 	Intent  Phase = "intent"  // the plan is decided and about to be applied
 	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next

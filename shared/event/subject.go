@@ -20,7 +20,6 @@ const (
 	keptRoot   = "lbremedy.snapshot"
 )
 
-// Subjects of whole streams.
 const (
 	FailedSubjects = failedRoot + ".>" // all failures
 	CaseSubjects   = caseRoot + ".>"   // all of CASES

@@ -31,7 +31,7 @@ const (
 
 	// A hand refuses a call that expires later than this by its own clock.
 	farthest = 30 * time.Second
-	// A hand whose clock is 5 s behind still accepts such a call.
+	// The engine's calls expire after this: a hand whose clock is 5 s behind still accepts them.
 	callLife = 25 * time.Second
 )
 

@@ -44,7 +44,6 @@ const (
 // A Why is the code of a wait.
 type Why string
 
-// The reasons to wait.
 const (
 	ForErrors  Why = "errors"  // a call failed
 	ForGuards  Why = "guards"  // the guards could not be read, or showed another document

@@ -123,7 +123,6 @@ func (r Reference) Readable(dirs []string) error {
 	return nil
 }
 
-// Kinds of sinks.
 const (
 	Alibaba  = "alibaba"  // tickets of Alibaba Cloud's support
 	Event    = "event"    // Kubernetes Events on the Services

@@ -11,7 +11,6 @@ import (
 // infra/cluster, generated from the declarations, limits a class to these fields.
 type Field string
 
-// The fields.
 const (
 	MarkField   Field = "mark"        // our resync annotation
 	SetField    Field = "set"         // the annotations that the class declares, set to any value

@@ -211,7 +211,6 @@ func (v *Verdict) UnmarshalText(word []byte) error {
 // Risk says what a step or plan can do to the users of the Service.
 type Risk int
 
-// The risks.
 const (
 	Low    Risk = iota // only metadata of the one Service, undone by restoring the old value; no traffic moves
 	Medium             // changes a cloud resource, an account setting or cost; can be undone

@@ -16,7 +16,6 @@ import (
 // Custom is the type of RAM policies that can be written; system policies cannot.
 const Custom = "Custom"
 
-// Limits of RAM.
 const (
 	MaxDocument = 6144 // bytes of the document of a custom policy
 	maxVersions = 5    // of a policy

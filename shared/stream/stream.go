@@ -30,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Names of the streams.
 const (
 	Failed = "FAILED" // waiting failures: one message per Service and class
 	Cases  = "CASES"  // the audit

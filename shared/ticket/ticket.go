@@ -71,7 +71,6 @@ type partlyError struct{ error }
 // A Status is the status of a ticket.
 type Status string
 
-// Statuses.
 const (
 	None   Status = ""       // unknown to the sink
 	Open   Status = "open"   // a failure is open

@@ -22,7 +22,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Names of the files, by content.
 const (
 	Failed = "failed.v1.json" // the data of event.TypeFailed
 	Record = "record.v1.json" // the data of event.TypeIntent and events.TypeSettled
