@@ -121,7 +121,7 @@ func (s *scan) read(message string) {
 			s.enterError(h)
 		case markMessage:
 			s.message = s.message || s.wordAt(h.start)
-			// Only this controller puts it directly behind the wrapper.
+			// No other controller puts this word directly behind the wrapper.
 			s.controller = s.controller || s.wrapped != wrapNone && h.start == s.body
 		case markResidue:
 			s.residue = s.residue || s.message

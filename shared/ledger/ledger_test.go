@@ -95,7 +95,7 @@ func TestLedger(t *testing.T) {
 
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(time.Second), Event: failed(0, 2).ID()})
 	read("answered as before", many/2)
-	// This run's clock may be behind the record's writer's.
+	// The clock of such a run may be behind that of the record's writer.
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Repeats: 2})
 	read("answered as before, by a clock that is behind", many/2)
 	document(0, event.Case{Record: record(0, 2, event.Asked), Last: now.Add(time.Second), Event: failed(0, 1).ID(), Repeats: 2})
@@ -103,7 +103,7 @@ func TestLedger(t *testing.T) {
 	must(s.Delete(ctx, event.StateKey(cluster, uid(0))))
 	read("the key is gone", many/2-1)
 
-	// They are over, even if a person has undone the fix since.
+	// Failures from before a fix are over, even if a person has undone the fix since.
 	settles(0, 1, event.Fixed)
 	fails(0, -1) // a version later, and seen before the fix
 	read("failed before the fix", many/2)

@@ -46,7 +46,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// With an account-wide cause all cases ask: one costs no more among many peers.
+// A case costs no more among many peers, all of which ask if the cause is account-wide.
 func TestPeersCost(t *testing.T) {
 	cost := func(n int) float64 {
 		c := &Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s007", UID: "7"}}}}

@@ -55,7 +55,7 @@ func TestMoveListener(t *testing.T) {
 	r.is(step.MoveListener{LB: "lb-1", Port: 81, Protocol: "tcp", Group: "rsp-new", Was: "rsp-old"}, remedy.Conflict)
 }
 
-// It is deleted only if it is as in the plan, and created again as it was.
+// A listener is deleted only if it is as in the plan, and created again as it was.
 func TestDeleteListener(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{

@@ -197,7 +197,7 @@ func TestByShortName(t *testing.T) {
 	equal(t, step.Without(c.Service, "id").Keys(), []string{ccm.LegacyPrefix + "id"})
 }
 
-// Only its own attempt makes a resync done.
+// A resync is done only by its own attempt.
 func TestTouch(t *testing.T) {
 	t.Parallel()
 	r := build(t, nil, map[string]string{ccm.Resync: "case.0"})
@@ -388,7 +388,7 @@ func TestPolicyVersion(t *testing.T) {
 	}
 }
 
-// The one that undo needs is never deleted.
+// The version that undo needs is never deleted.
 func TestPolicyFull(t *testing.T) {
 	t.Parallel()
 	all := []string{"v1", "v2", "v3", "v4", "v5"}
