@@ -26,7 +26,7 @@ const (
 	KeptSubjects   = keptRoot + ".>"   // states of load balancers before a write
 )
 
-// FailedSubject returns the subject of one Service's failures of a class. ValidCluster, ValidClass and ValidUID accept the arguments.
+// FailedSubject returns the subject of one Service's failures of a class. The arguments must pass ValidCluster, ValidClass and ValidUID.
 func FailedSubject(cluster, class, uid string) string {
 	return failedRoot + "." + cluster + "." + class + "." + uid
 }
@@ -47,7 +47,7 @@ func ParseFailedSubject(subject string) (cluster, class, uid string, err error) 
 	return cluster, class, uid, nil
 }
 
-// CaseSubject returns the subject of one Service's records of a class. ValidCluster, ValidUID and ValidClass accept the arguments.
+// CaseSubject returns the subject of one Service's records of a class. The arguments must pass ValidCluster, ValidUID and ValidClass.
 func CaseSubject(cluster, uid, class string) string {
 	return caseRoot + "." + cluster + "." + uid + "." + class
 }
@@ -65,7 +65,7 @@ func DoctorKey(cluster string) string { return "doctor." + cluster }
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
 
 // KeptSubject returns the subject of the states of one Service's load balancers before writes of a class. CaseFilter does not match
-// it, so snapshots lock nobody out. ValidCluster, ValidUID and ValidClass accept the arguments.
+// it, so snapshots lock nobody out. The arguments must pass ValidCluster, ValidUID and ValidClass.
 func KeptSubject(cluster, uid, class string) string {
 	return keptRoot + "." + cluster + "." + uid + "." + class
 }

@@ -58,7 +58,7 @@ type Doctor struct {
 	LocalPorts Ports       `json:"localPorts,omitzero"` // ports that nodes use for their own connections; zero: DefaultLocalPorts
 }
 
-// Protects reports whether nobody may delete the Services of a namespace and their load balancers.
+// Protects reports whether the Services of a namespace and their load balancers must have deletion protection.
 func (s Doctor) Protects(namespace string) bool {
 	return slices.ContainsFunc(s.Protect, func(p string) bool {
 		ok, err := path.Match(p, namespace)
