@@ -212,7 +212,7 @@ func TestDrift(t *testing.T) {
 			want: "HealthCheckInterval of listener tcp:80 is 2 and the annotations say 5"},
 		{name: "a setting that is switched off", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"PersistenceTimeout": "10"} },
 			notes: map[string]string{"persistence-timeout": "0"}, want: "PersistenceTimeout of listener tcp:80 is 10 and the annotations say 0"},
-		{name: "a setting that is no number", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2"} },
+		{name: "a setting that is not a number", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2"} },
 			notes: map[string]string{"health-check-interval": "5s"}},
 		{name: "a setting of other protocols", notes: map[string]string{"health-check-flag": "off", "sticky-session": "on", "cert-id": "cert-1"}},
 		{name: "an access list", lb: func(lb *sim.LoadBalancer) {

@@ -46,7 +46,7 @@ type number struct {
 func (n *number) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
-		return errors.New("is no number")
+		return errors.New("is not a number")
 	}
 	if t == "" {
 		return nil

@@ -127,14 +127,14 @@ type decimal struct {
 func (d *decimal) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
-		return errors.New("is no number")
+		return errors.New("is not a number")
 	}
 	if t == "" {
 		return nil
 	}
 	n, err := strconv.ParseFloat(string(t), 64)
 	if err != nil {
-		return errors.New("is no number")
+		return errors.New("is not a number")
 	}
 	*d = decimal{n, true}
 	return nil

@@ -71,7 +71,7 @@ func TestOthersAnswers(t *testing.T) {
 			`"VpcId":"vpc-1","RouteTableType":"System"}]}}`},
 		"a route to nowhere":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","Type":"Custom"}]}}`},
 		"a route of no type":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.0.0/24"}]}}`},
-		"an end that is no time": {"Kubeconfig", `{"config":"kind: Config","expiration":"soon"}`},
+		"an end that is not a time": {"Kubeconfig", `{"config":"kind: Config","expiration":"soon"}`},
 		"a kubeconfig for ever":  {"Kubeconfig", `{"config":"kind: Config"}`},
 		"an end of nothing":      {"Kubeconfig", `{"expiration":"2026-05-04T12:00:00Z"}`},
 	} {

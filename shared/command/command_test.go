@@ -52,9 +52,9 @@ func TestRun(t *testing.T) {
 		{name: "too few", args: []string{"do"}, code: 2, says: "error: do needs a thing: see tool do --help\n"},
 		{name: "too many", args: []string{"do", "a", "b"}, code: 2, says: "error: do takes a thing, and \"b\" is one too many: see tool do --help\n"},
 		{name: "none wanted", args: []string{"rest", "a"}, code: 2, says: "error: rest takes no argument, and \"a\" is one: see tool rest --help\n"},
-		{name: "a flag that is no number", args: []string{"do", "it", "--count", "x"}, code: 2,
+		{name: "a flag that is not a number", args: []string{"do", "it", "--count", "x"}, code: 2,
 			says: "error: invalid argument \"x\" for \"--count\" flag: must be an integer: see tool do --help\n"},
-		{name: "a flag that is no duration", args: []string{"do", "it", "--wait", "x"}, code: 2,
+		{name: "a flag that is not a duration", args: []string{"do", "it", "--wait", "x"}, code: 2,
 			says: "error: invalid argument \"x\" for \"--wait\" flag: must be a duration like \"30s\" or \"5m\": see tool do --help\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

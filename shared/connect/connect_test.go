@@ -125,9 +125,9 @@ func TestKubeconfigFrom(t *testing.T) {
 		}
 	}
 	c = base
-	c.From, c.Data = "data", "a secret that is no kubeconfig"
+	c.From, c.Data = "data", "a secret that is not a kubeconfig"
 	if _, err := c.Clients(step.Decode); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v for data that is no kubeconfig", err)
+		t.Errorf("got %v for data that is not a kubeconfig", err)
 	}
 }
 

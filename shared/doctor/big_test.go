@@ -298,7 +298,7 @@ func BenchmarkScale(b *testing.B) {
 	if text := os.Getenv("LBREMEDY_BENCH_DOCTOR"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 500 {
-			b.Fatalf("LBREMEDY_BENCH_DOCTOR: %q is no number of Services from 500 on", text)
+			b.Fatalf("LBREMEDY_BENCH_DOCTOR: %q is not a number of Services from 500 on", text)
 		}
 	}
 	z := size{services: n, balancers: 500, pods: 2}
