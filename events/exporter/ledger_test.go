@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// TestLedger proves that progress never passes an open entry.
 func TestLedger(t *testing.T) {
 	l := newEntries()
 	want := func(what, got, want string) {
@@ -62,8 +61,7 @@ func TestLedger(t *testing.T) {
 	want("what held it", l.close(a), "14")
 }
 
-// TestSilence proves that only an acknowledgement of NATS ends its silence: skipped Events every few seconds must not hide from
-// the exporter that NATS is away.
+// TestSilence proves that only an acknowledgement of NATS ends its silence; skipped Events don't hide that NATS is away.
 func TestSilence(t *testing.T) {
 	l := newEntries()
 	a, b := l.open("1"), l.open("2")

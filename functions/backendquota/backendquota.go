@@ -107,7 +107,6 @@ func unknown(figures say.Text, lb, limit string) remedy.Plan {
 	return remedy.Plan{Finding: finding, Cause: lb, Ask: ask}
 }
 
-// stillFails reports whether a port of the Service has fewer backends than it needs.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := c.Room(ctx, c.Family())
 	if err != nil {

@@ -106,7 +106,7 @@ func clauses(list []ccm.Difference) say.Text {
 	return say.Clauses(texts, shown)
 }
 
-// keep says how a person keeps the present values; empty if no annotation can.
+// keep returns no text if no annotation keeps the present values.
 func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	var commands []string
 	for _, d := range list {

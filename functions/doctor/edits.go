@@ -47,8 +47,8 @@ func (e edit) add(severity doctor.Severity, key string, text, do say.Text) {
 	e.report.Add(doctor.Finding{Severity: severity, About: about(e.now), Key: key, Text: text, Do: do})
 }
 
-// applied returns a manifest with the annotations that the Service has after kubectl apply: those of the manifest, and those of
-// the Service that no earlier apply has set.
+// applied returns a manifest with the annotations after kubectl apply: its own, and those of the Service that no earlier apply has
+// set.
 func applied(was, now *corev1.Service) *corev1.Service {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }
@@ -111,7 +111,6 @@ func (e edit) fixed(f ccm.Fixed) {
 	}
 }
 
-// listeners looks for listeners that the controller deletes.
 func (e edit) listeners() {
 	if !ccm.OwnsListeners(e.was) || !ccm.OwnsListeners(e.becomes) {
 		return
@@ -131,7 +130,6 @@ func (e edit) listeners() {
 	}
 }
 
-// orNone returns the ID of a load balancer for a sentence.
 func orNone(id string) say.Text {
 	if id == "" {
 		return say.F("none")
@@ -139,7 +137,6 @@ func orNone(id string) say.Text {
 	return say.Literal(ccm.Quote(id))
 }
 
-// lostZones returns the zones of a value of zone-maps that another one lacks.
 func lostZones(was, now string) (gone []string) {
 	before, _ := ccm.Zones(was)
 	after, whole := ccm.Zones(now)

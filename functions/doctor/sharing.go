@@ -41,7 +41,7 @@ func (l *reuseLook) ports(sharing []*corev1.Service) {
 	}
 }
 
-// listeners looks for Services of other clusters on the same listener ports.
+// listeners looks for other clusters' Services on the same listener ports.
 func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	var names []string
 	for _, at := range standings(b) {

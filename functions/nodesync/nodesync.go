@@ -34,7 +34,6 @@ var Remedy = &remedy.Remedy{
 	IgnoresEvent: true,
 }
 
-// A state is what is known about the Node.
 type state struct {
 	node   *corev1.Node // nil: deleted
 	id     string       // of its instance; empty: unknown

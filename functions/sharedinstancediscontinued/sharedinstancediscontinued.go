@@ -108,7 +108,6 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 	}, nil
 }
 
-// stillFails reports whether the Service still has no load balancer.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // nothing can be compared: a person has to check

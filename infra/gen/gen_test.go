@@ -218,7 +218,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Files that no class generates any more are removed: a folder of generated files holds only those of the generator.
+// A folder of generated files holds only those of the generator.
 func TestNothingStale(t *testing.T) {
 	files, err := files(root, functions.All)
 	if err != nil {
@@ -243,7 +243,6 @@ func TestNothingStale(t *testing.T) {
 	}
 }
 
-// The manifests bind exactly the rights of a class, in the cluster or in a namespace.
 func TestManifests(t *testing.T) {
 	got, err := files(root, []*remedy.Remedy{writing("zone-shortage"), asks("busy", "is configuring")})
 	if err != nil {

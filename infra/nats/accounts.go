@@ -1,9 +1,9 @@
-// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key; the server has only
-// its public half. Begin with Accounts.
+// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key; the server has only its public
+// half. Begin with Accounts.
 //
-// The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter
-// need less: they have accounts of their own without JetStream, and import the few subjects that they need from LBREMEDY.
-// Permissions within one account would not suffice: NATS checks the subject of a request, but not the subject of its answer.
+// The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter have
+// accounts without JetStream, and import the few subjects that they need. Permissions within one account would not suffice: NATS
+// checks the subject of a request, but not that of its answer.
 package nats
 
 import (
@@ -46,8 +46,7 @@ type account struct {
 	imports    []stream.Service
 }
 
-// Accounts returns the configuration for clusters that share a NATS. The public keys of an installation are in keys.conf, which
-// infra/keys writes.
+// Accounts returns the configuration for clusters that share a NATS. infra/keys writes an installation's public keys to keys.conf.
 func Accounts(clusters ...string) []byte { return With("", nil, clusters...) }
 
 // With is Accounts with other services for one user.
@@ -93,7 +92,8 @@ func accountsOf(importing []account) []byte {
 	}
 	out.WriteString("    ]\n  }\n")
 	for _, a := range importing {
-		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain unanswered.
+		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain
+		// unanswered.
 		var may []string
 		for _, s := range a.imports {
 			may = append(may, fmt.Sprintf("%q", s.Subject))

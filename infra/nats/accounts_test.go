@@ -47,7 +47,6 @@ type site struct {
 	pending jetstream.Msg       // delivered to the engine, but not acknowledged
 }
 
-// set returns a site on a server with these accounts.
 func set(t *testing.T, conf string) *site {
 	t.Helper()
 	s := &site{T: t, Installation: nats.InstallWith(t, conf, mine, other)}
@@ -89,8 +88,8 @@ func subjects() []string {
 	return append(all, "$KV.lbremedy.policy", "$KV.lbremedy.control", "$KV.lbremedy.claim.target.slb/lb-1")
 }
 
-// state returns the state of the account that users may not change, in a comparable form: each message with its position, each
-// consumer's progress, and all settings. It omits messages under the subjects in own.
+// state returns what users may not change, in a comparable form: each message with its position, each consumer's progress, and all
+// settings. It omits messages under the subjects in own.
 func (s *site) state(own []string) map[string]string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -153,7 +152,7 @@ type request struct {
 	data    []byte
 }
 
-// requests returns the requests that these services allow, each with the bodies that make the server answer with stored messages.
+// requests returns each request that these services allow, with the bodies that make the server answer with stored messages.
 func requests(services []stream.Service) []request {
 	var all []request
 	for _, of := range services {
@@ -217,7 +216,6 @@ func unsettled(state map[string]string) map[string]string {
 	return state
 }
 
-// differences returns the differences in words.
 func differences(before, after map[string]string) []string {
 	var all []string
 	for k, v := range after {
@@ -255,8 +253,8 @@ func parts() []part {
 	return []part{{accounts.Exporter(mine), exporter, own(exporter)}, {accounts.Console, console, own(console)}}
 }
 
-// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and
-// returns the forbidden changes.
+// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and returns
+// the forbidden changes.
 func (s *site) attack(p part) []string {
 	s.Helper()
 	before := s.state(p.own)
@@ -267,7 +265,6 @@ func (s *site) attack(p part) []string {
 		}
 	}
 	s.settle(conn)
-	// Subjects outside the services.
 	for _, subject := range s.targets() {
 		if slices.ContainsFunc(p.own, func(filter string) bool { return matches(filter, subject) }) {
 			continue
@@ -286,7 +283,7 @@ func (s *site) attack(p part) []string {
 	return differences(before, unsettled(s.state(p.own)))
 }
 
-// headers returns header blocks with which a client might make the server send something elsewhere, or store it differently.
+// headers returns header blocks that might make the server send something elsewhere, or store it differently.
 func headers() []string {
 	var all []string
 	target := event.FailedSubject(other, class, uid)
@@ -303,7 +300,6 @@ func headers() []string {
 	return append(all, "NATS/1.0 503\r\n\r\n")
 }
 
-// A wire is a connection without a client library.
 type wire struct {
 	*site
 	conn  net.Conn
@@ -358,8 +354,8 @@ func (w *wire) flush() {
 	}
 }
 
-// For any message of an exporter or a console, with any reply subject, nothing is stored, acknowledged or changed except what an
-// exporter may publish for its own cluster.
+// For any message of an exporter or a console, with any reply subject, nothing changes except what an exporter may publish for its own
+// cluster.
 func TestNoAnswerIsStored(t *testing.T) {
 	for _, p := range parts() {
 		t.Run(p.user, func(t *testing.T) {
@@ -446,7 +442,6 @@ func tails(s *stream.Stream) func(context.Context) error {
 	}
 }
 
-// works returns the tasks of each part, by name.
 func works(user string, s *stream.Stream) map[string]func(context.Context) error {
 	if user == accounts.Console {
 		return map[string]func(context.Context) error{
@@ -555,7 +550,6 @@ func TestServicesNeeded(t *testing.T) {
 	}
 }
 
-// The server refuses an exporter and a console everything else.
 func TestRefused(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	all := map[string]func(context.Context) error{}
@@ -660,7 +654,6 @@ func ask(ctx context.Context, s *site, user, subject, data string) error {
 	return err
 }
 
-// Engine and operator may do everything: set up, consume, write, copy and remove.
 func TestTrusted(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	operator := s.As(accounts.Operator)

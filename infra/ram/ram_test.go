@@ -97,7 +97,6 @@ func TestEnforced(t *testing.T) {
 	}
 }
 
-// The folder holds only generated files and the script that makes roles from them.
 func TestNothingElse(t *testing.T) {
 	tops, err := fs.ReadDir(os.DirFS("."), ".")
 	if err != nil {

@@ -44,9 +44,9 @@ func written(v any) []byte {
 	return out.Bytes()
 }
 
-// terraform returns a module, in Terraform's JSON syntax, that makes the roles in the variable roles with these policies.
-// Arguments are those of https://registry.terraform.io/providers/aliyun/alicloud/latest/docs/resources/ram_role, ram_policy and
-// ram_role_policy_attachment; assume_role_policy_document came with 1.252.0.
+// terraform returns a module in Terraform's JSON syntax that makes the roles in the variable roles. Arguments are those of
+// https://registry.terraform.io/providers/aliyun/alicloud/latest/docs/resources/ram_role, ram_policy and ram_role_policy_attachment;
+// assume_role_policy_document came with 1.252.0.
 func terraform(policies map[string]string) []byte {
 	p := place{"${var.region}", "${var.account}", "${var.cluster}", "${var.namespace}", "${local.issuer}", "${var.name}"}
 	documents := object{}
@@ -98,8 +98,8 @@ func terraform(policies map[string]string) []byte {
 	})
 }
 
-// ros returns a template of the Resource Orchestration Service that makes a platform's roles with these policies. Properties are
-// those of https://www.alibabacloud.com/help/en/ros/developer-reference/aliyun-ram-role.
+// ros returns a template that makes a platform's roles. Properties are those of
+// https://www.alibabacloud.com/help/en/ros/developer-reference/aliyun-ram-role.
 func ros(roles []string, policies map[string]string) []byte {
 	p := place{"${ALIYUN::Region}", "${ALIYUN::TenantId}", "${Cluster}", "${Namespace}",
 		"https://oidc-ack-${ALIYUN::Region}.oss-${ALIYUN::Region}.aliyuncs.com/${Cluster}", "${Name}"}

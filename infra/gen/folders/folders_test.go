@@ -288,7 +288,6 @@ func TestLifeOfAClass(t *testing.T) {
 	}
 }
 
-// list returns the files below dir, sorted.
 func list(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string

@@ -16,7 +16,6 @@ import (
 
 const klog = `E0301 08:00:12.123456       1 service_controller.go:229] service-controller `
 
-// pasted contains two failures and other text.
 const pasted = `Name:         web
 Namespace:    shop
 Type:         LoadBalancer

@@ -62,7 +62,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// The argument is the Service that uses the load balancer; a Service's name alone is enough if it is unique.
+// The argument is the Service that uses the load balancer; its name alone suffices if it is unique.
 func TestShowByName(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// inConfigMap begins a --policy that names a ConfigMap.
 const inConfigMap = "configmap:"
 
 // InConfigMap reports whether --policy names a ConfigMap rather than a file.

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// tools requests the tools as an agent with a token does, expects this code, and returns the answer.
+// tools requests the tools with an agent's token.
 func (x *console) tools(token string, code int, change func(*http.Request)) string {
 	x.t.Helper()
 	return x.do(&http.Client{}, http.MethodPost, "/mcp", code, func(r *http.Request) {
@@ -52,7 +52,7 @@ func TestAgentKey(t *testing.T) {
 	x.do(&http.Client{}, http.MethodGet, "/mcp", http.StatusMethodNotAllowed, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+x.key) })
 }
 
-// A team's agent sends its person's token. The token opens a session under the same rules as a login, and a new one when that has ended.
+// A team's agent sends its person's token, which opens a session under the rules of a login, and a new one when that has ended.
 func TestAgentLogin(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	sc.Embed(t)

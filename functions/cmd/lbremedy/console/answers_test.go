@@ -34,13 +34,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Rights of people.
 var (
 	looks   = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list"}}
 	answers = rbacv1.PolicyRule{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}
 )
 
-// A team is people with accounts in a cluster, and a console running in it.
 type team struct {
 	*operator.Testbed
 	*console
@@ -61,7 +59,6 @@ func (x *team) account(name string, rules ...rbacv1.PolicyRule) string {
 	return token.Status.Token
 }
 
-// other returns the console in another browser.
 func (x *team) other() *console {
 	x.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -71,7 +68,6 @@ func (x *team) other() *console {
 	return &console{x.t, x.base, "", &http.Client{Jar: jar}}
 }
 
-// login returns the console as the holder of a token.
 func (x *team) login(token string) *console {
 	x.t.Helper()
 	o := x.other()
@@ -104,8 +100,7 @@ func (x *team) approvals() []kube.Approval {
 	return all
 }
 
-// People log in with their own tokens, see what they may see, and answer in their own name: the console itself has no rights in
-// the cluster.
+// People log in with their own tokens and answer in their own name: the console itself has no rights in the cluster.
 func TestLogin(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -120,7 +115,7 @@ func TestLogin(t *testing.T) {
 	service := sc.Namespace + "/web"
 	ann, bob := x.account("ann", looks, answers), x.account("bob", looks, answers)
 
-	// People who have not logged in, or may not look, see nothing.
+	// Without a login, or the right to look, people see nothing.
 	stranger := x.other()
 	for _, path := range []string{"/", "/questions", "/cases", "/live", "/answers?verdict=approve", "/nowhere", "/?key=x"} {
 		if page := stranger.get(path, http.StatusUnauthorized); strings.Contains(page, service) || !strings.Contains(page, "<h1>Log in</h1>") {
@@ -138,7 +133,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("eve gets in: %s", page)
 	}
 	x.do(stranger.browser, http.MethodPost, "/login", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
-	// A login leads only to pages of this console, whatever is requested.
+	// A login leads only to pages of this console.
 	page = x.other().post("/login", http.StatusNotFound, url.Values{"token": {ann}, "to": {"//evil.example/nowhere"}})
 	if !strings.Contains(page, "<h1>Not found</h1>") && !strings.Contains(page, "There is no such page") {
 		t.Errorf("the login leads away: %s", page)
@@ -155,7 +150,7 @@ func TestLogin(t *testing.T) {
 		Cluster: asked.Cluster, UID: asked.Service.UID, Class: asked.Class, Case: asked.Case, Attempt: asked.NextAttempt(), Digest: asked.Digest,
 	}
 
-	// A person with the right to look but not to answer gets an error, and changes nothing.
+	// The right to look does not suffice to answer.
 	eddy := x.login(x.account("eddy", looks))
 	eddy.until("/questions", "You may not answer in the namespace "+sc.Namespace)
 	page = eddy.post(as(this, nil), http.StatusOK, url.Values{})
@@ -163,7 +158,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("eddy answers: %s", page)
 	}
 
-	// An answer applies only to the plan that was shown.
 	a := x.login(ann)
 	a.until("/questions", `name="verdict" value="approve"`)
 	for want, change := range map[string]func(*approval.Question){
@@ -297,7 +291,7 @@ func certificate(t *testing.T, cert, key string) *big.Int {
 	return serial
 }
 
-// With a certificate the console serves HTTPS, and uses a new one without a restart.
+// The console uses a new certificate without a restart.
 func TestHTTPS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

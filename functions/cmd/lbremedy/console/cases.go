@@ -26,7 +26,6 @@ type sheet struct {
 
 const perSheet = 100
 
-// sheetOf returns the requested part of a list.
 func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 	n, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if last := (len(list) - 1) / perSheet; err != nil || n < 0 || n > last {
@@ -48,19 +47,17 @@ func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 	return part, s
 }
 
-// A table of cases.
 type table struct {
 	Heads []head
 	Rows  []*summary
 }
 
-// A head is the head of a column.
 type head struct {
 	Name, Link string // Link sorts by the column; empty: not sortable
 	Sorted     string // ascending or descending
 }
 
-// sorts are the columns and their comparisons of cases; nil if not sortable.
+// sorts are the columns; a nil comparison means not sortable.
 var sorts = []struct {
 	key, name string
 	order     func(x, y *summary) int
@@ -77,7 +74,7 @@ var sorts = []struct {
 	{"", word("Finding"), nil},
 }
 
-// heads returns the column heads of a table of cases; with a request they are links that sort it.
+// heads returns links that sort the table if there is a request.
 func heads(r *http.Request) []head {
 	var list []head
 	for _, c := range sorts {
@@ -101,7 +98,7 @@ func heads(r *http.Request) []head {
 	return list
 }
 
-// arrange sorts cases as requested. They arrive with the most recently changed first.
+// arrange sorts cases, which arrive with the most recently changed first.
 func arrange(r *http.Request, list []*summary) {
 	for _, c := range sorts {
 		if c.order != nil && c.key == r.URL.Query().Get("sort") {
@@ -168,7 +165,6 @@ type caseBody struct {
 	Others []*summary
 }
 
-// A part is one part of a case's story, with a quotation at its end.
 type part struct {
 	Name, Quote string
 	Segments    []say.Segment
@@ -180,7 +176,7 @@ type stepRow struct {
 	Final bool // it can't be undone
 }
 
-// stepsOf returns the steps of a record, with their progress once the plan has begun.
+// stepsOf includes the steps' progress once the plan has begun.
 func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	var list []stepRow
 	for i, step := range journal.Steps(p, r.In(p.Language())) {
@@ -198,7 +194,7 @@ func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	return list
 }
 
-// answered returns the answers to a case's plans, with person and time, for its timeline.
+// answered returns the answers to a case's plans for its timeline.
 func answered(p *cli.Program, h journal.History) []journal.Moment {
 	var list []journal.Moment
 	tell := func(a event.Approved, text string) {
@@ -220,7 +216,6 @@ func answered(p *cli.Program, h journal.History) []journal.Moment {
 	return list
 }
 
-// pointed returns a slice of what a pointer points at; empty for nil.
 func pointed(a *event.Approved) []event.Approved {
 	if a == nil {
 		return nil
@@ -228,7 +223,7 @@ func pointed(a *event.Approved) []event.Approved {
 	return []event.Approved{*a}
 }
 
-// apart are the parts of a story that the page shows in another form: steps, and what its head names.
+// apart are the parts of a story that the page shows in another form.
 var apart = []string{"Plan", "Undone", "Case"}
 
 func (s *server) oneCase(r *http.Request) (page, error) {

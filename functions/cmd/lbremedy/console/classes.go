@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A classRow is a class and the outcomes of its cases.
 type classRow struct {
 	*remedy.Remedy
 	worked
@@ -40,7 +39,6 @@ func (r classRow) Span() say.Text {
 	}
 }
 
-// A worked counts the cases of a class in the last 30 days.
 type worked struct {
 	Cases, Asked int
 	journal.Tally
@@ -54,7 +52,7 @@ func (w *worked) count(s event.Status) {
 	}
 }
 
-// went returns the counts of the last 30 days by class.
+// went counts the cases of the last 30 days by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
 	s.index.each(func(c *summary) {

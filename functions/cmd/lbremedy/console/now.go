@@ -25,7 +25,6 @@ type nowBody struct {
 	Lately   []*summary
 }
 
-// A tile is a number and its label.
 type tile struct {
 	N          int
 	Text, Link string
@@ -38,7 +37,6 @@ type alarm struct {
 	Command string
 }
 
-// alarms returns the alarms of a cluster with that many failed cases.
 func (c clusterNow) alarms(failed int) []alarm {
 	var list []alarm
 	if c.Exporter != nil && !c.Exporter.Alive {
@@ -68,7 +66,6 @@ func (c clusterNow) alarms(failed int) []alarm {
 	return list
 }
 
-// A clusterNow is the state of a cluster.
 type clusterNow struct {
 	clusterState
 	Says    string // the policy in words
@@ -76,7 +73,6 @@ type clusterNow struct {
 	OfClass int
 }
 
-// A room is the rest of a class's budget.
 type room struct {
 	Class string
 	Left  int

@@ -17,7 +17,6 @@ func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completi
 	return checksFor("", nil, func(*doctor.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFixes completes the ID of a check with a fix.
 func completeFixes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return checksFor("", nil, fixable), cobra.ShellCompDirectiveNoFileComp
 }

@@ -141,8 +141,8 @@ func TestDoctorFile(t *testing.T) {
 	}
 }
 
-// Checking a manifest finds conflicts before it is applied: with the limits and addresses of the cluster, and with existing
-// Services and listeners. Each finding names its line, and advises to edit the file.
+// Checking a manifest finds conflicts with the cluster's limits, addresses, Services and listeners. Each finding names its line, and
+// advises to edit the file.
 func TestDoctorFileInCluster(t *testing.T) {
 	t.Parallel()
 	there, other := operator.ServiceOn("there", "lb-there", ""), operator.ServiceOn("other", "lb-1", "lb-1")
@@ -217,7 +217,6 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 		}
 	}
 
-	// Without the right to read the cluster's Services the manifests are still examined.
 	denied, _ := operator.API{Denied: true}.Against(t, world)
 	r, got = examine(denied, "--checks", "annotations,reuse,room")
 	if got.Code != cli.CodeCritical || !slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == "room" && f.Line == 9 }) ||
@@ -228,8 +227,7 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 	}
 }
 
-// All Services of a file are examined, however its documents are separated, and no objects of other kinds; a folder is read as
-// kubectl does.
+// All Services of a file are examined, however its documents are separated, and no other objects; a folder is read as kubectl does.
 func TestDoctorFiles(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{Env: operator.Home(t)}
@@ -302,7 +300,7 @@ func TestDoctorChecks(t *testing.T) {
 	}
 }
 
-// End to end: a run of the doctor on a real API server and the simulated cloud, with failing reads, and a recorded fix.
+// A run on a real API server and the simulated cloud, with failing reads, and a recorded fix.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

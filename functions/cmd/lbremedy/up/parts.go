@@ -12,7 +12,6 @@ type parts struct {
 	exporter, worker, notifier bool
 }
 
-// allParts are all parts, by their names in --parts.
 const allParts = "exporter,worker,notifier"
 
 func readParts(list string) (parts, error) {
@@ -27,7 +26,6 @@ func readParts(list string) (parts, error) {
 	return p, nil
 }
 
-// who returns the name of the process in the audit and in NATS.
 func (p parts) who() string {
 	switch {
 	case p.worker:
@@ -38,7 +36,7 @@ func (p parts) who() string {
 	return "notifier"
 }
 
-// check returns what the parts lack, or nil. An embedded NATS holds what its exporter stores for its worker, so a single part can't use it.
+// check returns what the parts lack, or nil. An embedded NATS serves only its own process, so a single part can't use it.
 func (p parts) check(nats, policy string, every time.Duration) error {
 	switch {
 	case nats == "" && !(p.exporter && p.worker):

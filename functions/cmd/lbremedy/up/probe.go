@@ -16,14 +16,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/probe"
 )
 
-// probes holds the flags for probing.
 type probes struct {
 	every     time.Duration // interval; zero: nothing is probed
 	namespace string        // of the Service
 	classes   []string      // empty: all
 }
 
-// shortest is the shortest interval: a late probe is known before the next begins.
+// shortest lets a late probe be known before the next begins.
 const shortest = probe.Patience + time.Minute
 
 func (p *probes) flags(cmd *cobra.Command) {
@@ -58,7 +57,6 @@ func (p *probes) check(parts parts) error {
 	return nil
 }
 
-// probing probes now and at each interval, until ctx ends.
 func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe.Probe) error {
 	p := &probe.Prober{
 		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream,
