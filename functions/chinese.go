@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// chinese are the Chinese texts of classes and of the doctor. They are embedded here to keep languages out of the programs of
-// functions.
+// chinese are the Chinese texts of classes and of the doctor. They are embedded here to keep languages out of the programs of functions.
 //
 //go:embed */*.zh.*
 var chinese embed.FS

@@ -2,22 +2,22 @@
 // publishes each occurrence once; the recorder reports repeated failures as updates of one Event. Other reasons, such as
 // EnsuredLoadBalancer, are not published. Begin with New and Exporter.Run. The exporter holds no state:
 //
-//   - Order: the higher resource version wins, by compare-and-set on the subject, so any number of exporters may run without a
-//     leader. A stored version later than the cluster's own, as after a restore of etcd, is replaced.
-//   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists
-//     all Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
+//   - Order: the higher resource version wins, by compare-and-set on the subject, so any number of exporters may run without a leader.
+//     A stored version later than the cluster's own, as after a restore of etcd, is replaced.
+//   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
+//     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
 //   - Bounds: lists are bounded (package kube); the watch delivers the rest when the controller reports it again. If nothing reaches
-//     NATS for 30 s, everything waiting is dropped and listed again later. The API server keeps Events for an hour, so shorter
-//     outages lose nothing.
-//   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's
-//     budget (queue.go), and dated credibly (occurrence.go).
-//   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read
-//     from the cluster, since the controller writes the name in its place.
+//     NATS for 30 s, everything waiting is dropped and listed again later. The API server keeps Events for an hour, so shorter outages
+//     lose nothing.
+//   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
+//     (queue.go), and dated credibly (occurrence.go).
+//   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
+//     the cluster, since the controller writes the name in its place.
 //   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
 //   - DEAD takes Events that can't become messages: ten of each namespace, then one an hour.
 //
-// Failures that the check before an upgrade predicts ("DryRun:") are counted and logged, ten of each namespace and then one an hour.
-// They report no failed Service and no fault, so they belong neither in FAILED nor in DEAD.
+// Failures that the check before an upgrade predicts ("DryRun:") are counted and logged, ten of each namespace and then one an hour. They
+// report no failed Service and no fault, so they belong neither in FAILED nor in DEAD.
 package exporter
 
 import (
@@ -176,8 +176,8 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// count periodically lists the LoadBalancer Services, stores their number (the cluster's budget is a share of it), and registers them.
-// If the cluster refuses, it only logs that.
+// count periodically lists the LoadBalancer Services, stores their number (the cluster's budget is a share of it), and registers them. If
+// the cluster refuses, it only logs that.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, next := 0, time.Now().Add(countEvery)
@@ -618,8 +618,7 @@ func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsu
 	}
 }
 
-// otherCluster reports whether a version is later than the cluster's present one: it comes from another cluster, or from before a
-// restore.
+// otherCluster reports whether a version is later than the cluster's present one: it comes from another cluster, or from before a restore.
 func (s *session) otherCluster(version string) (bool, error) {
 	known := func() bool {
 		s.mu.Lock()

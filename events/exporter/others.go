@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// others selects the controller's Events about Nodes and the cluster. Events about objects without a namespace are in the namespace
-// default.
+// others selects the controller's Events about Nodes and the cluster. Events about objects without a namespace are in the namespace default.
 func others() []kube.Selection {
 	var of []string
 	for _, w := range event.Warnings {

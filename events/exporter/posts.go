@@ -28,9 +28,8 @@ import (
 // Posts configures how EventBridge delivers a cluster's Events by POST. ACK puts them into EventBridge as CloudEvents of the types
 // cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
 //
-// A request needs EventBridge's signature and, because EventBridge signs for every account, the target's token. It only names an
-// Event, which is then read from the API server under its own resource version. A list every half an hour finds what EventBridge
-// doesn't deliver.
+// A request needs EventBridge's signature and, because EventBridge signs for every account, the target's token. It only names an Event,
+// which is then read from the API server under its own resource version. A list every half an hour finds what EventBridge doesn't deliver.
 type Posts struct {
 	Address string // where to listen; empty: Events are watched instead
 	URL     string // of the target, as the rule in EventBridge has it
@@ -116,8 +115,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.says }
 
-// ServeHTTP handles a request of EventBridge. 204 means that the named Events will be read, any other status that none will.
-// EventBridge retries, and its rule's settings say what happens to undeliverable events.
+// ServeHTTP handles a request of EventBridge. 204 means that the named Events will be read, any other status that none will. EventBridge
+// retries, and its rule's settings say what happens to undeliverable events.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := e.receive(w, r)
 	var no *refusal
@@ -177,8 +176,7 @@ func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// named returns the Events named in a request that may report failures. The request is one CloudEvent, structured or binary, or a
-// batch.
+// named returns the Events named in a request that may report failures. The request is one CloudEvent, structured or binary, or a batch.
 func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	var data [][]byte
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))

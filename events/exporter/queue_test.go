@@ -101,8 +101,7 @@ func TestHugeMessages(t *testing.T) {
 	}
 }
 
-// TestFlood proves that a flooding namespace delays only itself. The flood is counted, logged once, bounded in memory, and loses
-// nothing.
+// TestFlood proves that a flooding namespace delays only itself. The flood is counted, logged once, bounded in memory, and loses nothing.
 func TestFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)
@@ -236,8 +235,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestBudget proves that a namespace publishes no more than its budget. It runs without an API server, where other tests make Events
-// too.
+// TestBudget proves that a namespace publishes no more than its budget. It runs without an API server, where other tests make Events too.
 func TestBudget(t *testing.T) {
 	const perSecond, burst, flood, others, seconds = 20, 30, 400, 50, 10
 	ls := newQueues(perSecond, burst)

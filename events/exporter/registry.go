@@ -18,8 +18,7 @@ const (
 // A registry knows which Service a UID belongs to. An Event may carry the UID of another namespace's Service, and would replace its
 // stored failure: namespace, name and UID must be those of one Service.
 //
-// A UID is never reused, and its Service keeps its name, so entries stay true. A missing Service is not remembered: it may just have
-// been created.
+// A UID is never reused, and its Service keeps its name, so entries stay true. A missing Service is not remembered: it may just have been created.
 type registry struct {
 	read func(ctx context.Context, namespace, name, expected string) (uid string, err error)
 

@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// TestForgedEvents proves that a forged Event is published nowhere: it neither replaces the failure of the Service with that UID nor
-// fills DEAD.
+// TestForgedEvents proves that a forged Event is published nowhere: it neither replaces the failure of the Service with that UID nor fills DEAD.
 func TestForgedEvents(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()

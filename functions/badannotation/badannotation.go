@@ -1,5 +1,4 @@
-// Package badannotation remedies Services with an annotation that the controller cannot read, or a spec that their load balancer
-// cannot have.
+// Package badannotation remedies Services with an annotation that the controller cannot read, or a spec that their load balancer cannot have.
 package badannotation
 
 import (

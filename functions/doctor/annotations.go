@@ -248,8 +248,7 @@ func (l *annotationLook) value(short, value string) bool {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
 			continue
 		}
-		// A value that the controller cannot parse fails the next full sync. One that it passes on may be refused, or replaced by the
-		// default.
+		// A value that the controller cannot parse fails the next full sync. One that it passes on may be refused, or replaced by the default.
 		severity := doctor.Warning
 		if len(rule.Calls) > 0 && !l.newer { // a newer release may take more
 			severity = doctor.Critical

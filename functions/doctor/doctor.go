@@ -1,12 +1,11 @@
 // Package doctor holds the checks that search a cluster for what will fail or has failed silently. They cover the rest of the Service
 // FAQ. Begin with Checks.
 //
-// A check is a value in its own file, with its page beside it. It reads only a snapshot of shared/doctor, so a terminal, a function on
-// a timer and a test run the same code. It declares the parts that it needs and those it can do without; permissions follow from
-// these. Snapshots hold Kubernetes objects, so checks can call the functions of shared/ccm.
+// A check is a value in its own file, with its page beside it. It reads only a snapshot of shared/doctor, so a terminal, a function on a
+// timer and a test run the same code. It declares the parts that it needs and those it can do without; permissions follow from these.
+// Snapshots hold Kubernetes objects, so checks can call the functions of shared/ccm.
 //
-// Fixes go through the engine like those of failures: each check has a remedy, which reads the one Service again and runs the same
-// check to diagnose.
+// Fixes go through the engine like those of failures: each check has a remedy, which reads the one Service again and runs the same check to diagnose.
 package doctor
 
 import (

@@ -379,8 +379,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// In an ordinary cluster (testdata/healthy_*.txtar) no check finds anything, and everything is known. Services with a load balancer
-// have the controller's hash.
+// In an ordinary cluster (testdata/healthy_*.txtar) no check finds anything, and everything is known. Services with a load balancer have
+// the controller's hash.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/healthy_*.txtar")
@@ -512,8 +512,8 @@ func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...str
 	}
 }
 
-// blind removes each part in turn. Without a needed part a check is unknown. Without a used part it finds nothing new, and reports
-// what it misses as unknown: a scheduled run would close the case otherwise.
+// blind removes each part in turn. Without a needed part a check is unknown. Without a used part it finds nothing new, and reports what
+// it misses as unknown: a scheduled run would close the case otherwise.
 func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result) {
 	t.Helper()
 	for _, p := range c.Parts() {

@@ -47,8 +47,7 @@ func (e edit) add(severity doctor.Severity, key string, text, do say.Text) {
 	e.report.Add(doctor.Finding{Severity: severity, About: about(e.now), Key: key, Text: text, Do: do})
 }
 
-// applied returns a manifest with the annotations after kubectl apply: its own, and those of the Service that no earlier apply has
-// set.
+// applied returns a manifest with the annotations after kubectl apply: its own, and those of the Service that no earlier apply has set.
 func applied(was, now *corev1.Service) *corev1.Service {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }

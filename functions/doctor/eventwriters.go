@@ -22,8 +22,7 @@ var eventWriters = &doctor.Check{
 }
 
 const (
-	// usualWriter is the field manager that the API server records for the controller: its program's name. The controller's Events
-	// name no host.
+	// usualWriter is the field manager that the API server records for the controller: its program's name. The controller's Events name no host.
 	usualWriter = "cloud-controller-manager"
 	// backdated is how long before the API server received an Event the event may have happened.
 	backdated = 10 * time.Minute
@@ -107,8 +106,7 @@ func untrue(key string, which say.Text) say.Text {
 	return say.F("Events in the controller's name are dated before they can have happened: %s.", which)
 }
 
-// contradiction returns how an Event contradicts the cluster, or "". byUID and byName may be nil: a deleted Service leaves Events
-// behind.
+// contradiction returns how an Event contradicts the cluster, or "". byUID and byName may be nil: a deleted Service leaves Events behind.
 func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Service) string {
 	switch {
 	case !c.Possible():
@@ -127,8 +125,7 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 	return ""
 }
 
-// misnamed reports whether no such part of the controller handles the Service. A part still handles one with its finalizer or a
-// changed type.
+// misnamed reports whether no such part of the controller handles the Service. A part still handles one with its finalizer or a changed type.
 func misnamed(svc *corev1.Service, component string) bool {
 	network := component == "nlb-controller"
 	finalizer := ccm.CLBFinalizer

@@ -29,8 +29,7 @@ var kind = &doctor.Check{
 	},
 }
 
-// typeAnnotation works only with the feature gate LoadBalancerTypeAnnotation, off by default (pkg/controller/helper/service_utils.go,
-// from v2.10.0).
+// typeAnnotation works only with the feature gate LoadBalancerTypeAnnotation, off by default (pkg/controller/helper/service_utils.go, from v2.10.0).
 const typeAnnotation = ccm.Prefix + "type"
 
 // ourClass matches classes by which people mean Alibaba Cloud's controller.

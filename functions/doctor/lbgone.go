@@ -59,8 +59,7 @@ type goneLook struct {
 	count  map[bool]int // load balancers in the lists, NLBs under true
 }
 
-// apiServer looks for the API server's load balancer by the address in the cluster's details. A cluster without one has no address
-// there.
+// apiServer looks for the API server's load balancer by the address in the cluster's details. A cluster without one has no address there.
 func (g *goneLook) apiServer() {
 	if err := g.Err(doctor.Detail, doctor.CLBs, doctor.NLBs); err != nil {
 		g.report.Unknown(g.OfCluster(), say.Errorf("whether the API server's load balancer exists: %w", err))
@@ -130,8 +129,7 @@ func (g *goneLook) service(svc *corev1.Service) {
 	}
 }
 
-// gone reports whether the API says that the load balancer does not exist. Without an ID, it suffices that none has the Service's
-// address.
+// gone reports whether the API says that the load balancer does not exist. Without an ID, it suffices that none has the Service's address.
 func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	if was == "" {
 		eip, _ := ccm.Annotation(svc, ccm.ExternalIP)
@@ -251,8 +249,8 @@ func (g *goneLook) ingress() {
 	})
 }
 
-// fixLBGone tags a load balancer that is proven to be the Service's, or lets the controller create one if the API says that it is
-// gone. If the Service names the missing one, only a person knows what should replace it.
+// fixLBGone tags a load balancer that is proven to be the Service's, or lets the controller create one if the API says that it is gone.
+// If the Service names the missing one, only a person knows what should replace it.
 func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	ask := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 	id, _ := ccm.Annotation(svc, "id")

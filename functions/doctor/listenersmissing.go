@@ -47,8 +47,7 @@ func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// answers reports whether a redirect can lead to a port of a CLB: it has a listener, or a Service for which the controller creates
-// one.
+// answers reports whether a redirect can lead to a port of a CLB: it has a listener, or a Service for which the controller creates one.
 func answers(s *doctor.Snapshot, b *doctor.LoadBalancer, port int) bool {
 	if slices.ContainsFunc(b.Listeners, func(l cloud.Listener) bool { return l.Port == port && l.Protocol != "udp" }) {
 		return true

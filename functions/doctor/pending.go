@@ -37,8 +37,7 @@ const tooLong = 10 * time.Minute
 // speaks is the first release that writes Events (v1.9.3.276-g372aa98-aliyun, from the Service FAQ of ACK).
 var speaks = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
 
-// waits returns how long a Service has waited for an address; 0 if it has one, or may only have become a LoadBalancer with its last
-// change.
+// waits returns how long a Service has waited for an address; 0 if it has one, or may only have become a LoadBalancer with its last change.
 func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	if ccm.Synced(svc) || svc.CreationTimestamp.IsZero() {
 		return 0

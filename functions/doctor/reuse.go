@@ -76,8 +76,7 @@ func (l *reuseLook) add(severity doctor.Severity, key string, text, do say.Text)
 	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: text, Do: do, Evidence: map[string]string{"load balancer": l.id}})
 }
 
-// failing is critical for a Service that never had an address: its syncs fail now. Others fail with the next full sync, a manifest
-// when applied.
+// failing is critical for a Service that never had an address: its syncs fail now. Others fail with the next full sync, a manifest when applied.
 func (l *reuseLook) failing() doctor.Severity {
 	if ccm.Synced(l.svc) || l.svc.UID == "" {
 		return doctor.Warning
@@ -187,8 +186,8 @@ func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 	}
 }
 
-// bound reports a Service with the address of another load balancer than it names. The controller checks this only for a Service with
-// an address, and not behind its own host name or an EIP (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
+// bound reports a Service with the address of another load balancer than it names. The controller checks this only for a Service with an
+// address, and not behind its own host name or an EIP (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
 func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 	if b.ByController() || ccm.HasAddress(l.svc, &b.Instance) || l.Err(doctor.Controller) != nil || l.Controller.Version.Before(asks) {
 		return // the controller refuses it before this check, or does not check; controller reports an unknown release
@@ -237,8 +236,7 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			And("Only if the Service that it was created for no longer exists, remove the tags: %s.", ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
-// fixReuse corrects a Service that already works: it need not name the controller's own load balancer, and its address type becomes
-// the actual one.
+// fixReuse corrects a Service that already works: it need not name the controller's own load balancer, and its address type becomes the actual one.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var text, ask say.Text

@@ -126,8 +126,7 @@ func (l *rangeLook) differing(b *doctor.LoadBalancer, groups []cloud.SecurityGro
 	return nil
 }
 
-// unmanagedRules returns the rules that let others in and that the controller leaves alone: of other groups, or with another
-// description.
+// unmanagedRules returns the rules that let others in and that the controller leaves alone: of other groups, or with another description.
 func (l *rangeLook) unmanagedRules(b *doctor.LoadBalancer, is ccm.Breach) []ccm.GroupRule {
 	return slices.DeleteFunc(slices.Clone(is.Wider), func(r ccm.GroupRule) bool {
 		return slices.Contains(b.Marked, r.Group) && r.Description == ccm.SourceGroupText(l.svc, l.Cluster)

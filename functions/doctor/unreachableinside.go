@@ -46,8 +46,8 @@ func findInside(s *doctor.Snapshot, r *doctor.Report) {
 	insideHairpin(s, r)
 }
 
-// nodesTake reports whether nodes handle traffic to the Service's address: for each IP address in its status whose ipMode is not
-// Proxy, but not for a host name (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
+// nodesTake reports whether nodes handle traffic to the Service's address: for each IP address in its status whose ipMode is not Proxy,
+// but not for a host name (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
 func nodesTake(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
 		return in.IP != "" && (in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy)
@@ -115,8 +115,7 @@ func byName(svc *corev1.Service) say.Text {
 	return say.F("Inside the cluster, use the name %s.%s.svc.", svc.Name, svc.Namespace)
 }
 
-// byHost says how to send traffic from inside through the load balancer; empty if nodes behind a private one could then not reach
-// themselves.
+// byHost says how to send traffic from inside through the load balancer; empty if nodes behind a private one could then not reach themselves.
 func byHost(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	if private(svc) && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
 		return nil

@@ -16,8 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy converts a shared-resource CLB to one that supports network interfaces, only if the policy file names the class: the
-// conversion is permanent and interrupts traffic. Otherwise nodes become the backends instead of Pods.
+// Remedy converts a shared-resource CLB to one that supports network interfaces, only if the policy file names the class: the conversion
+// is permanent and interrupts traffic. Otherwise nodes become the backends instead of Pods.
 var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
@@ -109,8 +109,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endp
 	return p
 }
 
-// stillFails reports whether the Service needs network interfaces on a shared-resource CLB. With nodes as backends, only Pods on
-// virtual nodes do.
+// stillFails reports whether the Service needs network interfaces on a shared-resource CLB. With nodes as backends, only Pods on virtual nodes do.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !ccm.NLB(c.Service) && c.Service.Annotations[ccm.BackendType] == "ecs" {
 		virtual, err := c.VirtualPods(ctx, c.Family())

@@ -38,8 +38,8 @@ var Remedy = &remedy.Remedy{
 const (
 	// partner is the API's message when a reseller's funds have run out.
 	partner = "does not have sufficient funds"
-	// order is NLB's message about an order rejected for any reason but unpaid bills. Only the balance shows whether money is the
-	// reason: https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
+	// order is NLB's message about an order rejected for any reason but unpaid bills. Only the balance shows whether money is the reason:
+	// https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
 	order = "Operation failed because CreateOrderError"
 )
 

@@ -19,8 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the Service's tag from unused load balancers. Otherwise it asks: the controller deletes those that it considers its
-// own.
+// Remedy removes the Service's tag from unused load balancers. Otherwise it asks: the controller deletes those that it considers its own.
 var Remedy = &remedy.Remedy{
 	Class:      "lb-ambiguous",
 	Doc:        doc,

@@ -42,8 +42,8 @@ func untag(ctx context.Context, c *remedy.Case, found []match, plan remedy.Plan)
 	return plan, nil
 }
 
-// stillFails reports whether the controller finds several load balancers. Permissions limited by resource can hide some, so only a
-// sync proves the end.
+// stillFails reports whether the controller finds several load balancers. Permissions limited by resource can hide some, so only a sync
+// proves the end.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !strings.Contains(strings.ToLower(c.Event.Message), byTag) || !c.Written() && !ccm.InForce(c.Service) {
 		return remedy.Yes, nil

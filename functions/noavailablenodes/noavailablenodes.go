@@ -19,8 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and keeps cordoned nodes if no others
-// exist.
+// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and keeps cordoned nodes if no others exist.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,

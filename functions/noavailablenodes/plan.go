@@ -125,8 +125,7 @@ func (s *state) cordoned(nodes []corev1.Node, x ccm.Exclusions, plan remedy.Plan
 	return plan
 }
 
-// excluded plans for nodes that should be backends: some serve, or the controller excludes all. elsewhere is an alternative if that
-// does not pass.
+// excluded plans for nodes that should be backends: some serve, or the controller excludes all. elsewhere is an alternative if that does not pass.
 func (s *state) excluded(should say.Text, serve []string, x ccm.Exclusions, labels, elsewhere say.Text) remedy.Plan {
 	if len(serve) > 0 {
 		return s.wait(should.And("Nothing excludes the following, but the controller has not added them yet: %s.", say.List(serve, 5)),
@@ -139,8 +138,7 @@ func (s *state) excluded(should say.Text, serve []string, x ccm.Exclusions, labe
 	return s.ask(finding, x.Advice().Then(elsewhere))
 }
 
-// evict moves a Pod off its master, if only the master keeps the Service down and the Pod will certainly be scheduled to a serving
-// node.
+// evict moves a Pod off its master, if only the master keeps the Service down and the Pod will certainly be scheduled to a serving node.
 func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	var hurdles []say.Text
 	for _, e := range ready {

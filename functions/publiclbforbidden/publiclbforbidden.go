@@ -106,8 +106,8 @@ func release(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan
 	return p, nil
 }
 
-// stillFails reports whether the Service requests a public load balancer. The controller checks that first, even in deletion, but not
-// for NLBs (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+// stillFails reports whether the Service requests a public load balancer. The controller checks that first, even in deletion, but not for
+// NLBs (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)
 	return remedy.Is(!ccm.NLB(c.Service) && (value == "" || value == "internet")), nil

@@ -88,8 +88,7 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	}
 }
 
-// succeed names another certificate, if the listeners' expired certificate is the only problem, and exactly one valid certificate has
-// the same names.
+// succeed names another certificate, if the listeners' expired certificate is the only problem, and exactly one valid certificate has the same names.
 func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan {
 	bad := c.UnusableCertificates(have, c.Now)
 	if len(bad) != 1 || bad[0].Domain != "" {
@@ -106,8 +105,7 @@ func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan 
 	return plan
 }
 
-// stillFails reports whether the annotations name something unusable. Until the plan is written, unchecked references may be wrong,
-// too.
+// stillFails reports whether the annotations name something unusable. Until the plan is written, unchecked references may be wrong, too.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) || !c.Written() {
 		return remedy.Yes, nil

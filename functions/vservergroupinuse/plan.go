@@ -47,8 +47,7 @@ func (s *state) plan() remedy.Plan {
 }
 
 // needed plans while the controller cannot build groups of the Service. On a reused load balancer it then wants to delete the existing
-// groups for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go): freeing a group, or a resync, would end their
-// traffic.
+// groups for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go): freeing a group, or a resync, would end their traffic.
 func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
 	var uses []say.Text
 	for _, g := range s.own.Needed(unbuilt) {

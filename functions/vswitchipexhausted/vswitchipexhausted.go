@@ -163,9 +163,9 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 }
 
-// stillFails reports whether the requested vSwitch is full. The cloud's numbers lag, so a few free addresses prove nothing. Without
-// the annotation the controller uses the vSwitches of its cloud-config (pkg/controller/service/clbv1/loadbalancer.go,
-// setModelDefaultValue), which no API returns: room in the cluster's own proves nothing, and naming one of them ends the failure.
+// stillFails reports whether the requested vSwitch is full. The cloud's numbers lag, so a few free addresses prove nothing. Without the
+// annotation the controller uses the vSwitches of its cloud-config (pkg/controller/service/clbv1/loadbalancer.go, setModelDefaultValue),
+// which no API returns: room in the cluster's own proves nothing, and naming one of them ends the failure.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil

@@ -13,8 +13,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names an existing vSwitch: one with room if nobody named one, else one in the same zone, or in any zone if the policy allows
-// that.
+// Remedy names an existing vSwitch: one with room if nobody named one, else one in the same zone, or in any zone if the policy allows that.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-not-found",
 	Doc:   doc,

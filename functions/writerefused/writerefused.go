@@ -17,9 +17,8 @@ var doc string
 
 // Remedy asks: the people who run a cluster decide about its permissions.
 //
-// It reads the rights of the controller's account and the webhooks instead of repeating the write as a dry run: RBAC has no right for
-// dry runs only, so the class could write every Service's status; webhooks with side effects reject dry runs; and a webhook may treat
-// lbremedy differently.
+// It reads the rights of the controller's account and the webhooks instead of repeating the write as a dry run: RBAC has no right for dry runs
+// only, so the class could write every Service's status; webhooks with side effects reject dry runs; and a webhook may treat lbremedy differently.
 var Remedy = &remedy.Remedy{
 	Class: "write-refused",
 	Doc:   doc,

@@ -11,9 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// choose returns a pair of zones with stock and vSwitches of the cluster, preferably with the requested primary zone. A private CLB's
-// vSwitch has to be in the primary zone, because the API may not accept another, and needs room, or is the one that the Service or its
-// address requires.
+// choose returns a pair of zones with stock and vSwitches of the cluster, preferably with the requested primary zone. A private CLB's vSwitch
+// has to be in the primary zone, because the API may not accept another, and needs room, or is the one that the Service or its address requires.
 func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	own := places.VPC.OwnZones()
 	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
@@ -39,8 +38,7 @@ func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	return places.Others[i], true
 }
 
-// within returns the zone's vSwitch for a private CLB's address: the one that contains the requested address, or else the one with
-// most room.
+// within returns the zone's vSwitch for a private CLB's address: the one that contains the requested address, or else the one with most room.
 func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
 	ip, _ := ccm.Annotation(c.Service, address)
 	if ip == "" {

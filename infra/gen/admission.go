@@ -12,16 +12,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// admission returns the ValidatingAdmissionPolicy, with its binding, for what RBAC can't express: a class's ServiceAccount may change
-// in a Service only what the class declares, and may not create or delete Services. That of "lbremedy up" may change what any class
-// declares.
+// admission returns the ValidatingAdmissionPolicy, with its binding, for what RBAC can't express: a class's ServiceAccount may change in a
+// Service only what the class declares, and may not create or delete Services. That of "lbremedy up" may change what any class declares.
 //
 // It applies only to ServiceAccounts whose names begin with lbremedy-, in any namespace. One that is not a class's, such as the
 // exporter's, may change nothing in a Service.
 //
-// Fields are compared by exclusion: new fields of a later Kubernetes are refused without a change here. If the policy can't be
-// evaluated, it refuses (failurePolicy Fail), but only these ServiceAccounts: the match conditions need only the user's name. It needs
-// Kubernetes 1.30, the first version with admissionregistration.k8s.io/v1.
+// Fields are compared by exclusion: new fields of a later Kubernetes are refused without a change here. If the policy can't be evaluated,
+// it refuses (failurePolicy Fail), but only these ServiceAccounts: the match conditions need only the user's name. It needs Kubernetes
+// 1.30, the first version with admissionregistration.k8s.io/v1.
 //
 // The names are in the policy because querying RBAC through CEL's authorizer costs 350,000 of an expression's 1,000,000.
 func admission(all []*remedy.Remedy) ([]byte, error) {

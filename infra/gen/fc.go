@@ -50,8 +50,8 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	return out
 }
 
-// identityTemplate is a function's identity in the cluster. It authenticates by its RAM role, as a user whose name ACK generates, and
-// may only impersonate its class's ServiceAccount: RBAC and the admission policy apply as for a Pod, and no secret is stored.
+// identityTemplate is a function's identity in the cluster. It authenticates by its RAM role, as a user whose name ACK generates, and may
+// only impersonate its class's ServiceAccount: RBAC and the admission policy apply as for a Pod, and no secret is stored.
 var identityTemplate = template.Must(template.New("identity").Parse(`---
 apiVersion: v1
 kind: ServiceAccount

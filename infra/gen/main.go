@@ -1,8 +1,7 @@
-// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, their rights in a cluster and on
-// Alibaba Cloud, their functions' manifests, and the JSON schemas of the wire, the policy file and the routes file.
+// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, their rights in a cluster and on Alibaba
+// Cloud, their functions' manifests, and the JSON schemas of the wire, the policy file and the routes file.
 //
-// It is the second stage of "make gen", after stage1, which writes the list of remedies that it imports. Neither writes a file that is
-// up to date.
+// It is the second stage of "make gen", after stage1, which writes the list of remedies that it imports. Neither writes a file that is up to date.
 package main
 
 import (

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// policyLimits are the policy reader's checks of single values, for editors and Helm. Only the reader compares values, such as two
-// rules.
+// policyLimits are the policy reader's checks of single values, for editors and Helm. Only the reader compares values, such as two rules.
 func policyLimits(all []*remedy.Remedy) []schema.Limit {
 	var ids []string
 	for _, r := range readers(all) {

@@ -56,9 +56,8 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 	return out
 }
 
-// holders returns everything that rights are generated for: each class; the exporter; the notifier; "lbremedy up", with all of these
-// or without the classes; the doctor; answers from chats; and probes. A program that does one of the last three gets those rights
-// beside its own.
+// holders returns everything that rights are generated for: each class; the exporter; the notifier; "lbremedy up", with all of these or
+// without the classes; the doctor; answers from chats; and probes. A program that does one of the last three gets those rights beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
@@ -73,8 +72,8 @@ func holders(all []*remedy.Remedy) []holder {
 		holder{roleOf(up), slices.Concat(up.Grants(), runs)})
 }
 
-// clusterWide reads need the whole cluster even if the rest is limited to some namespaces: nodes, namespaces and admission policies
-// have no namespace; common failures are found in all namespaces' Services and Events, and Approvals are watched in all.
+// clusterWide reads need the whole cluster even if the rest is limited to some namespaces: nodes, namespaces and admission policies have
+// no namespace; common failures are found in all namespaces' Services and Events, and Approvals are watched in all.
 var clusterWide = []grant.Grant{
 	grant.GetNodes, grant.ListNodes, grant.GetNamespaces, grant.ListServices, grant.ListEvents, grant.WatchEvents,
 	grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,

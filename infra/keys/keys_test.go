@@ -142,8 +142,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Three nodes with the shipped values, keys and certificates admit each user: the engine sets up, the exporter publishes, and the
-// console reads.
+// Three nodes with the shipped values, keys and certificates admit each user: the engine sets up, the exporter publishes, and the console reads.
 func TestNodes(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
 	const class, cluster, uid = "tag-missing", "c1", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
@@ -233,8 +232,8 @@ func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	return out
 }
 
-// start configures the nodes as the NATS chart does from the values, apart from addresses and folders. It returns them with the file
-// of their root certificate.
+// start configures the nodes as the NATS chart does from the values, apart from addresses and folders. It returns them with the file of
+// their root certificate.
 func start(t *testing.T, keys string) ([]*server.Server, string) {
 	t.Helper()
 	var v values

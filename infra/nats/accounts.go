@@ -2,8 +2,8 @@
 // half. Begin with Accounts.
 //
 // The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter have
-// accounts without JetStream, and import the few subjects that they need. Permissions within one account would not suffice: NATS
-// checks the subject of a request, but not that of its answer.
+// accounts without JetStream, and import the few subjects that they need. Permissions within one account would not suffice: NATS checks
+// the subject of a request, but not that of its answer.
 package nats
 
 import (
@@ -92,8 +92,7 @@ func accountsOf(importing []account) []byte {
 	}
 	out.WriteString("    ]\n  }\n")
 	for _, a := range importing {
-		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain
-		// unanswered.
+		// The server refuses a forbidden publish at once, and tells the user. A request that nobody imports would only remain unanswered.
 		var may []string
 		for _, s := range a.imports {
 			may = append(may, fmt.Sprintf("%q", s.Subject))

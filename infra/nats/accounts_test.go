@@ -253,8 +253,8 @@ func parts() []part {
 	return []part{{accounts.Exporter(mine), exporter, own(exporter)}, {accounts.Console, console, own(console)}}
 }
 
-// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and returns
-// the forbidden changes.
+// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and returns the
+// forbidden changes.
 func (s *site) attack(p part) []string {
 	s.Helper()
 	before := s.state(p.own)
@@ -354,8 +354,7 @@ func (w *wire) flush() {
 	}
 }
 
-// For any message of an exporter or a console, with any reply subject, nothing changes except what an exporter may publish for its own
-// cluster.
+// For any message of an exporter or a console, with any reply subject, nothing changes except what an exporter may publish for its own cluster.
 func TestNoAnswerIsStored(t *testing.T) {
 	for _, p := range parts() {
 		t.Run(p.user, func(t *testing.T) {

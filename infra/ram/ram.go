@@ -1,8 +1,8 @@
 // Package ram converts grants to RAM policies: the actions of a role, and their resources. Begin with Policy and Files.
 //
-// RAM ignores or refuses the restriction of some actions to resources, and its pages partly disagree. An action is restricted here if
-// the product's page allows it and it is useful: writes first. Lists over several kinds of resources stay at "*": a wrongly refused
-// read would stop a class, and RAM answers some with an empty list, which looks like an absence.
+// RAM ignores or refuses the restriction of some actions to resources, and its pages partly disagree. An action is restricted here if the
+// product's page allows it and it is useful: writes first. Lists over several kinds of resources stay at "*": a wrongly refused read
+// would stop a class, and RAM answers some with an empty list, which looks like an absence.
 //
 // Region and account are "*", since a role can't exceed its account; roles.sh restricts them, and the cluster, to the actual ones.
 package ram
@@ -100,8 +100,8 @@ var scopes = []scope{
 	{"workorder:*", all, supportPage},
 }
 
-// Policy returns the document that allows the grants' RAM actions, with one statement for each set of resources. Without actions it
-// has no statements, which RAM does not accept. An action missing from the table and a document that is too long are errors.
+// Policy returns the document that allows the grants' RAM actions, with one statement for each set of resources. Without actions it has
+// no statements, which RAM does not accept. An action missing from the table and a document that is too long are errors.
 func Policy(grants []grant.Grant) (Document, error) {
 	d := Document{Version: "1"}
 	for _, action := range grant.Actions(grants) {
@@ -129,9 +129,9 @@ func Policy(grants []grant.Grant) (Document, error) {
 func (d Document) JSON() []byte { return written(d) }
 
 // Files returns lbremedy's policies and trust policies by name: class/<class>.json for each class with RAM actions; trust/fc.json and
-// trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their kubeconfig from the container service; invoke.json for
-// an engine that calls functions; runtime.json for accounts where Function Compute has no service-linked role; and all of these as a
-// module of Terraform and as a template of ROS.
+// trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their kubeconfig from the container service; invoke.json for an
+// engine that calls functions; runtime.json for accounts where Function Compute has no service-linked role; and all of these as a module
+// of Terraform and as a template of ROS.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"trust/fc.json":   []byte(trustFC),
@@ -213,10 +213,9 @@ var invoke = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Action: []string{"fc:InvokeFunction"}, Resource: []string{"acs:fc:*:*:functions/lbremedy-*"}},
 }}
 
-// runtime allows what Function Compute does with a role without its service-linked role, AliyunServiceRoleForFC: network interfaces in
-// the VPC, as in AliyunECSNetworkInterfaceManagementAccess, and log lines. The function's code has these rights too, so the
-// service-linked role is better
-// (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
+// runtime allows what Function Compute does with a role without its service-linked role, AliyunServiceRoleForFC: network interfaces in the
+// VPC, as in AliyunECSNetworkInterfaceManagementAccess, and log lines. The function's code has these rights too, so the service-linked
+// role is better (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
 var runtime = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Resource: all, Action: []string{
 		"ecs:CreateNetworkInterface", "ecs:CreateNetworkInterfacePermission", "ecs:DeleteNetworkInterface",

@@ -1,9 +1,8 @@
 // Exporter watches a cluster for failed load-balancer syncs and stores each occurrence, classified, in the stream FAILED of NATS.
-// It creates the stream if its user may; otherwise run "lbremedy up --setup" first. It needs the permissions in exporter.Grants.
-// Several exporters may run side by side.
+// It creates the stream if its user may; otherwise run "lbremedy up --setup" first. It needs the permissions in exporter.Grants. Several
+// exporters may run side by side.
 //
-// Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name are
-// wrong.
+// Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name are wrong.
 package main
 
 import (
@@ -38,8 +37,8 @@ func main() {
 	})
 }
 
-// frugal keeps the heap small, since every cluster runs an exporter. It sets no memory limit: with some 20 MB in the queues the
-// collector would take most of the time. GOMEMLIMIT overrides it.
+// frugal keeps the heap small, since every cluster runs an exporter. It sets no memory limit: with some 20 MB in the queues the collector
+// would take most of the time. GOMEMLIMIT overrides it.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(48 << 20)

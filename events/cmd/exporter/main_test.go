@@ -168,8 +168,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestOwnAccount proves that a user of another NATS account gets errors for wrong settings and a missing setup, then publishes and
-// keeps its progress.
+// TestOwnAccount proves that a user of another NATS account gets errors for wrong settings and a missing setup, then publishes and keeps
+// its progress.
 func TestOwnAccount(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -3,8 +3,8 @@
 // The name serves both runtimes: custom runtimes start the file bootstrap, and go1 the handler's, which infra/fc/go1.yaml sets to
 // bootstrap. The program detects its runtime.
 //
-// Builds are reproducible: paths are trimmed, no version or commit is stamped in, and the zip holds no times. A class whose code did
-// not change keeps its digest, and need not be deployed again.
+// Builds are reproducible: paths are trimmed, no version or commit is stamped in, and the zip holds no times. A class whose code did not
+// change keeps its digest, and need not be deployed again.
 package main
 
 import (

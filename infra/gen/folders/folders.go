@@ -1,6 +1,6 @@
-// Package folders derives everything from the name of a class folder: its package, its generated files, and its first content. It
-// imports no package of ours, so it works even when the classes are broken. Functions return files by path, with slashes, relative to
-// the root; Write stores them. Begin with Generate and Start.
+// Package folders derives everything from the name of a class folder: its package, its generated files, and its first content. It imports
+// no package of ours, so it works even when the classes are broken. Functions return files by path, with slashes, relative to the root;
+// Write stores them. Begin with Generate and Start.
 package folders
 
 import (
@@ -52,8 +52,7 @@ func ValidClass(id string) error {
 	return nil
 }
 
-// List returns the sorted names of a tree's class folders, each with a Go file of its own name; the folder functions may be missing or
-// empty.
+// List returns the sorted names of a tree's class folders, each with a Go file of its own name; the folder functions may be missing or empty.
 func List(root fs.FS) ([]string, error) {
 	entries, err := fs.ReadDir(root, functions)
 	if errors.Is(err, fs.ErrNotExist) {

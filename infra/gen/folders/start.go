@@ -9,8 +9,7 @@ import (
 	"text/template"
 )
 
-// Start returns the first handwritten files of a class. An existing folder is an error; "ab-c" and "a-bc" share one. It writes
-// nothing.
+// Start returns the first handwritten files of a class. An existing folder is an error; "ab-c" and "a-bc" share one. It writes nothing.
 func Start(root fs.FS, id string) (map[string][]byte, error) {
 	if err := ValidClass(id); err != nil {
 		return nil, err

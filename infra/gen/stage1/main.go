@@ -1,8 +1,8 @@
-// Stage1 writes the files that follow from the names of the class folders: functions/all.go, and each class's test and program. With
-// -new it first starts a class: a folder with a remedy that only asks, its page and one scenario.
+// Stage1 writes the files that follow from the names of the class folders: functions/all.go, and each class's test and program. With -new
+// it first starts a class: a folder with a remedy that only asks, its page and one scenario.
 //
-// It imports no class, nor a package that classes use, so it repairs the list of classes even if one is missing or doesn't compile.
-// The second stage, which imports that list, then compiles again.
+// It imports no class, nor a package that classes use, so it repairs the list of classes even if one is missing or doesn't compile. The
+// second stage, which imports that list, then compiles again.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package answer holds the commands that decide by hand: "classify", "plan", "run" and "replay". It reads failures from the cluster
-// and the stream, lets the engine answer them, and prints the verdicts. Begin with Failures.
+// Package answer holds the commands that decide by hand: "classify", "plan", "run" and "replay". It reads failures from the cluster and
+// the stream, lets the engine answer them, and prints the verdicts. Begin with Failures.
 package answer
 
 import (

@@ -58,8 +58,8 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 	return list, env, nil
 }
 
-// newest reads a Service's, node's or the cluster's newest failure from its Events, otherwise from the stream, which keeps them
-// longer; nil if none exists.
+// newest reads a Service's, node's or the cluster's newest failure from its Events, otherwise from the stream, which keeps them longer;
+// nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
 	uid, of, err := eventsOf(ctx, env, ref)
 	if err != nil {

@@ -33,8 +33,7 @@ func masters() *sim.World {
 	}
 }
 
-// sharing returns records of two Services that another case's policy version fixes: one found it in place, the other needed only a
-// resync.
+// sharing returns records of two Services that another case's policy version fixes: one found it in place, the other needed only a resync.
 func sharing(made event.Record) []event.Record {
 	dns, mail := made, made
 	dns.Service = event.Service{Namespace: "shop", Name: "dns", UID: "44444444-4444-4444-4444-444444444444"}
@@ -47,8 +46,7 @@ func sharing(made event.Record) []event.Record {
 	return []event.Record{dns, mail}
 }
 
-// An undo affects other cases that rely on the fix only on a person's word. They then report that their fix is gone, and the undo
-// remains visible.
+// An undo affects other cases that rely on the fix only on a person's word. They then report that their fix is gone, and the undo remains visible.
 func TestUndoShared(t *testing.T) {
 	t.Parallel()
 	c, account := operator.API{User: "team"}.Against(t, masters())

@@ -1,5 +1,5 @@
-// Package approval holds the commands by which a person decides on one case: "approve" accepts its plan, "reject" refuses it, "undo"
-// puts back what was written.
+// Package approval holds the commands by which a person decides on one case: "approve" accepts its plan, "reject" refuses it, "undo" puts
+// back what was written.
 //
 // An answer is an Approval created with the person's own kubeconfig. In a cluster without the kind Approval, a person applies the plan
 // with "lbremedy run" and their own rights.

@@ -68,8 +68,8 @@ func TestProven(t *testing.T) {
 	u.End(t)
 }
 
-// In a cluster without Approvals, "up" and "approve" say what to do: a person applies that plan, and no other, with their own rights.
-// One person is one of two that the policy wants.
+// In a cluster without Approvals, "up" and "approve" say what to do: a person applies that plan, and no other, with their own rights. One
+// person is one of two that the policy wants.
 func TestNoApprovals(t *testing.T) {
 	sc := operator.NewTestbedOn(t, cluster.Alone(t))
 	u := sc.Up(t)

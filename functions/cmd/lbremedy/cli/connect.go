@@ -47,8 +47,7 @@ func (p *Program) Host() host.Config {
 	}
 }
 
-// ConnectReads connects to the cluster and the cloud. It checks that there is a key and that the cluster is the one named in the
-// flags.
+// ConnectReads connects to the cluster and the cloud. It checks that there is a key and that the cluster is the one named in the flags.
 func (p *Program) ConnectReads(ctx context.Context, c host.Config) (*host.Connection, error) {
 	c.Credentials = p.Keys
 	env, err := host.ConnectReads(c)
@@ -83,8 +82,8 @@ var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSigna
 // BadKey reports whether this is Alibaba Cloud's error code for an invalid key.
 func BadKey(code string) bool { return badKey().MatchString(code) }
 
-// SecretFlag gives a command the flag --secrets, and returns a function for its value or that of LBREMEDY_SECRETS: the directories of
-// the files that the policy's sinks may name.
+// SecretFlag gives a command the flag --secrets, and returns a function for its value or that of LBREMEDY_SECRETS: the directories of the
+// files that the policy's sinks may name.
 func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	dirs := cmd.Flags().StringSlice("secrets", []string{"/etc/lbremedy/secrets"},
 		"`directories` with the files that sinks of the policy may name, of secrets and templates, separated by commas")
@@ -96,9 +95,9 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write.
-// Otherwise the stream is optional; with one, a plan is judged by the policy in force, pauses, budgets and the audit. The policy in
-// file, if any, replaces the one in force. The caller closes the environment.
+// Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write. Otherwise
+// the stream is optional; with one, a plan is judged by the policy in force, pauses, budgets and the audit. The policy in file, if any,
+// replaces the one in force. The caller closes the environment.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.Connection, error) {
 	var given *policyfile.Source
 	if file != "" {

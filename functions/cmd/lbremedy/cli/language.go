@@ -32,8 +32,7 @@ func (p *Program) Language() *say.Language {
 	return Tongue(cmp.Or(p.language, p.Getenv("LC_ALL"), p.Getenv("LC_MESSAGES"), p.Getenv("LANG")))
 }
 
-// Reader returns a function for the language of help and usage errors: it honours the global flags and variables, even if these
-// contain mistakes.
+// Reader returns a function for the language of help and usage errors: it honours the global flags and variables, even if these contain mistakes.
 func (p *Program) Reader(root *cobra.Command) func() *say.Language {
 	return func() *say.Language {
 		_ = p.Settle(root) // its errors don't matter to the help

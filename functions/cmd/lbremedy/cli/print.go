@@ -82,8 +82,7 @@ func (p *Program) Print(value any, show func()) error {
 	return write(p.Out, data)
 }
 
-// Line writes one value of a sequence: a line of JSON, of a template or of an expression, or a YAML document. For people it calls
-// show.
+// Line writes one value of a sequence: a line of JSON, of a template or of an expression, or a YAML document. For people it calls show.
 func (p *Program) Line(value any, show func()) error {
 	switch p.Output {
 	case "json":
@@ -173,8 +172,7 @@ const glue = "\u2800"
 
 var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)
 
-// parts splits a word where it can be broken: Chinese breaks between any two characters, but not before a closing or after an opening
-// mark.
+// parts splits a word where it can be broken: Chinese breaks between any two characters, but not before a closing or after an opening mark.
 func parts(word string) []string {
 	const closing, opening = "，。；：！？、）”*", "（“*"
 	var list []string
@@ -241,8 +239,7 @@ func (g *Progress) Done() {
 
 const margin = 11 // columns before a report's text
 
-// Field prints a part of a report under its translated name; nothing if it is empty. A command gets its own unwrapped line, ready to
-// be pasted.
+// Field prints a part of a report under its translated name; nothing if it is empty. A command gets its own unwrapped line, ready to be pasted.
 func (p *Program) Field(name, text string) {
 	text = strings.TrimSpace(command.Clean(text)) // may become empty
 	if text == "" {

@@ -22,8 +22,8 @@ const (
 	ObjectArg   = serviceArg + "|node/NODE|cluster"
 )
 
-// NameServices lets the commands below root that take Services take names with -n, as in kubectl: "-n shop web" is shop/web. A name
-// alone works if it is unique in the cluster. As a kubectl plugin they also take service/web and svc/web.
+// NameServices lets the commands below root that take Services take names with -n, as in kubectl: "-n shop web" is shop/web. A name alone
+// works if it is unique in the cluster. As a kubectl plugin they also take service/web and svc/web.
 func (p *Program) NameServices(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		p.NameServices(cmd)
@@ -77,8 +77,8 @@ func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	return arg, nil
 }
 
-// found returns the only Service with a name; of several, the only one of type LoadBalancer. If the command takes one, a load
-// balancer's ID that is not a Service's name is returned unchanged.
+// found returns the only Service with a name; of several, the only one of type LoadBalancer. If the command takes one, a load balancer's
+// ID that is not a Service's name is returned unchanged.
 func (p *Program) found(ctx context.Context, name string, orBalancer bool) (string, error) {
 	cluster, err := p.Kube()
 	if err != nil {

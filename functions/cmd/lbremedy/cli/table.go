@@ -26,8 +26,7 @@ func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: co
 // Prose gives the column twice as much room as names.
 func (t *Table) Prose(column string) { t.prose = slices.Index(t.columns, any(column)) }
 
-// AppendRow adds a row with a value for each column. An empty value becomes "-", which keeps the number of words in each line
-// constant.
+// AppendRow adds a row with a value for each column. An empty value becomes "-", which keeps the number of words in each line constant.
 func (t *Table) AppendRow(row []any) {
 	for i, cell := range row {
 		if s, ok := cell.(string); ok && (s == "" || strings.ContainsAny(s, "\n\r\t")) {
@@ -69,8 +68,7 @@ func (t *Table) Render() {
 	w.Render()
 }
 
-// fit returns the width of each column and the space between two; limit 0: none. The widest columns are shortened first, at most to
-// their names.
+// fit returns the width of each column and the space between two; limit 0: none. The widest columns are shortened first, at most to their names.
 func (t *Table) fit(limit int) (widths []int, gap int) {
 	sum := 0
 	for i := range t.columns {

@@ -102,8 +102,7 @@ const (
 	atOnce   = 8                // concurrent logins and answers
 )
 
-// logins admits users who may list the Services of all namespaces. It asks with the person's own token, so the console needs no right
-// for that.
+// logins admits users who may list the Services of all namespaces. It asks with the person's own token, so the console needs no right for that.
 type logins struct {
 	*server
 	as   func(token string) (*kube.Cluster, error)

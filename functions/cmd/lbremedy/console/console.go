@@ -1,13 +1,11 @@
-// Package console shows in a browser what the other commands show in a terminal, and keeps it current. Its server runs on a person's
-// machine with their kubeconfig and NATS user, or in the cluster, where people log in with their own tokens. Begin with Command and
-// [server].
+// Package console shows in a browser what the other commands show in a terminal, and keeps it current. Its server runs on a person's machine
+// with their kubeconfig and NATS user, or in the cluster, where people log in with their own tokens. Begin with Command and [server].
 //
-// The server writes only people's answers: Approvals created with their credentials. It needs no right to write. A login is checked
-// with the person's own token by SelfSubjectReview and SelfSubjectAccessReview; TokenReview and SubjectAccessReview would require the
-// right to create them.
+// The server writes only people's answers: Approvals created with their credentials. It needs no right to write. A login is checked with the
+// person's own token by SelfSubjectReview and SelfSubjectAccessReview; TokenReview and SubjectAccessReview would require the right to create them.
 //
-// Pages are rendered with html/template: text from a controller, a cloud or a person stays text. The Content-Security-Policy allows
-// only what is embedded. A short script follows one stream of server-sent events and replaces the parts that changed.
+// Pages are rendered with html/template: text from a controller, a cloud or a person stays text. The Content-Security-Policy allows only
+// what is embedded. A short script follows one stream of server-sent events and replaces the parts that changed.
 //
 // An [index] follows the audit, and a [reading] holds the last reading of the cluster and the account: pages read neither whole. The
 // index polls NATS for news, since a read-only user may not create a consumer.
@@ -183,8 +181,7 @@ const (
 	silent  = 2 * time.Minute  // timeout of an idle connection
 )
 
-// limited closes silent connections, which anybody can open without a login. Answers have no timeout, since the stream of changes is
-// one.
+// limited closes silent connections, which anybody can open without a login. Answers have no timeout, since the stream of changes is one.
 func limited(h http.Handler, sending, idle time.Duration) *http.Server {
 	return &http.Server{Handler: serve.Timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 64 << 10}
 }

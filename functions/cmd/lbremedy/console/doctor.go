@@ -59,8 +59,7 @@ func (s *server) doctor(*http.Request) (page, error) {
 	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 }
 
-// groupsOf groups findings by object, the worst first, each Service with its open case. It omits findings that the case explains
-// better.
+// groupsOf groups findings by object, the worst first, each Service with its open case. It omits findings that the case explains better.
 func groupsOf(findings []doctor.Finding, open map[string]*summary) []found {
 	var groups []found
 	for _, f := range findings {

@@ -33,8 +33,8 @@ const (
 	again         = time.Second            // before a retry to reach NATS
 )
 
-// An index is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read
-// other details from NATS.
+// An index is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read other
+// details from NATS.
 type index struct {
 	p   *cli.Program
 	hub *hub

@@ -1,5 +1,4 @@
-// Package deadletter holds the commands that list, retry and remove dead letters: messages that could not be handled. Begin with
-// Command.
+// Package deadletter holds the commands that list, retry and remove dead letters: messages that could not be handled. Begin with Command.
 package deadletter
 
 import (

@@ -1,5 +1,5 @@
-// Package doctor is the command that looks for what will fail, in a cluster or in manifests, and lets the engine fix the findings.
-// Begin with Command.
+// Package doctor is the command that looks for what will fail, in a cluster or in manifests, and lets the engine fix the findings. Begin
+// with Command.
 package doctor
 
 import (
@@ -250,8 +250,7 @@ func Find(ctx context.Context, p *cli.Program, checks []string, severity, namesp
 	return r.AtLeast(least), err
 }
 
-// there refuses a namespace and Services that the cluster lacks: unexamined is not healthy. If they can't be read, the checks report
-// that.
+// there refuses a namespace and Services that the cluster lacks: unexamined is not healthy. If they can't be read, the checks report that.
 func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
@@ -328,8 +327,7 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	return r
 }
 
-// labelled returns the Services that match the selector, among names if given. No match is an error: a check of nothing must not
-// report health.
+// labelled returns the Services that match the selector, among names if given. No match is an error: a check of nothing must not report health.
 func (e *examining) labelled(list []corev1.Service, names []string) ([]string, error) {
 	if e.chosen.All() {
 		return names, nil

@@ -72,8 +72,7 @@ const Permissions = "permissions"
 
 func fixable(check *doctor.Check) bool { return check.Fix != nil || check.ID == Permissions }
 
-// addRights adds the RAM actions that the running release of the controller calls, and those of the planned or the newest known
-// release.
+// addRights adds the RAM actions that the running release of the controller calls, and those of the planned or the newest known release.
 func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	worst, any := r.Worst()
 	if !any || worst < doctor.Warning {

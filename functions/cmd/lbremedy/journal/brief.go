@@ -23,8 +23,7 @@ func printFields(p *cli.Program, list []Field) {
 	}
 }
 
-// commandFirst brings a command early: a finding that is too long continues under Details, and Next moves before To do if its command
-// comes too late.
+// commandFirst brings a command early: a finding that is too long continues under Details, and Next moves before To do if its command comes too late.
 func commandFirst(l *say.Language, list []Field) []Field {
 	at := func(name string) int {
 		return slices.IndexFunc(list, func(f Field) bool { return f.Name == l.Format(name) })

@@ -171,8 +171,7 @@ func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filte
 	return list, nil
 }
 
-// allCases reads the whole audit: all selected cases with a record since the filter's time, and these records, the most recently
-// changed first.
+// allCases reads the whole audit: all selected cases with a record since the filter's time, and these records, the most recently changed first.
 func allCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
 	return gatherCases(ctx, p, s, []string{caseFilter(p, f.classes)}, f)
 }
@@ -201,8 +200,7 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 	return list, nil
 }
 
-// service reports whether a case's name is its Service's. Other names with a slash are an ID, which has a capital letter, with its
-// class.
+// service reports whether a case's name is its Service's. Other names with a slash are an ID, which has a capital letter, with its class.
 func service(name string) bool {
 	namespace, _, ok := strings.Cut(name, "/")
 	return ok && !strings.Contains(namespace, "T")

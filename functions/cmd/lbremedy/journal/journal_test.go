@@ -153,8 +153,8 @@ func TestJournal(t *testing.T) {
 
 var update = flag.Bool("update", false, "write what the commands print")
 
-// The report of a fixed case says what happened, why, what was done by which rule with values before and after, how to undo it, how
-// long it took and who did it.
+// The report of a fixed case says what happened, why, what was done by which rule with values before and after, how to undo it, how long
+// it took and who did it.
 func TestReport(t *testing.T) {
 	c, s := operator.Embed(t)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"

@@ -20,8 +20,8 @@ import (
 // ByPerson begins the message of a case that a person began, without a failure.
 const ByPerson = "A person asks for "
 
-// Report prints a record in the order that a person needs: impact, cause, what to do, what was done by which rule, how it ended, and
-// how to undo it. With -o wide, timings and the trace come last.
+// Report prints a record in the order that a person needs: impact, cause, what to do, what was done by which rule, how it ended, and how
+// to undo it. With -o wide, timings and the trace come last.
 func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
 	printFields(p, fields(p, r, nil))

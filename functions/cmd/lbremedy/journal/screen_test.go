@@ -87,8 +87,7 @@ func screen(t *testing.T, c operator.Call, file string, width int, args ...strin
 	return out.String()
 }
 
-// The list fits the terminal, with a finding in each line, and is complete in a pipe and in wide form. Ages count from the first
-// failure.
+// The list fits the terminal, with a finding in each line, and is complete in a pipe and in wide form. Ages count from the first failure.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -43,8 +43,8 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted, "  "))
 }
 
-// meant returns the cases with a name, the newest first: all cases of a Service, or the newest of each Service and class with an ID.
-// It also returns the name with its namespace, and refuses an ambiguous beginning or a Service in several clusters.
+// meant returns the cases with a name, the newest first: all cases of a Service, or the newest of each Service and class with an ID. It
+// also returns the name with its namespace, and refuses an ambiguous beginning or a Service in several clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
 	name, err := inFull(ctx, p, s, name)
 	if err != nil {
@@ -75,8 +75,8 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 // startOfID matches the beginning of a case ID, at least as long as in "ls".
 var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
 
-// inFull completes a Service's name by its namespace, and leaves other names unchanged. It refuses a name that several Services have,
-// or that also begins a case ID.
+// inFull completes a Service's name by its namespace, and leaves other names unchanged. It refuses a name that several Services have, or
+// that also begins a case ID.
 func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, error) {
 	if !kube.ValidName(name) || startOfID().MatchString(name) {
 		return name, nil

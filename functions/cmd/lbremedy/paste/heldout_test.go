@@ -41,8 +41,7 @@ func answers(t testing.TB, text string) []answer {
 	return all
 }
 
-// TestNamed counts the recognized failures and ignored other texts, for each kind of held-out and development texts. With -v it prints
-// the tables.
+// TestNamed counts the recognized failures and ignored other texts, for each kind of held-out and development texts. With -v it prints the tables.
 func TestNamed(t *testing.T) {
 	for _, file := range []struct {
 		name  string

@@ -151,8 +151,7 @@ func logRecord(get func(keys ...string) string) Text {
 	case ownError().MatchString(said):
 		t.Input.Message = said[strings.Index(said, "[SDKError]"):]
 	default:
-		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message that stands alone. It is
-		// moved.
+		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message that stands alone. It is moved.
 		if e, ok := toolError(said); ok {
 			t.Input.Message, t.Why = e.Input.Message, e.Why
 			if t.Why == "" && !syncing().MatchString(said) && !balancers().MatchString(said) {

@@ -1,6 +1,5 @@
-// Package paste finds failures in what people paste: messages, Events in any form of kubectl, log lines, and errors of Terraform, the
-// SDKs and the aliyun CLI. It extracts the messages and their kinds; package event's classifier then names the class, as strictly as
-// ever. Begin with Reader.
+// Package paste finds failures in what people paste: messages, Events in any form of kubectl, log lines, and errors of Terraform, the SDKs and the
+// aliyun CLI. It extracts the messages and their kinds; package event's classifier then names the class, as strictly as ever. Begin with Reader.
 //
 // It is for people's input only: a message of the stream is a single Event and is not searched. Only commands may import this package.
 package paste

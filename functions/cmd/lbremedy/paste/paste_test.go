@@ -137,8 +137,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// The stream and the exporter only use the classifier: an Event whose message is such a text, a log, a tool's error or a table is
-// ignored.
+// The stream and the exporter only use the classifier: an Event whose message is such a text, a log, a tool's error or a table is ignored.
 func TestNotFromTheStream(t *testing.T) {
 	by := classifier()
 	for _, file := range []string{"testdata/heldout.txtar", "testdata/pastes.txtar"} {

@@ -116,8 +116,8 @@ func answered(code, message, text string) Text {
 	return Text{Kind: API, Input: event.Input{Message: said}, Why: otherProduct(text)}
 }
 
-// asked matches the ECS and VPC calls that the controller makes for a Service, which only read. Others can fail with the same words
-// for other reasons.
+// asked matches the ECS and VPC calls that the controller makes for a Service, which only read. Others can fail with the same words for
+// other reasons.
 var asked = regex.New(`\b(?:call |API: |Action=|aliyun (?:ecs|vpc) )Describe\w+`)
 
 var named = []func() *regexp.Regexp{

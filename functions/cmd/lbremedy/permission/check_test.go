@@ -67,8 +67,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Without a usable policy, or one that this release can read, no older one is reported as in force: show fails, and check compares
-// with nothing.
+// Without a usable policy, or one that this release can read, no older one is reported as in force: show fails, and check compares with nothing.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -1,5 +1,5 @@
-// Package permission holds the commands about what may be written: the policy in force, the pause that stops all writes, and the
-// breakers of classes. Begin with Commands.
+// Package permission holds the commands about what may be written: the policy in force, the pause that stops all writes, and the breakers
+// of classes. Begin with Commands.
 package permission
 
 import (

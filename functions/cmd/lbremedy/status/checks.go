@@ -288,8 +288,7 @@ func (c *clocks) add(name say.Text, at, before, after time.Time) {
 	}
 }
 
-// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes off; leases, approvals and pauses also
-// depend on clocks.
+// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes off; leases, approvals and pauses also depend on clocks.
 const apart = 30 * time.Second
 
 func (f *flight) clock() {

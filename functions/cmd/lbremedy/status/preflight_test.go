@@ -32,8 +32,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// All conditions for fix mode hold, then one after the other fails. Proxies to the API server, the cloud and NATS prove that nothing
-// is written.
+// All conditions for fix mode hold, then one after the other fails. Proxies to the API server, the cloud and NATS prove that nothing is written.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

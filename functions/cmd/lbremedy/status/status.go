@@ -1,5 +1,5 @@
-// Package status holds the commands for the overall state of lbremedy: "status" while it runs, and "preflight" before it is installed
-// or may fix. Both only read. Begin with Of.
+// Package status holds the commands for the overall state of lbremedy: "status" while it runs, and "preflight" before it is installed or
+// may fix. Both only read. Begin with Of.
 package status
 
 import (

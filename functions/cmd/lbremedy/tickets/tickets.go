@@ -33,8 +33,7 @@ that returns within that time reopens the same tickets.`,
 	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
 }
 
-// incidents returns the incidents of the flags' cluster, or of all, with the status of each Service; it reports and omits unreadable
-// ones.
+// incidents returns the incidents of the flags' cluster, or of all, with the status of each Service; it reports and omits unreadable ones.
 func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.Incident, error) {
 	list, err := ticket.List(ctx, s)
 	if err != nil && list == nil {

@@ -55,8 +55,8 @@ func begun(t *testing.T, text string) (c operator.Call, u *up.UpRun, put func(st
 	}, said
 }
 
-// The engine reports its policy and the source at the start and on changes. Without a usable policy it says so once, also in its log,
-// is not ready, and commands say why, until the policy is repaired.
+// The engine reports its policy and the source at the start and on changes. Without a usable policy it says so once, also in its log, is
+// not ready, and commands say why, until the policy is repaired.
 func TestTold(t *testing.T) {
 	c, u, put, said := begun(t, "mode: fix\nrisk: medium\n# people ask why\n")
 	s := c.Stream(t)
@@ -176,8 +176,7 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// A ConfigMap that is missing, wrong or unreadable stops all writes, even at the start; up says why, once, and continues when it is
-// repaired.
+// A ConfigMap that is missing, wrong or unreadable stops all writes, even at the start; up says why, once, and continues when it is repaired.
 func TestConfigMap(t *testing.T) {
 	t.Parallel()
 	c := cluster.Alone(t)

@@ -483,8 +483,7 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 	}}
 }
 
-// oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the limit that the account shares with the
-// controller.
+// oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the limit that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
 // scheduled runs the doctor at each interval, first after a random time: programs that start together would spend the account's calls
