@@ -202,7 +202,6 @@ func (e *Exporter) count(ctx context.Context) {
 	}
 }
 
-// counted retries until NATS accepts the number or ctx ends.
 func (e *Exporter) counted(ctx context.Context, n int) {
 	for {
 		err := e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
@@ -323,7 +322,6 @@ func (e *Exporter) guard(ctx context.Context) bool {
 	}
 }
 
-// awaitNATS returns when NATS answers or ctx ends.
 func (e *Exporter) awaitNATS(ctx context.Context) {
 	e.ready.Store(false)
 	backoff := retry.Backoff(firstWait, lastWait)
@@ -591,7 +589,6 @@ func (e *Exporter) buried(version string) bool {
 	return version != "" && !kube.Later(version, e.done)
 }
 
-// exists records that the cluster has reached a resource version.
 func (e *Exporter) exists(version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -636,7 +633,6 @@ func (s *session) otherCluster(version string) (bool, error) {
 	return !known(), nil
 }
 
-// passed records up to which version all entries are closed.
 func (s *session) passed(version string) {
 	if version != "" {
 		s.finished(version)

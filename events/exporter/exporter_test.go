@@ -122,7 +122,6 @@ func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exp
 	return e
 }
 
-// run runs an exporter until the function that it returns is called or the test ends.
 func (w *world) run(e *Exporter) (stop func()) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := make(chan error, 1)
@@ -270,7 +269,6 @@ func (w *world) service(name string) string {
 	return string(svc.UID)
 }
 
-// named returns the name of the Service with the UID; "web" if the world made none.
 func (w *world) named(uid string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -557,7 +555,6 @@ func (g *gate) cutAll() {
 	g.cut = nil
 }
 
-// awaitAsked waits for a request for a watch, or for a list.
 func (w *world) awaitAsked(g *gate, watch bool) {
 	w.Helper()
 	for {
@@ -946,7 +943,6 @@ func TestHostileEvents(t *testing.T) {
 	}
 	check()
 	stop()
-	// After a restart that lists, they are not buried again.
 	w.join.Compact(t)
 	e = w.exporter(nil)
 	w.run(e)

@@ -39,7 +39,7 @@ func TestLedger(t *testing.T) {
 	want("after the list", l.close(c), "")
 	want("the last of the list", l.close(b), "10")
 
-	// Any number of closed entries behind an open one take no room.
+	// Closed entries behind an open one take no room, and one that only holds progress doesn't count as open.
 	a = l.open("11")
 	for range 1000 {
 		want("passing by", l.skip("12"), "")
@@ -49,7 +49,6 @@ func TestLedger(t *testing.T) {
 	}
 	want("the one that was open", l.close(a), "12")
 
-	// Neither do those closed behind it, and one that only holds progress doesn't count as open.
 	a = l.open("13")
 	l.hold(a)
 	for range 1000 {

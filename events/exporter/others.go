@@ -54,7 +54,6 @@ func (s *session) other(ctx context.Context, which kube.Selection) {
 	}
 }
 
-// objectOf returns false if the Event is about another kind of object.
 func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok bool) {
 	switch kind {
 	case event.KindNode:

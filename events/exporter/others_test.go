@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// about makes a Warning as the controller's recorder does.
 func (w *world) about(kind, name, uid, component, reason, message string) {
 	w.Helper()
 	now := metav1.Now()

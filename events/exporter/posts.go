@@ -212,7 +212,6 @@ func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	return all, nil
 }
 
-// eventIn returns false if the Event can't report a failure.
 func eventIn(data []byte) (kube.Selection, bool) {
 	var e struct {
 		Metadata                  struct{ Namespace, Name string }

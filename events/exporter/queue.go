@@ -294,7 +294,6 @@ func (ls *queues) back(l *queue, w *waiting) (was *waiting) {
 	return nil
 }
 
-// size returns the approximate bytes in memory.
 func (o occurrence) size() int {
 	n := 1024
 	for _, s := range []string{o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Reason, o.Type, o.Message, o.Component, o.Object.Kind, o.Object.Namespace,

@@ -131,6 +131,7 @@ func TestFlood(t *testing.T) {
 	}
 	slices.Sort(without)
 	slices.Sort(with)
+	// Waiting for the flood would take more than half a minute.
 	if with[5] > 2*without[5]+2*time.Second {
 		t.Errorf("a failure of another namespace took %s beside the flood, and %s without", with[5], without[5])
 	}
@@ -183,7 +184,6 @@ func TestFloodIsCoalesced(t *testing.T) {
 	})
 }
 
-// TestListedFlood proves that a list with more Events than there is room for is published too.
 func TestListedFlood(t *testing.T) {
 	w := newWorld(t)
 	const many = 300
@@ -221,7 +221,6 @@ func TestLanes(t *testing.T) {
 			t.Errorf("%d bytes and %d occurrences wait in %s", queue.bytes, len(queue.waiting), queue.namespace)
 		}
 	}
-	// Round robin: each namespace is asked before one is asked again.
 	met := map[string]int{}
 	for range 100 {
 		queue, w, _ := ls.pick(time.Now())

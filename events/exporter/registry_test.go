@@ -228,7 +228,6 @@ func TestCountWithoutNATS(t *testing.T) {
 	}
 }
 
-// TestRegistry proves that the registry remembers a bounded number of Services, and never that one is missing.
 func TestRegistry(t *testing.T) {
 	reads := 0
 	r := registry{read: func(_ context.Context, _, name, _ string) (string, error) { reads++; return "uid-" + name, nil }}

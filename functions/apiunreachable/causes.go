@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Obstacles between the controller and the API.
 const (
 	noConnection = "no connection"
 	unsteady     = "unsteady connection"

@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Causes that are not about the controller's credentials.
 const (
 	wrongClock = "wrong clock"
 	noMetadata = "no metadata" // of the node

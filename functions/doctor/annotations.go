@@ -222,7 +222,6 @@ func (l *annotationLook) mayBeNew(name, key string, text say.Text, near string) 
 		map[string]string{"value": l.svc.Annotations[key]})
 }
 
-// remove covers all the annotation's prefixes.
 func (l *annotationLook) remove(short, key string) say.Text {
 	if strings.Contains(short, "/") {
 		return remove(l.svc, key)
@@ -242,7 +241,6 @@ func (l *annotationLook) twice(short, old, current string) {
 		map[string]string{"legacy": old, "current": current})
 }
 
-// value reports whether the controller accepts the value.
 func (l *annotationLook) value(short, value string) bool {
 	for _, rule := range l.rules {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {

@@ -226,7 +226,6 @@ var together = []combination{
 	},
 }
 
-// counterparts are the settings of CLB listeners of the other protocols.
 var counterparts = map[string]string{
 	"health-check-flag": "health-check-switch", "health-check-switch": "health-check-flag",
 	"sticky-session": "persistence-timeout", "persistence-timeout": "sticky-session",
@@ -234,7 +233,6 @@ var counterparts = map[string]string{
 	"health-check-timeout": "health-check-connect-timeout", "health-check-connect-timeout": "health-check-timeout",
 }
 
-// example makes the first port of the Service one of these protocols.
 func example(svc *corev1.Service, protocols []string) string {
 	port := "443"
 	if len(svc.Spec.Ports) > 0 {

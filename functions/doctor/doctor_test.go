@@ -76,7 +76,6 @@ type world struct {
 	Others       string                                 `json:"others"`   // why the Services besides the manifests are unknown
 }
 
-// A claim is a doctor.Claim about the Service of this name, by default written by the controller.
 type claim struct {
 	doctor.Claim
 	About string `json:"about"`
@@ -100,7 +99,6 @@ type nlb struct {
 	Failed    map[doctor.Part]string
 }
 
-// uid is the default UID of a scenario's Service.
 func uid(name string) types.UID {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	return types.UID(strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-"))
@@ -434,7 +432,6 @@ func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 	return b.String()
 }
 
-// compare compares got with a section of a scenario, or updates it.
 func compare(t *testing.T, file string, a *txtar.Archive, section, got string) {
 	t.Helper()
 	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == section })

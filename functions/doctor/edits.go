@@ -36,7 +36,6 @@ var edits = &doctor.Check{
 	},
 }
 
-// An edit is a manifest beside the Service in whose place it is applied.
 type edit struct {
 	report   *doctor.Report
 	was, now *corev1.Service
@@ -90,7 +89,6 @@ func (e edit) find() {
 	e.listeners()
 }
 
-// fixed compares an annotation whose value a load balancer keeps from its creation.
 func (e edit) fixed(f ccm.Fixed) {
 	was, now := value(e.was, f.Name), value(e.becomes, f.Name)
 	if f.List {

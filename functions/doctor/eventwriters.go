@@ -125,7 +125,8 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 	return ""
 }
 
-// misnamed reports whether no such part of the controller handles the Service. A part still handles one with its finalizer or a changed type.
+// misnamed reports whether the controller has no part of this name that handles the Service. A part still handles one with its finalizer
+// or a changed type.
 func misnamed(svc *corev1.Service, component string) bool {
 	network := component == "nlb-controller"
 	finalizer := ccm.CLBFinalizer
@@ -138,7 +139,6 @@ func misnamed(svc *corev1.Service, component string) bool {
 	return !doctor.Ours(svc) || ccm.NLB(svc) != network
 }
 
-// changed returns when the fields that the controller syncs last changed.
 func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	if at := s.Marks[svc.UID].Changed; !at.IsZero() {
 		return at
@@ -193,7 +193,6 @@ func (t tally) clauses() say.Text {
 	return say.Clauses(list, most)
 }
 
-// services returns at most mostList Services.
 func (t tally) services() []string {
 	var list []string
 	for _, key := range sorted(t) {

@@ -95,7 +95,6 @@ func (l kindLook) unread(keys, names []string) {
 			And("They have no effect: only Services of type LoadBalancer get listeners."), typed.And("If not: %s.", remove(svc, keys...)))
 }
 
-// id compares the kinds of the named load balancer and of the one that the controller looks for.
 func (l kindLook) id() {
 	id := value(l.svc, ccm.BalancerID)
 	network := ccm.NLB(l.svc)

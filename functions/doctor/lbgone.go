@@ -222,7 +222,6 @@ func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	return say.Count(g.count[false], "CLB")
 }
 
-// ingressApp is the label app by which the ingress controller's Service selects Pods.
 const ingressApp = "ingress-nginx"
 
 // ingress reports that the ingress controller runs without its Service.

@@ -243,7 +243,6 @@ func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer,
 	return list
 }
 
-// listenerDrift returns what a sync that sets the listeners would change.
 func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []ccm.Difference {
 	if b.NLB != nil {
 		return ccm.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// harmful is wrong advice if the controller may read an annotation.
 var harmful = []string{"no effect", "Remove", "remove"}
 
 // A controller newer than every known release may read annotations that no known one does: no finding may then say that one has no effect

@@ -91,7 +91,6 @@ func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) 
 	return strings.ToLower(b.Listeners[i].Scheduler), nil
 }
 
-// weigh reports each node's Pods' share of a port's traffic.
 func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.ServicePort, pods map[string]int) {
 	v, err := versionOf(s)
 	scheduler := ""
@@ -154,12 +153,11 @@ type weighing struct {
 	shared    bool
 }
 
-// weighted is true only for these: https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
+// weighted reports whether the scheduler uses weights: https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
 func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
 
 func (w weighing) weight(n int) int { return ccm.LocalWeight(w.svc, w.v, n, w.all) }
 
-// counts returns the effective weight of a node with n Pods.
 func (w weighing) counts(n int) int {
 	if w.weighted() {
 		return w.weight(n)

@@ -16,7 +16,6 @@ import (
 
 // This part of the check room looks for limits that Services not yet in the cluster would exceed.
 
-// A planning counts what earlier Services have already taken.
 type planning struct {
 	*measuring
 	taken map[string]int // load balancers by limit, addresses by vSwitch

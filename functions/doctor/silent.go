@@ -112,7 +112,6 @@ const (
 	hasNone                     // the stream holds none
 )
 
-// skew is the assumed difference between the clocks of recorded times.
 const skew = time.Minute
 
 func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {

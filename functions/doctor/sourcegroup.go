@@ -101,7 +101,6 @@ func (l *rangeLook) resyncText() say.Text {
 	return say.F("Then trigger a resync: %s.", ccm.ResyncCommand(l.svc))
 }
 
-// own returns the controller's own group that the NLB is in.
 func (l *rangeLook) own(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) (cloud.SecurityGroup, bool) {
 	if len(b.Marked) != 1 {
 		return cloud.SecurityGroup{}, false
@@ -142,7 +141,6 @@ func (l *rangeLook) revoke(list []ccm.GroupRule) []say.Text {
 	return out
 }
 
-// repairs reports whether a full sync changes the Service's security group.
 func (l *rangeLook) repairs(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) bool {
 	g, ok := l.own(b, groups)
 	if !ok {

@@ -25,7 +25,6 @@ var (
 		`负载均衡|服务|监听|控制器|地址|事件`)
 )
 
-// symptoms has the most specific first.
 var symptoms = []Symptom{
 	{
 		Text:  say.F("The address can't be reached from a Pod or a node"),

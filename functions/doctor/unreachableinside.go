@@ -54,7 +54,6 @@ func nodesTake(svc *corev1.Service) bool {
 	})
 }
 
-// virtual nodes have no such rules.
 func virtual(node *corev1.Node) bool {
 	why, _ := ccm.ExclusionOf(node, &corev1.Service{})
 	return why == ccm.Virtual
@@ -74,13 +73,11 @@ func private(svc *corev1.Service) bool {
 	return err == nil && ip.IsPrivate()
 }
 
-// ofIngress goes by the Service's name or selector.
 func ofIngress(svc *corev1.Service) bool {
 	words := append(slices.Collect(maps.Values(svc.Spec.Selector)), svc.Name)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "ingress") })
 }
 
-// insideManifest examines a manifest for settings that block traffic from inside.
 func insideManifest(r *doctor.Report, svc *corev1.Service) {
 	if host, _ := ccm.Annotation(svc, "hostname"); host != "" || ccm.NLB(svc) {
 		return // nodes do not handle traffic to a host name
@@ -175,7 +172,6 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		Do: do.Then(byHost(s, svc))})
 }
 
-// insideListeners looks for listener features that are lost when nodes handle the traffic.
 func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	b, err := s.Balancer(svc)
 	if err == nil && b == nil {
@@ -269,7 +265,6 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// behind returns the backends of the listener's vServer group, or of the load balancer's default group.
 func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	if l.VServerGroup == "" {
 		return b.CLB.Backends, nil

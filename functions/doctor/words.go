@@ -53,7 +53,6 @@ func written(svc *corev1.Service, pairs ...string) say.Text {
 	return say.F("in the manifest, write %s under metadata.annotations", strings.Join(lines, ", "))
 }
 
-// drop covers all prefixes of the annotation.
 func drop(svc *corev1.Service, short string) say.Text {
 	keys := slices.DeleteFunc([]string{ccm.Prefix + short, ccm.LegacyPrefix + short}, func(key string) bool {
 		_, ok := svc.Annotations[key]
@@ -80,7 +79,6 @@ func percent(part, whole float64) int {
 	return int(part * 100 / whole)
 }
 
-// longestEvidence is the number of bytes of a value that a finding's evidence shows.
 const longestEvidence = 200
 
 func cut(value string) string {
@@ -90,5 +88,4 @@ func cut(value string) string {
 	return strings.ToValidUTF8(value[:longestEvidence], "") + "…"
 }
 
-// shown limits the clauses, commands or names in a sentence.
 const shown = 5

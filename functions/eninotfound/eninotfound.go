@@ -104,7 +104,6 @@ func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual 
 	return flannel(c.Service, pods)
 }
 
-// flannel gives Pods no network interface of the VPC.
 func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 	plan := remedy.Plan{
 		Finding: say.F("The annotation %s is eni, which makes Pods the backends.", ccm.BackendType).
@@ -123,7 +122,6 @@ func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 
 func useNodes(svc *corev1.Service) string { return ccm.SetCommand(svc, ccm.BackendType, "ecs") }
 
-// byDefault plans for a controller whose own configuration makes Pods the backends.
 func byDefault(svc *corev1.Service, pods say.Text) remedy.Plan {
 	return remedy.Plan{
 		Finding: say.F("The controller makes Pods the backends although the Service does not ask for that.").
@@ -169,7 +167,6 @@ func unadded(c *remedy.Case) say.Text {
 	return say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
 }
 
-// onVirtual plans for backends that are nodes and the Pods on virtual nodes.
 func onVirtual(c *remedy.Case, known ccm.Addresses, pods say.Text) remedy.Plan {
 	late := slices.Concat(known.Outside, known.Missing, known.Pending)
 	plan := remedy.Plan{

@@ -19,7 +19,6 @@ func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwi
 			without = append(without, v.ID)
 		}
 	}
-	// Advice with a command comes first.
 	enable := say.F("Enable IPv6 in the VPC console for the vSwitches of the load balancer, and for the VPC if it has none. Nothing else changes.")
 	if len(without) > 0 {
 		enable = say.F("Enable IPv6 in the VPC console for %s, and for the VPC if it has none. Nothing else changes.", say.List(without, 5))

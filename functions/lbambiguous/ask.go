@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// choose suggests the match that the Service's own marks point to.
 func choose(c *remedy.Case, s search, found []match) remedy.Plan {
 	var texts []say.Text
 	for _, m := range found {

@@ -39,6 +39,7 @@ const (
 	otherID = "loadbalancer id from API not match"
 )
 
+// A search is the controller's search for the Service's load balancer.
 type search struct {
 	by  say.Text // "the tag …" or "the name …"
 	tag bool     // by tag

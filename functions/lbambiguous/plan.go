@@ -12,7 +12,7 @@ import (
 )
 
 // untag removes the Service's tag from all but one of the load balancers, if these have no listener, group or backend and the last one
-// serves only the Service. It asks for a Service in deletion, which deletes the last one at once.
+// serves only the Service. It asks for a Service in deletion, whose last load balancer is deleted at once.
 func untag(ctx context.Context, c *remedy.Case, found []match, plan remedy.Plan) (remedy.Plan, error) {
 	keep, _ := own(c, found)
 	if keep == "" || len(found) > shown || len(ccm.Leaving(c.Service)) > 0 {

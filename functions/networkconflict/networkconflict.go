@@ -65,7 +65,6 @@ func decide(c *remedy.Case, vpc string, lb *ccm.Instance, groups []cloud.VServer
 	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Proven: seen}
 }
 
-// conflict reports whether a conflict of VPCs can be seen.
 func conflict(cluster string, lb *ccm.Instance, groups []cloud.VServerGroup) (text say.Text, seen bool) {
 	text = say.F("The nodes of the cluster are in the VPC %s.", cluster)
 	foreign := ccm.OtherVPCs(cluster, lb, groups)

@@ -21,7 +21,6 @@ func (s *state) ask(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.Settling(settled)}
 }
 
-// wait asks if the failure does not pass.
 func (s *state) wait(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.PollInterval()}
 }
@@ -51,7 +50,6 @@ const (
 	between   = 10 * time.Minute
 )
 
-// unreached plans for Pods on nodes without a route of the controller.
 func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
 	plan := s.wait(finding.And("The controller has not created a route to these nodes, so no Pods are scheduled on them: %s.", say.List(nodes, 5)).
 		And("The open cases of these nodes and of the cluster say why."),
@@ -85,7 +83,6 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	return s.cordoned(s.Nodes, x, plan)
 }
 
-// byNode plans for the nodes of the ready Pods as backends.
 func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	on, lost := s.NodesOf(ready)
 	should := say.F("With externalTrafficPolicy Local, the nodes of the ready Pods should be backends.")

@@ -83,7 +83,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// stillFails reports whether the Node has the taint, or its instance does not exist.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := read(ctx, c)
 	if err != nil {

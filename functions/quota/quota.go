@@ -64,7 +64,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(f.Limit == nil || f.Exceeded() || c.Now.Sub(c.Event.Last) <= calm), nil
 }
 
-// decide waits if all numbers show room.
 func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	if f.Limit == nil {
 		return unknown(c, f)

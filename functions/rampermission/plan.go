@@ -18,7 +18,6 @@ func (f facts) plan(c *remedy.Case) (remedy.Plan, error) {
 	return f.extend()
 }
 
-// incomparable asks because the controller's needs and rights cannot be compared.
 func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 	plan := remedy.Plan{Cause: f.Cluster.ID}
 	check := say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery())
@@ -143,7 +142,6 @@ func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan
 	return plan, nil
 }
 
-// node returns the case's Node, or "" for all Nodes.
 func node(c *remedy.Case) string {
 	if c.Event.Service.Kind == remedy.KindNode {
 		return c.Event.Service.Name

@@ -111,7 +111,6 @@ func For(release ccm.Version) *remedy.Remedy {
 	return &r
 }
 
-// stillFails reports whether the role lacks something, or the controller has not yet proven the opposite.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Event.Service.Kind != "" {
 		s, err := c.Stranded(ctx, node(c))
@@ -130,7 +129,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // createRoute is the reason of Events about a node without a route. If the node has one, the failure is over.
 const createRoute = "CreateRouteFailed"
 
-// lacks reports whether the role lacks something for the release, or they cannot be compared.
 func lacks(ctx context.Context, c *remedy.Case, release ccm.Version) (remedy.Verdict, error) {
 	f, err := read(ctx, c, release)
 	if err != nil {

@@ -33,7 +33,6 @@ func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []c
 	return ask.And("These are valid in the region, with their domains and expiry dates: %s.", ccm.DescribeCertificates(valid))
 }
 
-// nameList asks for another access control list in addition to those that are kept.
 func nameList(svc *corev1.Service, keep []string, lists []cloud.ACL) say.Text {
 	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(svc, ccm.ACLID, strings.Join(append(keep, "ACL-ID"), ",")))
 	if status, _ := ccm.Annotation(svc, "acl-status"); status == "off" {

@@ -128,7 +128,6 @@ func made(c *remedy.Case, s ccm.Serving) bool {
 	return s.Owner == ccm.Own || s.Owner == ccm.Unproven && s.Tags[ccm.ClusterTag] == c.Cluster
 }
 
-// theirs asks for the owner: the controller may not have made the load balancer for the Service.
 func theirs(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
 	ask := c.DisownAdvice(s.ID)
 	if s.Owner == ccm.Unproven {
@@ -144,7 +143,6 @@ func onlyTagged(svc *corev1.Service, id string) say.Text {
 		And("Do not delete any load balancer before that: when the Service is deleted, the controller deletes whatever carries the tag.")
 }
 
-// stillFails reports whether the annotation names a missing load balancer, or one with the controller's tag.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	if id == "" {

@@ -124,7 +124,6 @@ func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	return plan
 }
 
-// rebind points the Service at the person's load balancer that it used before.
 func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	set := ccm.SetCommand(c.Service, "id", s.ID)
 	switch {

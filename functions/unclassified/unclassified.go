@@ -32,7 +32,6 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// longest is the number of bytes of a message that distinguish it from others.
 const longest = 160
 
 // shape replaces words with a digit, a slash, a bracket or a quotation mark, because they name something. Services whose messages have

@@ -109,7 +109,6 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	return p
 }
 
-// decideNLB replaces the full vSwitches in a zone map by others in the same zones.
 func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
 	zones, whole := ccm.Zones(value)

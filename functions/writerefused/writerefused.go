@@ -71,7 +71,6 @@ func another(c *remedy.Case, write ccm.KubeWrite) remedy.Plan {
 	}
 }
 
-// access plans for a refusal by RBAC, or a possible one.
 func access(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) (remedy.Plan, error) {
 	has, err := c.Access(ctx, write)
 	switch {

@@ -253,7 +253,6 @@ func TestNothingElse(t *testing.T) {
 	}
 }
 
-// tools returns a folder for PATH: the real programs that a script begins with, and scripts for others.
 func tools(t *testing.T, scripts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -344,7 +343,6 @@ func TestDeploys(t *testing.T) {
 	for _, r := range functions.All {
 		all = append(all, r.Class)
 	}
-	// This replaces node, which checks the zips and runs the tool.
 	const node = `[ "$1" = - ] && exit
 shift; printf '%s\n' "$*" >>"$SEEN"
 echo '{}'`

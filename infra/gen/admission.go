@@ -90,7 +90,6 @@ func choose(all []*remedy.Remedy, words func(*remedy.Remedy) []string) string {
 	return table + "[?variables.class].orValue([''])"
 }
 
-// others returns the expression for the fields that differ between two objects, apart from the exceptions.
 func others(now, was string, except ...string) string {
 	var names []string
 	for _, e := range except {

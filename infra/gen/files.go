@@ -75,7 +75,6 @@ func check(all []*remedy.Remedy, names []string) error {
 	return errors.Join(errs...)
 }
 
-// files returns the generated files by name. dir is the root of the repository.
 func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
 	var table, catalogue bytes.Buffer
@@ -201,7 +200,6 @@ func printed() []schema.Property {
 	}
 }
 
-// readers returns all that a policy can name: the classes, and the doctor's checks.
 func readers(all []*remedy.Remedy) []*remedy.Remedy { return slices.Concat(all, checks.Remedies()) }
 
 func copied(dir, name string) ([]byte, error) {
@@ -319,7 +317,6 @@ There is none yet: ` + "`make new CLASS=some-class`" + ` starts one.
 {{end -}}
 `))
 
-// doctorPage has a table of the check combinations' rules between two marks.
 const doctorPage = "functions/doctor/README.md"
 
 func combinations(dir string) ([]byte, error) {

@@ -155,7 +155,6 @@ func Table() []event.Row {
 	}
 }
 
-// Files that a removed class leaves behind are found, also in a subfolder.
 func TestLeftovers(t *testing.T) {
 	tree := fstest.MapFS{
 		"infra/ram/generated/class/busy.json": {}, "infra/ram/generated/class/gone.json": {}, "infra/ram/generated/class/below/gone.txt": {}, "infra/ram/ram.go": {},
@@ -218,7 +217,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A folder of generated files holds only those of the generator.
 func TestNothingStale(t *testing.T) {
 	files, err := files(root, functions.All)
 	if err != nil {

@@ -27,7 +27,6 @@ import (
 
 const root = "../.."
 
-// shown runs pages' commands in a folder for keys, in the order shown.
 func shown(t *testing.T, dir string, commands []pages.Command) {
 	t.Helper()
 	for _, c := range commands {
@@ -57,7 +56,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// certify makes NATS's certificates as infra/nats/README.md shows.
 func certify(t *testing.T, dir string) {
 	t.Helper()
 	var commands []pages.Command
@@ -195,7 +193,6 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// values holds the parts of infra/nats/values.yaml that become the server's configuration.
 type values struct {
 	TLSCA  tlsOf `json:"tlsCA"`
 	Config struct {

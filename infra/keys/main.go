@@ -55,7 +55,6 @@ func run(dir string, clusters []string) error {
 	)
 }
 
-// keyOf returns the public key of the user whose seed is in a file. It makes a missing seed.
 func keyOf(file string) (string, error) {
 	seed, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -60,7 +60,6 @@ func With(user string, services []stream.Service, clusters ...string) []byte {
 	return accountsOf(all)
 }
 
-// apart returns the accounts of users who need less than the engine.
 func apart(clusters []string) []account {
 	all := []account{{"CONSOLE", Console, stream.ForConsole()}}
 	for _, cluster := range clusters {

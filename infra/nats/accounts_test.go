@@ -139,7 +139,6 @@ func matches(filter, subject string) bool {
 	return len(want) == len(got)
 }
 
-// targets returns subjects to which an answer would do harm.
 func (s *site) targets() []string {
 	all := append(subjects(), s.pending.Reply(), "$JS.API.STREAM.PURGE.CASES", "$JS.API.STREAM.DELETE.FAILED", "$JS.API.STREAM.CREATE.X",
 		"$JS.API.CONSUMER.DELETE.FAILED."+stream.ConsumerOf(other, class), "$JS.API.CONSUMER.MSG.NEXT.FAILED."+stream.ConsumerOf(other, class),
@@ -190,7 +189,6 @@ func requests(services []stream.Service) []request {
 	return all
 }
 
-// settle waits until the server has processed the connection's requests.
 func (s *site) settle(conn *natsgo.Conn) {
 	s.Helper()
 	s.must(conn.FlushTimeout(time.Minute))
@@ -210,7 +208,6 @@ func (s *site) settle(conn *natsgo.Conn) {
 	}
 }
 
-// unsettled removes what settle has stored.
 func unsettled(state map[string]string) map[string]string {
 	maps.DeleteFunc(state, func(_, what string) bool { return strings.Contains(what, "settled") })
 	return state
@@ -232,7 +229,6 @@ func differences(before, after map[string]string) []string {
 	return all
 }
 
-// A part is a user that needs less than the engine.
 type part struct {
 	user     string
 	services []stream.Service
@@ -339,7 +335,6 @@ func (w *wire) send(subject, reply, header string, data []byte) {
 	w.must(err)
 }
 
-// flush waits until the server has read everything.
 func (w *wire) flush() {
 	w.Helper()
 	_, err := io.WriteString(w.conn, "PING\r\n")
@@ -396,7 +391,6 @@ func TestPermissionsAlone(t *testing.T) {
 	}
 }
 
-// An exporter and a console receive their answers, and nothing else.
 func TestNothingIsOverheard(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	var heard []*natsgo.Subscription
@@ -430,7 +424,6 @@ func publish(s *stream.Stream, cluster string) func(context.Context) error {
 	}
 }
 
-// tails reads the first record of the audit as followers do.
 func tails(s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		read := errors.New("it was read")
@@ -501,7 +494,6 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 	}
 }
 
-// setup checks that everything is set up and needs no change.
 func setup(s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		changed, err := s.Setup(ctx, []string{class}, stream.Settings{Clusters: []string{mine}})
@@ -642,7 +634,6 @@ func key(s *site, user string) natsgo.Option {
 	return option
 }
 
-// ask sends a request that must not be answered.
 func ask(ctx context.Context, s *site, user, subject, data string) error {
 	conn, err := natsgo.Connect(s.URL, key(s, user))
 	if err != nil {

@@ -57,11 +57,9 @@ var all = []string{"*"}
 
 // scopes has every action named in a grant; the first matching row counts.
 var scopes = []scope{
-	// Sales, and resources outside any load balancer.
 	{"slb:DescribeAvailableResource", all, slbPage},
 	{"slb:DescribeServerCertificates", all, slbPage},
 	{"slb:DescribeAccessControlLists", all, slbPage},
-	// vServer groups and listeners belong to a load balancer.
 	{"slb:*", []string{"acs:slb:*:*:loadbalancer/*"}, slbPage},
 
 	{"nlb:GetLoadBalancerAttribute", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},

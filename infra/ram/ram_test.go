@@ -59,7 +59,6 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A role that may change the policies of the masters can't change others.
 func TestEnforced(t *testing.T) {
 	const masters, own = "k8sMasterRolePolicy-Ccm-c1", "lbremedy-ram-permission"
 	document := sim.PolicyVersion{Document: `{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`}

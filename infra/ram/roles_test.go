@@ -45,7 +45,6 @@ DeleteRole) [ ! -s "$STATE/attached-$RoleName" ] || { echo 'ErrorCode: DeleteCon
 esac
 `
 
-// shell runs roles.sh with the simulation first in the path.
 func shell(t *testing.T, state string, args ...string) (string, error) {
 	t.Helper()
 	bin := t.TempDir()
@@ -100,7 +99,6 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("the second time: %v, %q", err, out)
 	}
 
-	// A policy with other content gets a new version.
 	if err := os.WriteFile(filepath.Join(state, "policy-lbremedy-busy"), []byte(`"{}"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +107,6 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("a changed policy: %v, %q", err, out)
 	}
 
-	// RRSA makes roles for Pods.
 	if out, err := shell(t, state, append(args, "--apply", "--trust", "rrsa", "--namespace", "healing")...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -10,7 +10,6 @@ import (
 
 type object = map[string]any
 
-// A place is how a template language refers to values that the caller chooses.
 type place struct{ region, account, cluster, namespace, issuer, name string }
 
 // narrow restricts a policy to a region, an account, a cluster and functions with a prefix, as roles.sh does.
@@ -169,7 +168,6 @@ func ros(roles []string, policies map[string]string) []byte {
 	})
 }
 
-// filled returns data in which ROS substitutes the variables in strings.
 func filled(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -82,7 +82,6 @@ func TestHelpAndVersion(t *testing.T) {
 		if err := run(t.Context(), []string{flagged}, shell.Environment("LBREMEDY_NATS_TOKEN="+shell.Secret), &out, &out); err != nil {
 			t.Errorf("%s: %v", flagged, err)
 		}
-		// The exporter has the same flags for NATS as a function.
 		for _, name := range []string{"nats", "nats-creds", "nats-nkey", "nats-ca"} {
 			if flagged == "--help" && !strings.Contains(out.String(), "--"+name+" ") {
 				t.Errorf("%s does not name --%s", flagged, name)

@@ -49,7 +49,6 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// sums builds one class and returns its line of SHA256SUMS. changed replaces files of the repository.
 func sums(t *testing.T, class string, changed map[string]string) string {
 	t.Helper()
 	shell.Sources(t)
@@ -118,7 +117,6 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A class that is not built this time stays in the list.
 	const other = "00  arrearage.zip\n"
 	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte("11  busy.zip\n"+other), 0o600); err != nil {
 		t.Fatal(err)

@@ -231,7 +231,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A class is started, generated for, loses its handwritten files, and leaves nothing behind.
 func TestLifeOfAClass(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

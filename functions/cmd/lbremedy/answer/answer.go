@@ -56,7 +56,6 @@ func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.as, "by", cli.Whoami(), "with --apply: `who` does it, for the journal")
 }
 
-// shortest is the fewest digits of a digest that identify a plan.
 const shortest = 8
 
 // AddApprove adds the flag by which the caller approves the plan.
@@ -89,7 +88,6 @@ func printed(all []verdict) []printedVerdict {
 	return out
 }
 
-// A verdictThen is the earlier answer to a replayed failure.
 type verdictThen struct {
 	Class  string       `json:"class"`
 	Result event.Status `json:"result,omitempty"` // empty: unanswered
@@ -245,7 +243,6 @@ func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	return nil
 }
 
-// agree makes the engine count the caller's approval of a record's plan.
 func agree(ctx context.Context, env *host.Connection, would event.Record) error {
 	me, err := env.Kube.Me(ctx)
 	switch {

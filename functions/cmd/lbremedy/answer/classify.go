@@ -260,10 +260,8 @@ func (c *classifying) print(r *row) {
 	}
 }
 
-// mostNext is the most classes for which classify ends with commands.
 const mostNext = 3
 
-// next prints the next commands: the plan for a failing Service, or the cases of its class.
 func (c *classifying) next() {
 	for _, class := range c.found[:min(len(c.found), mostNext)] {
 		switch about := c.about[class]; {

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) { operator.Main(m) }
 
 const policy = "k8sMasterRolePolicy-Ccm-1"
 
-// masters returns an account whose masters' role lacks a permission.
 func masters() *sim.World {
 	return &sim.World{
 		Cluster: sim.Cluster{ID: "c-cli", Type: "Kubernetes", MasterRole: "masters", Addons: map[string]string{"cloud-controller-manager": "v2.12.1"}},

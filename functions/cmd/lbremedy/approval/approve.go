@@ -30,7 +30,6 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{approve(p), reject(p), undo(p)}
 }
 
-// whoMay is the help's text on who may answer.
 const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
 your kubeconfig: RBAC says who may, and Kubernetes proves who did. Where the cluster has
 none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.

@@ -139,7 +139,6 @@ func TestPrinted(t *testing.T) {
 		}
 		return a, []byte(got.Out)
 	}
-	// Like "kubectl create -f -".
 	create := func(user string, text []byte) error {
 		t.Helper()
 		config := sc.Kube.As(t, user, may)

@@ -155,7 +155,6 @@ func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.
 	return steps, nil
 }
 
-// An undoPlan is what an undo would do, and the cases that lose a fix by it.
 type undoPlan struct {
 	event.Record
 	Sharing []event.Record `json:"sharing"`
@@ -188,7 +187,6 @@ func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops er
 	}
 }
 
-// would prints what undo would do with --apply.
 func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, stops error) {
 	printUndo(p, p.Out, r, back, stops)
 	printSharing(p, sharing)

@@ -59,7 +59,6 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// BenchmarkInventory lists 5,000 Services on 500 load balancers at 50 ms a call.
 func BenchmarkInventory(b *testing.B) {
 	const services, balancers = 5000, 500
 	world := &sim.World{Cluster: sim.Cluster{ID: "c1"}, Quotas: []sim.Quota{

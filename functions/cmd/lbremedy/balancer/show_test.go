@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// lb show lists the load balancer made by the controller, with its tags and listeners.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Forms of output for people.
 const (
 	tableForm = "table"
 	wideForm  = "wide"

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// tools requests the tools with an agent's token.
 func (x *console) tools(token string, code int, change func(*http.Request)) string {
 	x.t.Helper()
 	return x.do(&http.Client{}, http.MethodPost, "/mcp", code, func(r *http.Request) {
@@ -83,7 +82,6 @@ func TestAgentLogin(t *testing.T) {
 	}
 }
 
-// At a terminal, the server says who started it.
 func TestAgentTerminal(t *testing.T) {
 	got := operator.Call{Env: operator.Home(t), Types: true}.Run(t.Context(), "mcp")
 	if got.Code != command.CodeWrong || !strings.Contains(got.Err, "have an agent start it") || got.Out != "" {

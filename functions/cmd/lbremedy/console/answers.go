@@ -61,7 +61,6 @@ type answersBody struct {
 
 var verdicts = map[string]kube.Verdict{"approve": kube.Approve, "reject": kube.Reject}
 
-// mostPlans is how many plans one request can answer.
 const mostPlans = listed
 
 func (s *server) questionsOf(r *http.Request) (answersBody, error) {

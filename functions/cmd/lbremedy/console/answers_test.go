@@ -44,7 +44,6 @@ type team struct {
 	*console
 }
 
-// account makes a ServiceAccount with these rights, and returns a token for it.
 func (x *team) account(name string, rules ...rbacv1.PolicyRule) string {
 	x.t.Helper()
 	accounts, ctx := x.Kube.Client().CoreV1().ServiceAccounts(x.Namespace), x.t.Context()
@@ -191,7 +190,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("what ann approves is not shown: %s", page)
 	}
 
-	// Two people answer, each in their own name, each once, and the plan is applied.
 	form := html.UnescapeString(regexp.MustCompile(`action="(/answers[^"]*)"`).FindStringSubmatch(page)[1])
 	page = a.post(form, http.StatusOK, url.Values{"comment": {"CHG-1 <b>"}})
 	for _, want := range []string{"ann approved it at", "CHG-1 &lt;b&gt;"} {
@@ -222,7 +220,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("too late: %s", page)
 	}
 
-	// A login ends with the account, after a time, and by logging out.
 	if err := c.Client().CoreV1().ServiceAccounts(sc.Namespace).Delete(ctx, "bob", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +260,6 @@ func TestLogin(t *testing.T) {
 	u.End(t)
 }
 
-// certificate writes a certificate for 127.0.0.1 and its key, and returns its serial number.
 func certificate(t *testing.T, cert, key string) *big.Int {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

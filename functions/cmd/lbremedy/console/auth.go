@@ -131,10 +131,8 @@ var (
 
 type shut struct{ user string }
 
-// Error returns the user and the missing right.
 func (s shut) Error() string { return s.user + " may not list the Services of all namespaces" }
 
-// Unwrap returns kube.ErrDenied.
 func (s shut) Unwrap() error { return kube.ErrDenied }
 
 func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {

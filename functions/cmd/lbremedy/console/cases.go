@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A sheet is a part of a long list, and links to the others.
 type sheet struct {
 	All, From, To  int
 	Before, Behind string // addresses; empty if absent
@@ -145,7 +144,6 @@ func (s *server) cases(r *http.Request) (page, error) {
 	return page{Title: word("Cases"), name: "cases", Body: b}, nil
 }
 
-// holds reports whether each word is in one of the texts.
 func holds(words []string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, "\n"))
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
@@ -194,7 +192,6 @@ func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	return list
 }
 
-// answered returns the answers to a case's plans for its timeline.
 func answered(p *cli.Program, h journal.History) []journal.Moment {
 	var list []journal.Moment
 	tell := func(a event.Approved, text string) {

@@ -27,7 +27,6 @@ func (r classRow) Writes() []string {
 	return kinds
 }
 
-// Span returns the range of risks of the class's plans.
 func (r classRow) Span() say.Text {
 	switch all := r.PlanRisks(); len(all) {
 	case 0:

@@ -158,7 +158,6 @@ func loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// A pair is a certificate and its key, in files that may be replaced.
 type pair struct {
 	cert, key string
 	last      atomic.Pointer[tls.Certificate]
@@ -186,7 +185,6 @@ func limited(h http.Handler, sending, idle time.Duration) *http.Server {
 	return &http.Server{Handler: serve.Timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 64 << 10}
 }
 
-// serve serves until ctx ends, and keeps its data current.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup

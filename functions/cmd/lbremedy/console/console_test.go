@@ -158,7 +158,6 @@ func TestEntrance(t *testing.T) {
 	}
 }
 
-// Mistakes are reported before anything listens.
 func TestWrong(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	login := []string{"--login", "--cluster", "c1"}
@@ -311,7 +310,6 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The console drops what the audit no longer holds, and counts an unreadable record once.
 func TestForgets(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	env := operator.Home(t)

@@ -33,7 +33,6 @@ func (h *hub) now() (uint64, <-chan struct{}) {
 	return h.version, h.changed
 }
 
-// beat is the interval of keep-alives on a stream without news.
 const beat = 15 * time.Second
 
 func (s *server) live(w http.ResponseWriter, r *http.Request) {

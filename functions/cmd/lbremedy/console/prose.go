@@ -41,9 +41,9 @@ var (
 	policyName = regex.New(`^[A-Za-z0-9-]{1,128}$`)
 )
 
-// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty if it has none. The documentation links
-// to the lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs, https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs
-// and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB below its list; the others' pages are assumed there.
+// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty if it has none. The documentation links to the
+// lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs, https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and
+// https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB below its list; it does not say that the others are below theirs.
 func inCloud(id, of string, l *say.Language) string {
 	pages := map[string][2]string{"lb": {"slb", "slb/%s/slbs/"}, "nlb": {"slb", "nlb/%s/nlbs/"}, "vsw": {"vpc", "vpc/%s/switches/"}}
 	kind, _, _ := strings.Cut(id, "-")

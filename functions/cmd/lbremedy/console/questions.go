@@ -71,7 +71,6 @@ func (m member) Plan() approval.Question {
 	return approval.Question{Cluster: m.Cluster, UID: m.Service.UID, Class: m.Class, Case: m.Case, Attempt: m.attempt, Digest: m.digest}
 }
 
-// Askable reports whether it can be answered in the browser.
 func (m member) Askable() bool {
 	return m.ask != nil && m.Status == event.NeedsApproval && m.digest != "" && m.Service.Kind == ""
 }

@@ -13,7 +13,6 @@ import (
 
 const old = 10 * time.Minute
 
-// A reading is the doctor's last result for the cluster and the account.
 type reading struct {
 	p    *cli.Program
 	hub  *hub

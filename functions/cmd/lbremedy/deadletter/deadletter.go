@@ -88,7 +88,6 @@ func newLetter(m stream.Message) letter {
 
 const exporterOrigin = "exporter."
 
-// A choice selects dead letters: by number, or all that match the flags.
 type choice struct {
 	classes []string
 	reason  string

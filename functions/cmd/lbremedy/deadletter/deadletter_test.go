@@ -161,7 +161,6 @@ func TestDead(t *testing.T) {
 	run(0, "", "No dead letter is selected.\n", "drop", "--all")
 }
 
-// A dead letter that dies again after a retry can be retried again.
 func TestDeadTwice(t *testing.T) {
 	c, s := operator.Embed(t)
 	uid := operator.UID(1)

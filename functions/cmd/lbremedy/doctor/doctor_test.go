@@ -45,7 +45,6 @@ items:
   spec: {type: LoadBalancer}
 `
 
-// A mistake in a manifest is reported with its line.
 func TestDoctorMistakes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -87,7 +86,6 @@ func TestDoctorMistakes(t *testing.T) {
 	}
 }
 
-// Manifests are checked without a cluster.
 func TestDoctorFile(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{In: manifest, Env: operator.Home(t)}
@@ -133,7 +131,6 @@ func TestDoctorFile(t *testing.T) {
 	if good.Code != 0 {
 		t.Errorf("a good one: code %d, wrote %s, said %s", good.Code, good.Out, good.Err)
 	}
-	// A node port in the default range of ports that nodes use themselves.
 	port := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80, nodePort: 32768}]}\n", Env: operator.Home(t)}.
 		Run(t.Context(), "doctor", "-f", "-", "-o", "wide")
 	if port.Code != cli.CodeWarning || !strings.Contains(port.Out, "32768-60999") || !strings.Contains(port.Out, "its nodes may use another one") {

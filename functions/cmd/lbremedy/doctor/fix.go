@@ -96,7 +96,6 @@ func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	}}}
 }
 
-// toFix returns one item for each Service with findings that the check can end.
 func toFix(r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
 	if check.Fix == nil {
 		return nil, nil

@@ -151,7 +151,6 @@ func named(list []corev1.Service, namespace string, services []string) error {
 	return nil
 }
 
-// concerned returns how many Services are in the namespace and among the named ones, if given.
 func concerned(list []corev1.Service, namespace string, services []string) int {
 	n := 0
 	for i := range list {

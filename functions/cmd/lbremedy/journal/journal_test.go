@@ -201,7 +201,6 @@ type seenRecord struct {
 	}
 }
 
-// A case that comes back unchanged shows how often and when last.
 func TestShowSeen(t *testing.T) {
 	c, s := operator.Embed(t)
 	asked := operator.Journalled()[3]
@@ -248,7 +247,6 @@ func TestShowSeen(t *testing.T) {
 	}
 }
 
-// The snapshot before a write is shown with listeners, groups and backends.
 func TestShowSnapshot(t *testing.T) {
 	c, s := operator.Embed(t)
 	fixed := operator.Journalled()[2]

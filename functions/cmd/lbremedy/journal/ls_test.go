@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A terminal gets lines that fit, and colours unless NO_COLOR is set.
 func TestTerminal(t *testing.T) {
 	c, s := operator.Embed(t)
 	r := operator.Journalled()[2]

@@ -105,7 +105,6 @@ func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) 
 	return full, err
 }
 
-// subjectsOf returns the subjects of all objects whose case IDs may begin with a text.
 func subjectsOf(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (map[string]bool, error) {
 	all, err := s.Subjects(ctx, stream.Cases, caseFilter(p, nil))
 	subjects := map[string]bool{}

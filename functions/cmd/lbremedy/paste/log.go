@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Reasons why a line reports no failed sync.
 const (
 	notController = "Nothing shows that the line is of the log of Alibaba Cloud's controller."
 	noError       = "The line of the log tells of no error."

@@ -200,7 +200,6 @@ func (r *Reader) values(all []json.RawMessage) error {
 	return nil
 }
 
-// lines are collectors' keys of a log line.
 var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
 
 func (r *Reader) logged(line string) error {

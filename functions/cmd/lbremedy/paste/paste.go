@@ -232,7 +232,6 @@ func noFailure(line string) (kind Kind, why string) {
 	return "", ""
 }
 
-// wrapper matches the beginning of the controller's messages.
 var wrapper = regex.New(`(?:DryRun: *)?Error (?:syncing|deleting) load balancer(?: \[[^\]\s]*\])?:`)
 
 // messages splits a line of kubectl get events -o jsonpath={.items[*].message}.
@@ -248,7 +247,6 @@ func messages(text string) []string {
 	return append(all, text[from:])
 }
 
-// flag matches a secret typed after a flag.
 var flag = regex.New(`(--(?:access-key-id|access-key-secret|sts-token|password|token))[= ]+\S+`)
 
 func (r *Reader) found(t Text) error {

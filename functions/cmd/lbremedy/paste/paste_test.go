@@ -160,7 +160,6 @@ func TestNotFromTheStream(t *testing.T) {
 			}
 		}
 	}
-	// A paste is searched, a message is not.
 	for _, text := range []string{
 		"Traceback (most recent call last):\n  File \"a.py\", line 1\naliyunsdkcore.acs_exception.exceptions.ServerException: HTTP Status: 404 " +
 			"Error:VSwitchNotExist The specified VSwitch does not exist. RequestID: 1",

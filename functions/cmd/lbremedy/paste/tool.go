@@ -11,7 +11,6 @@ import (
 
 const code = `([A-Za-z][\w.-]*\w)`
 
-// A form is how a tool or an SDK prints an API error.
 type form struct {
 	find   func() *regexp.Regexp
 	vendor bool // others use the same form: something must name Alibaba Cloud

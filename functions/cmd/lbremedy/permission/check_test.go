@@ -25,7 +25,6 @@ func wants(t *testing.T, got operator.Said, code int, said ...string) {
 	}
 }
 
-// A check shows what the file changes in the policy in force, and how it loosens it. It writes nothing.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -117,7 +116,6 @@ func TestUnseen(t *testing.T) {
 	wants(t, c.Run(t.Context(), "breaker", "close", "tag-missing", "--cluster", "c3"), command.CodeWrong, `NATS has never seen a cluster "c3"`)
 }
 
-// An empty file is refused; every mistake is reported with rule, file, line and field.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Embed(t)

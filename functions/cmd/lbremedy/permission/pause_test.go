@@ -31,7 +31,6 @@ func TestPause(t *testing.T) {
 	wants(t, run("pause", "--by", "bob", "--why", "day", "--cluster", "c1"), 0,
 		"Already paused", "Cluster c1: Paused by ann at ", ": night.")
 	inForce(1)
-	// All commands that show cases mention it, beside the data.
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"ls", "--cluster", "c1"}} {
 		got := run(args...)
 		wants(t, operator.Said{Code: got.Code, Err: got.Err}, 0, "Writes are paused. Cluster c1: Paused by ann at ")

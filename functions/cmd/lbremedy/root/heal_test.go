@@ -113,7 +113,6 @@ func TestPlanOthers(t *testing.T) {
 	}
 }
 
-// An operator watches a cluster, looks at failures, plans, fixes by hand, replays and undoes.
 func TestHeal(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

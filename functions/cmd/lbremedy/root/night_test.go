@@ -48,7 +48,6 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
 
-	// While the file is invalid, nothing is written.
 	u.Until(t, held(event.HeldByFreeze))
 	policy("mode: fixx\n")
 	shell.Until(t, "a run does not write", func() bool {
@@ -70,7 +69,6 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "waiting", "", "ls", "--namespace", sc.Namespace)
 	untouched()
 
-	// A person closes the class's breaker, or approves one plan.
 	s := sc.Stream(t)
 	if _, err := control.RecordFailedFix(t.Context(), s, "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)

@@ -100,7 +100,6 @@ func (f *flight) rights(ctx context.Context) {
 
 type meter func(cloud.Call)
 
-// A reach records which products of the cloud have answered, and their clock.
 type reach struct {
 	now      func() time.Time
 	mu       sync.Mutex

@@ -28,7 +28,6 @@ type Check struct {
 	do     say.Text
 }
 
-// needed are the parts of a snapshot for the checks.
 var needed = []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.VSwitches, doctor.Quotas}
 
 func preflight(p *cli.Program) *cobra.Command {

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A status fits any terminal.
 const (
 	wide   = 80
 	indent = 12 // columns before the text
@@ -60,7 +59,6 @@ func show(p *cli.Program, st Status) {
 	}
 }
 
-// pause omits the cluster, which is obvious.
 func (s screen) pause(one control.Pause) say.Text {
 	if one.Cluster == "" {
 		return cli.PauseLine(one)
@@ -195,7 +193,6 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	}
 }
 
-// fit puts a longer text's command unbroken on a line of its own.
 func fit(text string) []string {
 	if cli.Columns(text) <= wide-indent {
 		return []string{clip(text)}

@@ -44,7 +44,6 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	// Before the setup nothing can be read, which is not healthy.
 	if got := c.Run(t.Context(), "status"); got.Code != command.CodeFailed || strings.Contains(got.Out, "All is well") ||
 		!strings.Contains(got.Out, "Cases       unknown: ") {
 		t.Errorf("before the setup: %+v", got)
@@ -74,7 +73,6 @@ Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
 		t.Errorf("without a name, of the only cluster: %+v", got)
 	}
 
-	// Cases in each state.
 	records := operator.Lately()
 	add := func(class string, i int, change func(*event.Record)) {
 		r := records[len(records)-1]
@@ -116,7 +114,6 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		t.Errorf("of the namespace with all cases: %+v", got)
 	}
 
-	// Everything at once still fits.
 	operator.PutInForce(t, s, "c1", "mode: fix\nrisk: medium\nclasses: {tag-missing: {risk: high}}\nrules: [{namespaces: [prod], mode: observe}]\n"+
 		"freezes: [{name: "+strings.Repeat("sale ", 20)+", from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
 	for _, args := range [][]string{
@@ -175,7 +172,6 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 	}
 }
 
-// Without NATS the status says so, and reports nothing as fine.
 func TestStatusWithoutNATS(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{Env: operator.Home(t)}

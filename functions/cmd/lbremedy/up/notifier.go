@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// A notifier opens and closes tickets at the sinks in force, which may change.
 type notifier struct {
 	*upRun
 	env      *host.Connection
@@ -107,7 +106,6 @@ func (t *notifier) report() {
 	}
 }
 
-// refused adds n refusals for each faulty sink to the counters of ended followers.
 func (t *notifier) refused(n int64) map[string]observe.Notifications {
 	all := maps.Clone(t.before)
 	if all == nil {

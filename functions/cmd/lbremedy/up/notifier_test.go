@@ -122,7 +122,6 @@ func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, d
 	return said, ended, cancel
 }
 
-// A sink that NATS can't set up doesn't delay the others.
 func TestSinkWithoutConsumer(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -145,7 +144,6 @@ func TestSinkWithoutConsumer(t *testing.T) {
 	}
 }
 
-// A notifier that can't follow the audit retries.
 func TestNotifierWithoutJournal(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})

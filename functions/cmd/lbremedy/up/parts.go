@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// parts selects the parts that "lbremedy up" runs.
 type parts struct {
 	exporter, worker, notifier bool
 }

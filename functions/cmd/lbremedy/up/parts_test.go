@@ -186,7 +186,6 @@ func TestNotifierAsksTheCloud(t *testing.T) {
 	u.End(t)
 }
 
-// nowhere's programs reach NATS, but neither a cluster nor the cloud.
 func nowhere(t *testing.T, natsURL string) *operator.Testbed {
 	t.Helper()
 	sc := &operator.Testbed{Namespace: "shop"}

@@ -250,7 +250,6 @@ func TestConfigMap(t *testing.T) {
 	u.End(t)
 }
 
-// A --policy that names neither a usable file nor a ConfigMap is a mistake of the caller.
 func TestPolicyMistakes(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

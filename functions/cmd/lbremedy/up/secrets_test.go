@@ -80,7 +80,6 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 
-	// While it runs, a sink keeps its secret.
 	policyFile := operator.Write(t, "policy.yaml", `{"tell":[{"name":"e","kind":"event"}]}`)
 	var said strings.Builder
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}

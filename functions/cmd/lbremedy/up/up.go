@@ -606,7 +606,6 @@ func (u *upRun) readState(ctx context.Context, s *stream.Stream) (observe.State,
 	return now, err
 }
 
-// seen counts and traces a run, and prints the case's status if it is new.
 func (u *upRun) seen(r event.Record, err error) {
 	u.metrics.OnRun(r, err)
 	u.traces.OnRun(r)
