@@ -42,7 +42,6 @@ func quiet(w *world, e *Exporter) *Exporter {
 	return e
 }
 
-// BenchmarkLatency reports the time from an Event's creation until a reader of the stream sees the stored failure, at 50 Events a second.
 func BenchmarkLatency(b *testing.B) {
 	w := newWorld(b)
 	stop := w.run(quiet(w, w.exporter(nil)))

@@ -149,8 +149,7 @@ func (e *Exporter) Lag() time.Duration {
 // Ready reports whether Events are read and reach NATS.
 func (e *Exporter) Ready() bool { return e.ready.Load() }
 
-// Run exports until ctx ends, finishes what is in flight and returns nil. It fails only if the first contact with NATS or the cluster
-// fails; it waits out later outages.
+// Run exports until ctx ends, and returns nil. It fails only if the first contact with NATS or the cluster fails; it waits out later outages.
 func (e *Exporter) Run(ctx context.Context) error {
 	from, err := e.start(ctx)
 	if err != nil {
@@ -176,8 +175,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// count periodically lists the LoadBalancer Services, stores their number (the cluster's budget is a share of it), and registers them. If
-// the cluster refuses, it only logs that.
+// count periodically lists and registers the LoadBalancer Services, and stores their number for the cluster's budget. It only logs refusals.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, next := 0, time.Now().Add(countEvery)

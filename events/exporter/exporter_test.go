@@ -47,7 +47,6 @@ const (
 	untaged = "Error syncing load balancer [lb-1]: not able to find loadbalancer named [a1] in openapi, but it's defined in service.loaderbalancer.ingress"
 )
 
-// A world is a namespace of a cluster and a NATS server with the streams in it.
 type world struct {
 	testing.TB
 	ctx  context.Context
@@ -83,7 +82,6 @@ func worldOn(t testing.TB, join *cluster.Cluster) *world {
 	return w
 }
 
-// startNATS reuses the port and files of the last run.
 func (w *world) startNATS() {
 	w.Helper()
 	s, err := embedded.Start(embedded.Options{Dir: w.dir, Port: w.port, Sync: true})
@@ -182,7 +180,6 @@ type tail struct {
 	most map[string]int // the highest count that was read, by the Service's UID
 }
 
-// tail reads FAILED from the beginning.
 func (w *world) tail() *tail {
 	t := &tail{w: w, ch: make(chan event.Failure, 10000), most: map[string]int{}}
 	s := w.connect()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Entries track progress: occurrences are entered in the cluster's order and closed in any order; progress is the last version before
-// which nothing is open.
+// Entries are entered in the cluster's order and closed in any order. Progress is the last version before which nothing is open.
 type entries struct {
 	mu       sync.Mutex
 	entries  []*entry  // open ones, in order

@@ -31,7 +31,6 @@ func TestLedger(t *testing.T) {
 		t.Errorf("nothing waits, and the lag is %s", l.lag())
 	}
 
-	// A list makes progress as a whole.
 	a, b = l.open(""), l.open("")
 	want("the list's own version", l.skip("9"), "")
 	want("one of the list", l.close(a), "")

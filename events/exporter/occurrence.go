@@ -69,8 +69,7 @@ func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
 // backdated is how far the clock of an Event's writer may be behind the API server's.
 const backdated = 10 * time.Minute
 
-// datable limits at to a credible time: not after now, and not long before the API server accepted the Event. The writer chooses its
-// times, and one dated 2100 would stay the newest forever.
+// datable limits at to between shortly before the API server accepted the Event and now: one dated 2100 would stay the newest forever.
 func datable(at, created, now time.Time) time.Time {
 	if at.After(now) {
 		return now

@@ -36,8 +36,7 @@ func (w *world) about(kind, name, uid, component, reason, message string) {
 	})
 }
 
-// Failures of Nodes are published under the Node's UID, although the controller writes its name there. Unknown Nodes, other UIDs and a
-// tenant's Events about the cluster are not published.
+// A Node's failures are published under its UID, although the controller writes its name. Unknown Nodes and a tenant's Events are not.
 func TestOtherObjects(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "n-" + w.ns

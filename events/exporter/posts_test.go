@@ -59,7 +59,6 @@ func newBridge(t testing.TB) *bridge {
 	return &bridge{TB: t, key: key, cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// RoundTrip stands in for the network that serves the certificate.
 func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.asked++; b.away {
 		return nil, errors.New("nobody is there")
@@ -105,7 +104,6 @@ func post(e *Exporter, r *http.Request) int {
 	return w.Code
 }
 
-// told returns an Event in the form that ACK sends to EventBridge.
 func told(t testing.TB, e *corev1.Event) string {
 	t.Helper()
 	data, err := json.Marshal(e)
@@ -198,7 +196,6 @@ func TestPosts(t *testing.T) {
 	}
 }
 
-// Refused: a request that EventBridge did not sign for this target, or that can't be decoded.
 func TestPostsRefused(t *testing.T) {
 	b := newBridge(t)
 	good := `{"id":"1","source":"acs.cs","specversion":"1.0","type":"cs:k8s:ServiceRelatedEvent","data":{"metadata":{"namespace":"shop","name":"web.1"},` +

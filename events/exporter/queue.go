@@ -37,8 +37,8 @@ type waiting struct {
 	size  int
 }
 
-// A queue holds the waiting occurrences of one namespace and its budget. Beyond the budget only the newest of each Service and class
-// wait. Overflow is spilled, and read again when the queue is empty.
+// A queue holds a namespace's waiting occurrences. Beyond its budget only the newest of each Service and class wait. Overflow is spilled
+// and read again later.
 type queue struct {
 	namespace string
 	arrivals  *rate.Limiter // detects a flood

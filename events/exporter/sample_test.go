@@ -13,8 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// TestMalformedFlood proves that unpublishable Events don't fill DEAD: some are kept, all are counted, the log says it once, progress
-// moves on, and other namespaces keep their places.
+// TestMalformedFlood proves that unpublishable Events don't fill DEAD: all are counted, some kept, and progress moves on. Other
+// namespaces keep their places.
 func TestMalformedFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)

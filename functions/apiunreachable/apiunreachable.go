@@ -14,8 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits for causes that pass, and asks a person to repair the controller's network. The first texts count only after a call's
-// address: see [event.Row].
+// Remedy waits, or asks a person to repair the controller's network. The first texts count only after a call's address: see [event.Row].
 var Remedy = &remedy.Remedy{
 	Class: "api-unreachable",
 	Doc:   doc,

@@ -88,8 +88,7 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	}, nil
 }
 
-// claimed returns the CLB's vSwitch, and whether the Service requests another one and an Event claims that the controller compares it. No
-// known release does.
+// claimed returns the CLB's vSwitch, and whether an Event claims that the controller compares it with another one. No known release does.
 func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	if lb.NLB != nil || c.Written() || !strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
 		return ccm.Immutable{}, false

@@ -283,8 +283,7 @@ func (l *annotationLook) ports(short, value string) {
 		say.F("Name ports of the Service, not target ports or node ports: %s.", set(l.svc, short)), map[string]string{"value": value})
 }
 
-// redirects looks in a manifest for redirects to ports that neither the Service nor another one of its load balancer has. A person's
-// listener may still be there: in a cluster, listeners-missing looks for it.
+// redirects looks in a manifest for redirects to ports without a Service. A person's listener may be there: in a cluster, listeners-missing looks.
 func (l *annotationLook) redirects(short, value string) {
 	if short != ccm.ForwardPort || l.svc.UID != "" || !ccm.OwnsListeners(l.svc) {
 		return

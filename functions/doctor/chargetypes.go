@@ -52,7 +52,6 @@ func findCharges(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// unborn examines a CLB that does not exist yet.
 func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	about, v := doctor.OfService(svc), s.Controller.Version
 	if v == (ccm.Version{}) {

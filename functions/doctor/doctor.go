@@ -21,7 +21,6 @@ import (
 //go:embed *.md
 var pages embed.FS
 
-// page reads the file with the check's name without hyphens.
 func page(check string) string {
 	text, err := pages.ReadFile(strings.ReplaceAll(check, "-", "") + ".md")
 	if err != nil {

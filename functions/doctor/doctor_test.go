@@ -377,8 +377,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// In an ordinary cluster (testdata/healthy_*.txtar) no check finds anything, and everything is known. Services with a load balancer have
-// the controller's hash.
+// In an ordinary cluster (testdata/healthy_*.txtar) no check finds anything, and all is known. Synced Services have the controller's hash.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/healthy_*.txtar")

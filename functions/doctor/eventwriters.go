@@ -125,8 +125,7 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 	return ""
 }
 
-// misnamed reports whether the controller has no part of this name that handles the Service. A part still handles one with its finalizer
-// or a changed type.
+// misnamed reports whether no part of this name handles the Service. A part still handles one with its finalizer or a changed type.
 func misnamed(svc *corev1.Service, component string) bool {
 	network := component == "nlb-controller"
 	finalizer := ccm.CLBFinalizer
@@ -146,7 +145,6 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	return svc.CreationTimestamp.Time
 }
 
-// findWritersPolicy reports how far the admission policy on writers of Events in the controller's name is in force.
 func findWritersPolicy(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Writers); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err))

@@ -217,7 +217,6 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
-// overridden returns what overriding the listeners would replace, one clause each.
 func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []existing) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {

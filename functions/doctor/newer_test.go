@@ -14,8 +14,7 @@ import (
 
 var harmful = []string{"no effect", "Remove", "remove"}
 
-// A controller newer than every known release may read annotations that no known one does: no finding may then say that one has no effect
-// or should be removed. The newer controller is reported once.
+// A controller newer than every known release may read unknown annotations: no finding says otherwise. Being newer is reported once.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	strange := []string{"graceful-shutdown", "health-check-http-version", "adress-type", "id2", "zone-map"}

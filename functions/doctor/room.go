@@ -226,7 +226,6 @@ func (m *measuring) vswitches() {
 	}
 }
 
-// inUse returns the sorted IDs of the vSwitches with addresses for the cluster's nodes, Pods and load balancers.
 func (m *measuring) inUse() []string {
 	ids := slices.Concat(m.Detail.VSwitches, m.Detail.PodVSwitches)
 	for _, b := range m.List() {

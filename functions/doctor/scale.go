@@ -52,7 +52,6 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// findDelay reports how long the controller takes to sync a change, as the engine measured.
 func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Delays); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: %w", err))

@@ -164,8 +164,7 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	return newest, since
 }
 
-// missed reports a failing Service of which lbremedy knows no failure: the exporter or NATS is down, or was for longer than the API
-// server keeps Events. stuck reports mismatched hash labels.
+// missed reports a failing Service whose failure never reached lbremedy: the exporter or NATS is or was down. stuck reports mismatched hash labels.
 func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "missed", Evidence: map[string]string{}}
 	var since time.Time

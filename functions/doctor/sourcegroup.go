@@ -15,7 +15,6 @@ import (
 
 // This part of the check source-ranges explains what security groups do, and why the controller can't enforce ranges with one.
 
-// breach says whom the NLB's security groups let in.
 func (l *rangeLook) breach(b *doctor.LoadBalancer, is ccm.Breach) say.Text {
 	var text say.Text
 	switch {

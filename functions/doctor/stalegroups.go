@@ -227,8 +227,8 @@ func (p grouping) key(e cloud.Backend) string {
 	return e.ID
 }
 
-// ours reports whether the controller added a backend for the Service. It ignores backends with another description, which belong to a
-// person or another cluster (clbv1/vgroups.go). NLBs and older answers have no description.
+// ours reports whether the controller added a backend for the Service. Another description means a person or another cluster
+// (clbv1/vgroups.go); NLBs and older answers have none.
 func (p grouping) ours(e cloud.Backend) bool {
 	if e.Description == "" {
 		return ccm.AdoptedGroup(p.svc, p.port) == ""

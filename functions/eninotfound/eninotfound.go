@@ -87,8 +87,7 @@ func onlyOf(c *remedy.Case, pods, on []ccm.Endpoint) bool {
 	return len(on) > 0 && !slices.ContainsFunc(pods, func(e ccm.Endpoint) bool { return slices.Contains(words, e.IP) && !slices.Contains(on, e) })
 }
 
-// decide plans from the VPC's knowledge of the Pods' addresses. virtual: nodes are the backends, and the Pods may be only those on
-// virtual nodes, with gates.
+// decide's virtual: nodes are the backends, and the Pods may be only those on virtual nodes, which gates is about.
 func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual bool, gates say.Text) remedy.Plan {
 	pods := describe(known, cluster.VPC).Then(gates)
 	switch {

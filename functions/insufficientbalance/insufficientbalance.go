@@ -62,7 +62,6 @@ type details struct {
 	lasts   bool // the failure outlasts the controller's retries
 }
 
-// decide plans for the balance, as far as Complete does not add it.
 func decide(p remedy.AccountBalance, t details) remedy.Plan {
 	has := say.F("Account %s has %s available.", p.Account, p.Balance)
 	refused := say.F("NLB could not place the order for the load balancer, and gives no reason.")

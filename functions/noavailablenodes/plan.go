@@ -16,7 +16,6 @@ import (
 // settled is how long a Service must lack backends to have failed: every rollout reports it briefly.
 const settled = 2 * time.Minute
 
-// ask asks once the failure has lasted longer than a rollout.
 func (s *state) ask(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.Settling(settled)}
 }

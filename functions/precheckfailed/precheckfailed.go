@@ -36,8 +36,7 @@ func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 
 type item struct{ name, balancer, code string }
 
-// found matches an item with names that are valid in Kubernetes and Alibaba Cloud, because anybody can write an Event. Long reports are
-// cut off, so they are not parsed as JSON.
+// found matches names that are valid in Kubernetes and Alibaba Cloud: anybody can write an Event. Long reports are cut off, which breaks JSON.
 var found = regex.New(`\{"Name":"([A-Za-z0-9./_-]+)","Id":"([A-Za-z0-9-]*)","MessageLevel":"(error|warn|unknown)","MessageCode":"([A-Za-z]+)"`)
 
 func itemsOf(message string) []item {

@@ -87,7 +87,6 @@ func (f facts) extend() (remedy.Plan, error) {
 	return plan, nil
 }
 
-// lacking also returns where a role other than the masters' is configured.
 func (f facts) lacking() say.Text {
 	lacks := say.F("The RAM role %s lacks actions that CCM %s needs: %s.", f.Role.Name, f.Version, strings.Join(f.Missing, ", "))
 	if len(f.Role.By) > 0 {

@@ -96,7 +96,6 @@ func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving)
 	return remedy.Plan{Finding: finding, Ask: onlyTagged(c.Service, s.ID)}
 }
 
-// tagged returns the named load balancer as the one for a Service without an address, with its owner.
 func tagged(ctx context.Context, c *remedy.Case, named *ccm.Instance) (ccm.Serving, error) {
 	all, err := c.Tagged(ctx)
 	if err != nil {

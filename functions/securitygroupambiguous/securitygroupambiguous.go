@@ -1,5 +1,4 @@
-// Package securitygroupambiguous reports Services with an NLB whose source ranges the controller does not enforce, because it finds
-// several security groups for them.
+// Package securitygroupambiguous reports NLBs whose source ranges are not enforced, because the controller finds several security groups.
 package securitygroupambiguous
 
 import (

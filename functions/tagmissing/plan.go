@@ -38,8 +38,7 @@ func named(ctx context.Context, c *remedy.Case, s ccm.Found, id string) (remedy.
 	return plan, nil
 }
 
-// serving plans for a Service that names another load balancer, where a resync is not enough. The controller reuses a person's load
-// balancer by its ID, but finds its own only by the name tag.
+// serving plans for a Service that names another load balancer: the controller reuses a person's by its ID, but finds its own only by the name tag.
 func serving(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
 	plan, drop := found(c, s, owner, evidence), step.Without(c.Service, "id")
 	remove := ccm.RemoveCommand(c.Service, "id")

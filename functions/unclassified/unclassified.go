@@ -34,8 +34,7 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 const longest = 160
 
-// shape replaces words with a digit, a slash, a bracket or a quotation mark, because they name something. Services whose messages have
-// the same shape are one incident.
+// shape replaces words that name something: those with a digit, slash, bracket or quotation mark. Messages of one shape are one incident.
 func shape(message string) string {
 	var words []string
 	for word := range strings.FieldsSeq(message) {

@@ -87,8 +87,8 @@ type state struct {
 	listeners []cloud.Listener
 }
 
-// stillFails reports whether a group that the controller wants to delete is in use, or one that it considers unneeded but the Service
-// needs cannot be built.
+// stillFails reports whether a group that the controller wants to delete is in use, or whether a needed group, which it considers
+// unneeded, can't be built.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // the engine has already checked for a successful sync

@@ -20,8 +20,8 @@ const (
 	transient  = "transient"
 )
 
-// causes are in the order in which they are tried. The texts are from the API server (k8s.io/apimachinery/pkg/api/errors,
-// k8s.io/apiserver/pkg/admission).
+// causes are in the order in which they are tried. The API server's texts are from k8s.io/apimachinery/pkg/api/errors and
+// k8s.io/apiserver/pkg/admission.
 var causes = []remedy.Cause{
 	{
 		Name: unanswered, Texts: []string{"failed calling webhook"},

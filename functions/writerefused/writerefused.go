@@ -60,8 +60,7 @@ func passes(c *remedy.Case, why remedy.Cause) remedy.Plan {
 	return remedy.Plan{Finding: why.Finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}
 }
 
-// another plans for a refused user that is not known to be the controller. It never suggests giving that user a right: anybody who may
-// write Events can choose its name.
+// another plans for a refused user that may not be the controller. It suggests no right for it: anybody who may write Events can choose its name.
 func another(c *remedy.Case, write ccm.KubeWrite) remedy.Plan {
 	return remedy.Plan{
 		Finding: say.F("The API server refused a write of the user %s, and %s is the account that the controller is known to have.",

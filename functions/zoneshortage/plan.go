@@ -67,7 +67,6 @@ func held(c *remedy.Case, places ccm.Places) say.Text {
 	return nil
 }
 
-// move creates the CLB in these zones, a private one with an address of the best vSwitch there.
 func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) remedy.Plan {
 	edits := []step.Edit{step.With(c.Service, ccm.MasterZone, to.Zone), step.With(c.Service, ccm.SlaveZone, to.SlaveZone)}
 	p.Finding = p.Finding.And("The zones %s and %s have stock, and the cluster has vSwitches in both.", to.Zone, to.SlaveZone)

@@ -273,7 +273,6 @@ func tools(t *testing.T, scripts map[string]string) string {
 	return dir
 }
 
-// A missing or wrong tool is reported in one sentence, and nothing of it is run or kept.
 func TestTool(t *testing.T) {
 	const npm = `while [ "$1" != --pack-destination ]; do shift; done; echo forged >"$2/s.tgz"`
 	for name, tt := range map[string]struct {
@@ -321,7 +320,6 @@ func TestDeployBadInput(t *testing.T) {
 	}
 }
 
-// Each selected function is deployed separately, and its environment contains no secret.
 func TestDeploys(t *testing.T) {
 	work := t.TempDir()
 	folder := func(name string) string {

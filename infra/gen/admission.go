@@ -70,7 +70,6 @@ func admission(all []*remedy.Remedy) ([]byte, error) {
 	return manifests(policy, denying(policy))
 }
 
-// choose returns the expression for the words of the request's class; an empty list for one that writes nothing in a Service.
 func choose(all []*remedy.Remedy, words func(*remedy.Remedy) []string) string {
 	var rows []string
 	for _, r := range all {

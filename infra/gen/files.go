@@ -171,7 +171,6 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		}
 		out["shared/hand/schema/"+of.name] = text
 	}
-	// This output may gain fields.
 	if out[doctor.SchemaFile], err = schema.Of(dir, "doctor.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
 		return nil, err
 	}
@@ -184,7 +183,6 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	return out, nil
 }
 
-// printed returns the properties of a printed case that its record lacks or defines differently.
 func printed() []schema.Property {
 	return []schema.Property{
 		{Name: "result", Doc: "how the case stands", Value: new(event.Status)},

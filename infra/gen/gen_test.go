@@ -291,7 +291,6 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Every field of an Approval is described, for "kubectl explain".
 func TestApprovalFields(t *testing.T) {
 	text, err := approvals()
 	if err != nil {

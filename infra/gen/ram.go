@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// ramPolicies adds the policies of the classes; the notifier, which may write to Alibaba Cloud's support; "lbremedy up", with and without
-// classes, which also reads its cluster; and the doctor.
+// ramPolicies adds policies of the classes; the notifier (Alibaba Cloud's support); "lbremedy up" with and without classes (its cluster); the doctor.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
@@ -31,8 +30,7 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	return err
 }
 
-// generatedFolder holds only generated files, marked by its name because JSON has no comments and RAM no field for one. Any others remain
-// from a removed class.
+// generatedFolder marks generated files by its name: JSON has no comments and RAM no field for one. Any other file is of a removed class.
 const generatedFolder = "infra/ram/generated"
 
 func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {

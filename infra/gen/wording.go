@@ -15,7 +15,6 @@ import (
 
 const wordingFile = "test/scenario/testdata/wording.txt"
 
-// wording returns the sentence and the want section of each scenario of each class.
 func wording(dir string, all []*remedy.Remedy) ([]byte, error) {
 	b := bytes.NewBufferString(generated + "\nWhat lbremedy says to people, in each scenario of each class.\n")
 	for _, r := range all {

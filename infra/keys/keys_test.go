@@ -39,7 +39,6 @@ func shown(t *testing.T, dir string, commands []pages.Command) {
 	}
 }
 
-// The commands on the pages make keys, certificates, and the Secrets from them.
 func TestPages(t *testing.T) {
 	dirs := map[string]string{}
 	for _, c := range pages.Of(t, root, "infra/keys") {
@@ -215,7 +214,6 @@ type tlsOf struct {
 	SecretName string `json:"secretName"`
 }
 
-// tls returns a section of the server's configuration, as the chart makes it from the page's Secrets.
 func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	t.Helper()
 	page := read(t, root+"/infra/nats", "README.md")
@@ -229,8 +227,7 @@ func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	return out
 }
 
-// start configures the nodes as the NATS chart does from the values, apart from addresses and folders. It returns them with the file of
-// their root certificate.
+// start configures the nodes as the NATS chart does, apart from addresses and folders. It returns them with their root certificate's file.
 func start(t *testing.T, keys string) ([]*server.Server, string) {
 	t.Helper()
 	var v values

@@ -88,8 +88,7 @@ func subjects() []string {
 	return append(all, "$KV.lbremedy.policy", "$KV.lbremedy.control", "$KV.lbremedy.claim.target.slb/lb-1")
 }
 
-// state returns what users may not change, in a comparable form: each message with its position, each consumer's progress, and all
-// settings. It omits messages under the subjects in own.
+// state returns what users may not change, comparably: messages with positions, consumers' progress, and settings, without the subjects in own.
 func (s *site) state(own []string) map[string]string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -151,7 +150,6 @@ type request struct {
 	data    []byte
 }
 
-// requests returns each request that these services allow, with the bodies that make the server answer with stored messages.
 func requests(services []stream.Service) []request {
 	var all []request
 	for _, of := range services {
@@ -249,8 +247,7 @@ func parts() []part {
 	return []part{{accounts.Exporter(mine), exporter, own(exporter)}, {accounts.Console, console, own(console)}}
 }
 
-// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and returns the
-// forbidden changes.
+// attack sends each request with each target as the reply subject, by a client and a bare connection, and returns the forbidden changes.
 func (s *site) attack(p part) []string {
 	s.Helper()
 	before := s.state(p.own)
@@ -279,7 +276,6 @@ func (s *site) attack(p part) []string {
 	return differences(before, unsettled(s.state(p.own)))
 }
 
-// headers returns header blocks that might make the server send something elsewhere, or store it differently.
 func headers() []string {
 	var all []string
 	target := event.FailedSubject(other, class, uid)

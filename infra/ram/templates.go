@@ -12,7 +12,6 @@ type object = map[string]any
 
 type place struct{ region, account, cluster, namespace, issuer, name string }
 
-// narrow restricts a policy to a region, an account, a cluster and functions with a prefix, as roles.sh does.
 func (p place) narrow(text string) string {
 	for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs", "fc"} {
 		text = strings.ReplaceAll(text, "acs:"+product+":*:*:", "acs:"+product+":"+p.region+":"+p.account+":")

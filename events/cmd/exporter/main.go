@@ -37,8 +37,7 @@ func main() {
 	})
 }
 
-// frugal keeps the heap small, since every cluster runs an exporter. It sets no memory limit: with some 20 MB in the queues the collector
-// would take most of the time. GOMEMLIMIT overrides it.
+// frugal keeps every cluster's exporter small. A memory limit near the queues' 20 MB would keep the collector busy. GOMEMLIMIT overrides it.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(48 << 20)

@@ -54,7 +54,6 @@ func main() {
 	}
 }
 
-// run builds the classes in only, prints their zips' sizes, and removes the zips of classes that no longer exist.
 func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	all, err := choose(names(functions.All), only)
 	if err != nil {

@@ -86,7 +86,6 @@ func sums(t *testing.T, class string, changed map[string]string) string {
 	return fmt.Sprintf("%x", program)
 }
 
-// A class whose code did not change keeps its digest, whatever happens to others.
 func TestUnchanged(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "functions/busy/busy.go"))
 	if err != nil {

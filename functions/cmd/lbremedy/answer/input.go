@@ -58,8 +58,7 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 	return list, env, nil
 }
 
-// newest reads a Service's, node's or the cluster's newest failure from its Events, otherwise from the stream, which keeps them longer;
-// nil if none exists.
+// newest reads an object's newest failure from its Events, otherwise from the stream, which keeps them longer; nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
 	uid, of, err := eventsOf(ctx, env, ref)
 	if err != nil {
@@ -100,7 +99,6 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	return &it, err
 }
 
-// eventsOf returns the UID of a reference's object, and the Events that may report its failures.
 func eventsOf(ctx context.Context, env *host.Connection, ref event.Service) (uid string, of []kube.Selection, err error) {
 	switch ref.Kind {
 	case event.KindCluster:
@@ -151,7 +149,6 @@ func Kept(m stream.Message) (Item, error) {
 	return it, err
 }
 
-// fromEvent returns nil if the Event reports no failure of the object.
 func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.Service) (*Item, error) {
 	if about.Kind == event.KindCluster && e.Name == event.Precheck && event.FailedPrecheck(e.Message) {
 		e.Reason, e.Component = event.Precheck, "" // as the exporter does

@@ -61,7 +61,6 @@ the policy in force or that of --policy.`,
 	return cmd
 }
 
-// keptFailures returns the failures as they were classified.
 func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]Item, error) {
 	var list []Item
 	g := p.Progress()

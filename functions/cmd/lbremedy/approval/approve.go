@@ -234,7 +234,6 @@ func (a *answer) next(r event.Record) {
 	}
 }
 
-// waiting are the cases whose plan waits for an approval.
 var waiting = journal.Want{What: say.F("waits for an approval"), Is: func(h journal.History) bool { return waits(h.Last()) }}
 
 // approvable also has rejected plans: the person may change their mind.

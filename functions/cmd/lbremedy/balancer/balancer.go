@@ -119,7 +119,6 @@ func printList(p *cli.Program, list []Balancing) {
 	t.Render()
 }
 
-// printUnknown also returns the error that sets the exit code.
 func printUnknown(p *cli.Program, list []Balancing) error {
 	unknown := 0
 	for _, b := range list {

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// CompleteFrom completes what a function lists from the stream, in its order. It offers nothing, as shells show no errors, if the stream
-// can't be read at once.
+// CompleteFrom completes what a function lists, in its order. If the stream can't be read at once, it offers nothing: shells show no errors.
 func (p *Program) CompleteFrom(list func(ctx context.Context, s *stream.Stream, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if p.Settle(cmd) != nil {

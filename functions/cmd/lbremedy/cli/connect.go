@@ -82,8 +82,7 @@ var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSigna
 // BadKey reports whether this is Alibaba Cloud's error code for an invalid key.
 func BadKey(code string) bool { return badKey().MatchString(code) }
 
-// SecretFlag gives a command the flag --secrets, and returns a function for its value or that of LBREMEDY_SECRETS: the directories of the
-// files that the policy's sinks may name.
+// SecretFlag adds the flag --secrets, and returns its value or that of LBREMEDY_SECRETS: the directories of files that the policy's sinks may name.
 func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	dirs := cmd.Flags().StringSlice("secrets", []string{"/etc/lbremedy/secrets"},
 		"`directories` with the files that sinks of the policy may name, of secrets and templates, separated by commas")

@@ -77,8 +77,8 @@ func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	return arg, nil
 }
 
-// found returns the only Service with a name; of several, the only one of type LoadBalancer. If the command takes one, a load balancer's
-// ID that is not a Service's name is returned unchanged.
+// found returns the only Service with a name, or the only one of type LoadBalancer. A load balancer's ID may be returned unchanged if the
+// command takes one.
 func (p *Program) found(ctx context.Context, name string, orBalancer bool) (string, error) {
 	cluster, err := p.Kube()
 	if err != nil {

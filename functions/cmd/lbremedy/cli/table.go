@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A Table is rows of one line with column names. At a terminal it is at most as wide as the terminal, unless it is a wide table: long
-// texts end in an ellipsis. In a pipe nothing is cut.
+// A Table is rows of one line. At a terminal it is as wide as that, except a wide table: long texts end in an ellipsis. In a pipe nothing is cut.
 type Table struct {
 	p       *Program
 	columns []any // English
@@ -105,7 +104,6 @@ func (t *Table) fit(limit int) (widths []int, gap int) {
 	return widths, gap
 }
 
-// least is the smallest width of a shortened text.
 const least = 8
 
 func (t *Table) natural(column int) int {

@@ -114,7 +114,6 @@ func TestLogin(t *testing.T) {
 	service := sc.Namespace + "/web"
 	ann, bob := x.account("ann", looks, answers), x.account("bob", looks, answers)
 
-	// Without a login, or the right to look, people see nothing.
 	stranger := x.other()
 	for _, path := range []string{"/", "/questions", "/cases", "/live", "/answers?verdict=approve", "/nowhere", "/?key=x"} {
 		if page := stranger.get(path, http.StatusUnauthorized); strings.Contains(page, service) || !strings.Contains(page, "<h1>Log in</h1>") {
@@ -149,7 +148,6 @@ func TestLogin(t *testing.T) {
 		Cluster: asked.Cluster, UID: asked.Service.UID, Class: asked.Class, Case: asked.Case, Attempt: asked.NextAttempt(), Digest: asked.Digest,
 	}
 
-	// The right to look does not suffice to answer.
 	eddy := x.login(x.account("eddy", looks))
 	eddy.until("/questions", "You may not answer in the namespace "+sc.Namespace)
 	page = eddy.post(as(this, nil), http.StatusOK, url.Values{})

@@ -22,7 +22,6 @@ import (
 type authenticator interface {
 	// enter returns the person behind a request. It answers all other requests and returns nil.
 	enter(w http.ResponseWriter, r *http.Request) *person
-	// stillValid reports whether an admitted person may keep following changes.
 	stillValid(r *http.Request) bool
 }
 

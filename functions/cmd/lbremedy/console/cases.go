@@ -174,7 +174,6 @@ type stepRow struct {
 	Final bool // it can't be undone
 }
 
-// stepsOf includes the steps' progress once the plan has begun.
 func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	var list []stepRow
 	for i, step := range journal.Steps(p, r.In(p.Language())) {
@@ -220,7 +219,6 @@ func pointed(a *event.Approved) []event.Approved {
 	return []event.Approved{*a}
 }
 
-// apart are the parts of a story that the page shows in another form.
 var apart = []string{"Plan", "Undone", "Case"}
 
 func (s *server) oneCase(r *http.Request) (page, error) {

@@ -18,7 +18,6 @@ type classRow struct {
 	worked
 }
 
-// Writes returns the kinds of steps of the class; none: it only asks.
 func (r classRow) Writes() []string {
 	kinds := []string{}
 	for _, s := range r.Steps {
@@ -51,7 +50,6 @@ func (w *worked) count(s event.Status) {
 	}
 }
 
-// went counts the cases of the last 30 days by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
 	s.index.each(func(c *summary) {

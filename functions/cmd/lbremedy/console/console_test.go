@@ -112,7 +112,6 @@ func (x *console) changes() *bufio.Scanner {
 	return bufio.NewScanner(answer.Body)
 }
 
-// until follows the changes until a page has a text.
 func (x *console) until(path, text string) {
 	x.t.Helper()
 	for lines := x.changes(); lines.Scan(); {

@@ -33,8 +33,7 @@ const (
 	again         = time.Second            // before a retry to reach NATS
 )
 
-// An index is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read other
-// details from NATS.
+// An index has a line for each Service and class and for each case of the last 30 days. Pages read other details from NATS.
 type index struct {
 	p   *cli.Program
 	hub *hub
@@ -241,8 +240,7 @@ func (h *records) add(m stream.Message, incident func(*event.Record) string) {
 	}
 }
 
-// drop drops the cases that ended before a time, and what the audit no longer holds; first is its oldest record. It reports whether a
-// newest case was dropped.
+// drop drops cases that ended before a time or left the audit, whose oldest record is first. It reports whether a newest case was among them.
 func (h *records) drop(before time.Time, first uint64) bool {
 	n := len(h.latest)
 	maps.DeleteFunc(h.cases, func(_ caseKey, c *summary) bool { return c.At.Before(before) || c.sequence < first })
@@ -395,7 +393,6 @@ func (b *index) cluster(name string) (clusterState, bool) {
 	return list[i], true
 }
 
-// alone reports whether there is only one cluster, whose ID pages can then omit.
 func (b *index) alone() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

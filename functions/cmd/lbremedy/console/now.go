@@ -30,7 +30,6 @@ type tile struct {
 	Text, Link string
 }
 
-// An alarm is a reason why plans aren't applied or failures aren't seen, and what to do about it.
 type alarm struct {
 	Text    say.Text
 	Link    string

@@ -91,7 +91,6 @@ func (p *person) name(ctx context.Context) string {
 	return p.user
 }
 
-// miss stores why an answer was not saved, until there is another one.
 func (p *person) miss(about approval.Question, why error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -453,7 +453,6 @@ func finding(p *cli.Program, f doctor.Finding) {
 	p.Field("Evidence", strings.Join(evidence, "\n"))
 }
 
-// place returns a finding's position in a manifest, as compilers print it.
 func place(f doctor.Finding) string {
 	if f.File == "" {
 		return ""

@@ -138,8 +138,7 @@ func TestDoctorFile(t *testing.T) {
 	}
 }
 
-// Checking a manifest finds conflicts with the cluster's limits, addresses, Services and listeners. Each finding names its line, and
-// advises to edit the file.
+// Checking a manifest finds conflicts with the cluster's limits, addresses, Services and listeners, with lines and advice to edit the file.
 func TestDoctorFileInCluster(t *testing.T) {
 	t.Parallel()
 	there, other := operator.ServiceOn("there", "lb-there", ""), operator.ServiceOn("other", "lb-1", "lb-1")
@@ -297,7 +296,6 @@ func TestDoctorChecks(t *testing.T) {
 	}
 }
 
-// A run on a real API server and the simulated cloud, with failing reads, and a recorded fix.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

@@ -119,8 +119,7 @@ var fields = map[string][]string{
 	"ipv6": {"spec", "loadBalancerSourceRanges"}, "loadBalancerIP": {"spec", "loadBalancerIP"}, "spec.type": {"spec", "type"}, "ports": {"spec", "ports"},
 }
 
-// line returns the line of the annotation in the finding's key, of the one that names the reused load balancer, or of another field;
-// otherwise that of the name.
+// line returns the line of the finding's annotation, of the one that names the reused load balancer, or of a field; otherwise the name's.
 func (m *manifest) line(f doctor.Finding) int {
 	key := strings.TrimPrefix(strings.TrimPrefix(f.Key, "both/"), "unfilled/")
 	of, _, _ := strings.Cut(key, "/")

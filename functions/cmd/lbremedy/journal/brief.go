@@ -52,7 +52,6 @@ func names(text string) bool {
 	return slices.ContainsFunc(say.Segments(text), func(p say.Segment) bool { return p.Command })
 }
 
-// wordsToCommand counts the words before the first command, including the headline's.
 func wordsToCommand(list []Field) (n int, found bool) {
 	n = 3 // a node has two words
 	for _, f := range list {

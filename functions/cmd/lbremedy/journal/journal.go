@@ -1,5 +1,4 @@
-// Package journal holds the commands that only read the audit: "ls" and "show". Other commands use it to find and report cases. Begin
-// with List and Report.
+// Package journal holds the commands that read the audit, "ls" and "show"; others use it to find and report cases. Begin with List and Report.
 package journal
 
 import (

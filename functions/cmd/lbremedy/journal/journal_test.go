@@ -140,7 +140,6 @@ func TestJournal(t *testing.T) {
 	if got := c.Run(t.Context(), "undo", web); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no region is named") {
 		t.Errorf("undo without --apply, and without a cluster to look at: %+v", got)
 	}
-	// Of one Service and class, the name selects the case that "ls" lists.
 	if got := c.Run(t.Context(), "undo", "22222222"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no region is named") {
 		t.Errorf("undo of what ls lists: %+v", got)
 	}
@@ -153,8 +152,7 @@ func TestJournal(t *testing.T) {
 
 var update = flag.Bool("update", false, "write what the commands print")
 
-// The report of a fixed case says what happened, why, what was done by which rule with values before and after, how to undo it, how long
-// it took and who did it.
+// The report of a fixed case says what happened, why, what was done by which rule from what to what, how to undo it, how long it took and who did it.
 func TestReport(t *testing.T) {
 	c, s := operator.Embed(t)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"

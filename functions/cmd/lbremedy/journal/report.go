@@ -33,7 +33,6 @@ type Field struct {
 	Wide       bool // only printed with -o wide
 }
 
-// fields leaves unused parts empty.
 func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	english := r
 	r = r.In(p.Language())

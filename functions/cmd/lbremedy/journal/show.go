@@ -210,7 +210,6 @@ func undonePlan(p *cli.Program, h History) {
 	}
 }
 
-// others lists cases in one line each, with their Services if these differ.
 func others(p *cli.Program, rest []History, indent string) string {
 	const most = 5
 	var text string

@@ -72,11 +72,9 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 	return found, name, nil
 }
 
-// startOfID matches the beginning of a case ID, at least as long as in "ls".
 var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
 
-// inFull completes a Service's name by its namespace, and leaves other names unchanged. It refuses a name that several Services have, or
-// that also begins a case ID.
+// inFull completes a Service's name by its namespace. It refuses a name that several Services have, or that also begins a case ID.
 func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, error) {
 	if !kube.ValidName(name) || startOfID().MatchString(name) {
 		return name, nil

@@ -110,8 +110,7 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 	return list, err
 }
 
-// stored returns the earliest time at which the server may have stored selected records. A record is stored after its time, which may be
-// by another clock.
+// stored returns the earliest time at which the server may have stored selected records: after the times in them, by another clock.
 func (f *Filter) stored() time.Time {
 	if f.since.IsZero() {
 		return time.Time{}

@@ -109,7 +109,6 @@ func (w wrong) text() string {
 
 func said(err error) error { return errors.New(say.Of(err).String()) }
 
-// A cutter removes secrets and control characters from texts, and shortens texts and lists.
 type cutter struct {
 	remaining      int // bytes
 	texts, entries int // number of cuts

@@ -40,7 +40,6 @@ func (s *server) addResources(to *sdk.Server) {
 	provide(to, s, "policy", inForce, "The policy in force in the cluster: what lbremedy may apply by itself, where it is kept, and what is paused.")
 }
 
-// A catalogued lists everything that can be explained, without the pages.
 type catalogued struct {
 	Classes []page `json:"classes"`
 	Checks  []page `json:"checks"`

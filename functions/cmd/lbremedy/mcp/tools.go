@@ -263,7 +263,6 @@ func diagnose(ctx context.Context, p *cli.Program, in object) (out answered[plan
 	return out, err
 }
 
-// The effect of running the commands, or why no command is given.
 const (
 	approves = "Approving lets lbremedy diagnose the failure again, and apply these steps once if the plan still has this digest. It overrides risk, " +
 		"budgets and breakers, but not a pause, a freeze or the limit of attempts. Only a person may run the command; RBAC decides whether they may."

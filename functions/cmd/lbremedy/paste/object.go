@@ -49,7 +49,6 @@ func (d *depth) add(line string) {
 	}
 }
 
-// object reads one JSON value; the lines of a broken one are read one by one.
 func (r *Reader) object(text string) error {
 	if json.Valid([]byte(text)) {
 		return r.value([]byte(text))
@@ -279,7 +278,6 @@ func (r *Reader) fields(keys map[string]json.RawMessage) error {
 	return r.found(about(t, cmp.Or(textIn(keys, kindKeys...), textIn(of, "kind"))))
 }
 
-// yamlOpens matches the beginning of an Event, or a list of them.
 var yamlOpens = regex.New(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)
 
 var yamlLine = regex.New(`^(?:\s|[\w./-]+:(?:\s|$)|- |#|$)`)

@@ -189,7 +189,6 @@ func (r *Reader) begin(line string) error {
 	return r.plain(line)
 }
 
-// plain reads a text that is neither JSON nor YAML: a row, a log line, an error of a tool, or a message.
 func (r *Reader) plain(text string) error {
 	if t, ok := r.row(text); ok {
 		return r.found(t)

@@ -178,7 +178,6 @@ func TestNotFromTheStream(t *testing.T) {
 	}
 }
 
-// FuzzReader checks that found texts contain no secrets, and that errors are mistakes in the text.
 func FuzzReader(f *testing.F) {
 	archive, err := txtar.ParseFile("testdata/heldout.txtar")
 	if err != nil {

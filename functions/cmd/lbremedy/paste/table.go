@@ -60,7 +60,6 @@ func (r *Reader) header(line string) bool {
 
 func isMessage(name string) bool { return name == "MESSAGE" || name == "MSG" || name == "NOTE" }
 
-// cells returns nil if the row doesn't match the columns.
 func (c *columns) cells(row string) map[string]string {
 	if c == nil || !c.wide || strings.Contains(row, "\t") {
 		return c.split(row)
@@ -225,7 +224,6 @@ func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
 	return about(t, kind), true
 }
 
-// described reads the output of kubectl describe up to the Events, or an Event's description.
 func (r *Reader) described(text string) error {
 	fields := map[string]string{}
 	part := ""

@@ -1,5 +1,4 @@
-// Package permission holds the commands about what may be written: the policy in force, the pause that stops all writes, and the breakers
-// of classes. Begin with Commands.
+// Package permission holds the commands about what may be written: policy, pause of all writes, and breakers of classes. Begin with Commands.
 package permission
 
 import (

@@ -169,7 +169,6 @@ func TestHeal(t *testing.T) {
 		t.Fatalf("something wrote: the Service is in %s", got)
 	}
 
-	// The policy names sinks: the Service gets an Event about the plan, and a webhook is notified of the fix.
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

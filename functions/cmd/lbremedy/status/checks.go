@@ -371,7 +371,6 @@ func (f *flight) approvals(ctx context.Context) {
 // tryKey is the annotation by which fixes trigger a resync, which lbremedy's admission policy lets it change.
 const tryKey = ccm.Resync
 
-// admission dry-runs a write like those of fixes.
 func (f *flight) admission(ctx context.Context) {
 	const name = "admission"
 	if err := f.snap.Err(doctor.Services); err != nil {

@@ -137,7 +137,6 @@ func TestLedger(t *testing.T) {
 	}, lost); diff != "" {
 		t.Error(diff)
 	}
-	// After an hour and a half the status shows it, in full on request.
 	then := time.Now().Add(90 * time.Minute)
 	tell(func(p *ledger.Page) { p.At = then })
 	l, err = ledger.Draw(t.Context(), s, "c1", then, ledger.Late)
@@ -167,7 +166,6 @@ func TestLedger(t *testing.T) {
 	}
 	tell(func(*ledger.Page) {})
 
-	// Events that an exporter can't account for, and unreadable messages.
 	tell(func(p *ledger.Page) { p.Events, p.Last = 21, ago(2*time.Minute) })
 	if err := s.Put(t.Context(), event.StateKey("c1", operator.UID(10)), []byte("no document")); err != nil {
 		t.Fatal(err)

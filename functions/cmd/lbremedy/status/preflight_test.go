@@ -157,7 +157,6 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("without a region: %+v", got)
 	}
 
-	// The missing rights are named, and the dry run is refused.
 	few := sc.Kube.As(t, sc.Namespace+"-few", []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"list"}},

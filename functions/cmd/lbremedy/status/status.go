@@ -1,5 +1,4 @@
-// Package status holds the commands for the overall state of lbremedy: "status" while it runs, and "preflight" before it is installed or
-// may fix. Both only read. Begin with Of.
+// Package status holds the commands "status", for the running lbremedy, and "preflight", before installing or fixing. They only read. Begin with Of.
 package status
 
 import (
@@ -342,7 +341,6 @@ func (r *reading) controller(ctx context.Context) {
 	}
 }
 
-// setVerdict puts problems before what waits.
 func (r *reading) setVerdict() {
 	// A plan in observe mode leads nowhere unless a person applies it.
 	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 ||

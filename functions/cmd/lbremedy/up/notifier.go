@@ -33,7 +33,6 @@ type notifier struct {
 	before map[string]observe.Notifications // by sink, of ended followers, and of faulty sinks
 }
 
-// notifier notifies nobody without a usable policy.
 func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
 	v, err := u.source.Read(ctx)
@@ -54,8 +53,7 @@ func (t *notifier) pause(why error) {
 	t.Note("Notified: nobody (%s).", strings.ReplaceAll(said, "\n", "; "))
 }
 
-// take makes a follower for the sinks. A faulty sink is notified with the built-in text, or with its previous configuration, or not at
-// all: it must not affect other sinks or the handling of failures.
+// take makes a follower. A faulty sink gets the built-in text, its previous configuration, or nothing: it must not affect others or the handling.
 func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 	t.sinks, t.people, t.notified, t.faults = v.Sinks, v.People, nil, map[string]string{}
 	try := func(s policy.Sink) error {

@@ -29,8 +29,7 @@ func connection(env *engine.Env) *host.Connection {
 	return &host.Connection{Env: env, Clients: &hand.Clients{KubeWriter: &kube.Writer{}}}
 }
 
-// A faulty sink prevents neither other notifications nor up: one without its template uses the built-in text, another is omitted. Both
-// count as refused until repaired.
+// A faulty sink stops neither others nor up: one without its template uses the built-in text, another is omitted. Both count as refused.
 func TestSinksWithFaults(t *testing.T) {
 	c, s := operator.Embed(t)
 	file := filepath.Join(t.TempDir(), "text.tmpl")
@@ -105,7 +104,6 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	}
 }
 
-// notifying runs a notifier, and returns its log, a channel for its end, and a function that ends it.
 func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, done <-chan error, cancel func()) {
 	t.Helper()
 	said = new(shell.Log)

@@ -58,8 +58,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Two notifiers send once what another process wrote into the audit, without the cluster or the cloud, and measure the state. Only the
-// engine reports the policy in force.
+// Two notifiers send once, without the cluster or the cloud, and measure the state. Only the engine reports the policy in force.
 func TestNotifiers(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})

@@ -55,8 +55,7 @@ func begun(t *testing.T, text string) (c operator.Call, u *up.UpRun, put func(st
 	}, said
 }
 
-// The engine reports its policy and the source at the start and on changes. Without a usable policy it says so once, also in its log, is
-// not ready, and commands say why, until the policy is repaired.
+// The engine reports its policy and source at the start and on changes. Without a usable policy it says so once and is not ready; commands say why.
 func TestTold(t *testing.T) {
 	c, u, put, said := begun(t, "mode: fix\nrisk: medium\n# people ask why\n")
 	s := c.Stream(t)
@@ -124,8 +123,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// The policy decides whose clicks count and who is notified; write access to NATS adds nobody. Without a usable policy nobody is
-// notified, no click counts, and up says so once.
+// The policy decides whose clicks count and who is notified, not write access to NATS. Without a usable policy nobody is, and up says so once.
 func TestPeople(t *testing.T) {
 	c, u, put, said := begun(t, "mode: observe\n")
 	s := c.Stream(t)

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// sizeFlags leaves zero for flags that are not given.
 func sizeFlags(cmd *cobra.Command, s *stream.Settings) {
 	size := func(name, usage string, to *int64) {
 		cmd.Flags().Func(name, usage, func(text string) error {

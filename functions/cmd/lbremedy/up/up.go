@@ -1,5 +1,5 @@
-// Package up holds the commands that run lbremedy: "up" watches a cluster with some or all parts in one process, or prepares NATS for
-// them, and "keys" makes an engine's key. Begin with Commands.
+// Package up holds "up", which runs the parts of lbremedy in one process or prepares NATS, and "keys", which makes an engine's key. Begin
+// with Commands.
 package up
 
 import (
@@ -463,8 +463,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 	return nil
 }
 
-// measure returns functions that keep the metrics of the running parts current. Only the notifier measures the overall state: several
-// programs on one NATS would count the same.
+// measure returns functions that keep metrics current. Only the notifier measures the overall state, which several programs would count twice.
 func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
@@ -486,8 +485,7 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 // oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the limit that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// scheduled runs the doctor at each interval, first after a random time: programs that start together would spend the account's calls
-// together. A failed run is retried at the next interval.
+// scheduled first waits for a random time: programs that start together would spend the account's calls together. A failed run waits for the next.
 func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
