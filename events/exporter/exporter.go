@@ -78,7 +78,7 @@ type Config struct {
 // Stats counts events since the exporter was made.
 type Stats struct {
 	Events     atomic.Int64 // Events read, from watches and lists
-	Ignored    atomic.Int64 // of these, those that report no failed sync of this cloud
+	Ignored    atomic.Int64 // Events that report no failed sync of this cloud
 	Published  atomic.Int64 // stored in FAILED
 	Kept       atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
 	Dead       atomic.Int64 // sent to DEAD
@@ -88,7 +88,7 @@ type Stats struct {
 	Slowed     atomic.Int64 // over the budget of their namespace when they came; each is also counted by its outcome
 	Reported   atomic.Int64 // failures predicted by a check before an upgrade
 	Relists    atomic.Int64 // lists of all Events
-	Incomplete atomic.Int64 // of these, those longer than the limit
+	Incomplete atomic.Int64 // lists longer than the limit
 	Retries    atomic.Int64 // publishes that were retried
 	Unread     atomic.Int64 // failed reads of a Service, to be retried
 	Saves      atomic.Int64 // how often progress was saved
@@ -595,7 +595,7 @@ func (e *Exporter) exists(version string) {
 	}
 }
 
-// newerThan's unsure returns why newer could not be decided, or nil.
+// newerThan returns newer, and unsure, which returns why newer could not be decided, or nil.
 func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsure func() error) {
 	var err error
 	newer = func(stored stream.Message) bool {

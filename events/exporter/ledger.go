@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Entries are entered in the cluster's order and closed in any order. Progress is the last version before which nothing is open.
+// entries track how far everything is published: they are entered in the cluster's order and closed in any order. Progress is the last
+// version before which nothing is open.
 type entries struct {
 	mu       sync.Mutex
 	entries  []*entry  // open ones, in order
@@ -34,7 +35,7 @@ func (l *entries) open(version string) *entry {
 	return e
 }
 
-// skip enters a version with nothing to publish. Like close, it returns the progress made, or "".
+// skip enters a version with nothing to publish, and returns the progress made, or "".
 func (l *entries) skip(version string) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,6 +78,7 @@ func (l *entries) hold(e *entry) {
 	e.held = true
 }
 
+// close removes an entry, and returns the progress made; "" if something before it is open.
 func (l *entries) close(e *entry) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

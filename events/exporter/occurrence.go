@@ -41,6 +41,7 @@ func (s *session) classify(ev kube.Event) (occurrence, bool) {
 			return occurrence{}, false
 		}
 		s.stats.Reported.Add(1)
+		// A tenant can write any number of these.
 		if s.queues.mayReport(ev.Namespace) {
 			s.report(ev, "the controller's check before an upgrade foresees a failure; of one namespace ten are logged, and then one an hour")
 		}

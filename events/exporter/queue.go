@@ -85,6 +85,7 @@ func newQueues(perSecond float64, burst int) *queues {
 	}
 }
 
+// of returns a namespace's queue; the caller holds the lock.
 func (ls *queues) of(namespace string) *queue {
 	l := ls.all[namespace]
 	if l == nil {
@@ -169,6 +170,7 @@ func (ls *queues) replace(l *queue, was, w *waiting) (other *waiting) {
 	return &old
 }
 
+// push appends to a queue; the caller holds the lock.
 func (ls *queues) push(l *queue, w *waiting) {
 	l.waiting = append(l.waiting, w)
 	l.byKey[w.key()] = w

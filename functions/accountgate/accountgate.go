@@ -70,7 +70,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // linkedRole is the cause for which the question depends on the message and the kind of load balancer.
 const linkedRole = "service-linked role"
 
-// Obstacles in the order in which they are tried. Their texts are from the API reference and
+// causes are in the order in which they are tried. Their texts are from the API reference and
 // https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
 var causes = []remedy.Cause{
 	{

@@ -98,7 +98,7 @@ func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	return vswitch, want != "" && want != vswitch.Is
 }
 
-// For a Service that it releases, the controller compares only the IP version.
+// stillFails compares only the IP version for a Service that the controller releases, as the controller does.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

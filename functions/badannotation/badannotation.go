@@ -91,7 +91,7 @@ func unnamed(c *remedy.Case, all []ccm.Fault) remedy.Plan {
 	}
 }
 
-// decide's is has the load balancer's setting, zones a proposal for a missing zone map.
+// decide returns the plan. is has the load balancer's setting, zones a proposal for a missing zone map.
 func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say.Text) remedy.Plan {
 	finding := say.F("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.Value), f.Allowed)
 	switch {
@@ -129,7 +129,7 @@ func others(list []ccm.Fault) say.Text {
 	return say.F("Other annotations have values that the documentation does not list: %s.", ccm.DescribeFaults(list))
 }
 
-// For a Service that it releases, the controller reads only vgroup-port of these annotations.
+// stillFails checks only vgroup-port for a Service that the controller releases, which then reads no other of these annotations.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	switch leaves := len(ccm.Leaving(c.Service)) > 0; {
 	case leaves && len(ccm.Unpaired(c.Service)) == 0:

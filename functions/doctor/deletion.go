@@ -97,7 +97,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 					And("CCM %s ignores the annotation and deletes the load balancer with the Service.", v),
 				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", ccm.FirstPreserve())})
 		case b.NLB != nil:
-			// Without the Service an own NLB loses all of its listeners, whoever made them (nlbv2/model_applier.go, v2.10.0 to v2.14.0).
+			// Without the Service an own NLB loses all of its listeners, even those of others (nlbv2/model_applier.go, v2.10.0 to v2.14.0).
 			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve", Evidence: evidence,
 				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve).
 					And("But the controller deletes all its listeners then, and its address serves nobody."),

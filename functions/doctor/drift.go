@@ -105,6 +105,7 @@ func clauses(list []ccm.Difference) say.Text {
 	return say.Clauses(texts, shown)
 }
 
+// keep returns no text if no annotation keeps the present values.
 func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	var commands []string
 	for _, d := range list {

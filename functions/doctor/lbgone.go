@@ -173,7 +173,7 @@ func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
 			And("Its backends are no longer updated.")})
 }
 
-// add's id is empty unless the Service names the missing load balancer.
+// add reports a missing load balancer. id is empty unless the Service names it.
 func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	address := ccm.Address(svc)
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": cut(was), "address": address}}
@@ -222,6 +222,7 @@ func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	return say.Count(g.count[false], "CLB")
 }
 
+// ingressApp is the label app by which the ingress controller's Service selects Pods.
 const ingressApp = "ingress-nginx"
 
 // ingress reports that the ingress controller runs without its Service.

@@ -176,6 +176,7 @@ func (w weighing) rule(port int32) say.Text {
 	return say.F("In Local mode the nodes behind port %d get traffic by weight (scheduler %s).", port, w.scheduler)
 }
 
+// advice returns no text if only moving Pods helps.
 func (w weighing) advice() say.Text {
 	switch {
 	case w.scheduler == "rr":

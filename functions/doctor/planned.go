@@ -171,6 +171,7 @@ func (p planning) address(svc *corev1.Service, short string, v cloud.VSwitch) {
 		Evidence: map[string]string{"free": strconv.FormatInt(v.Free, 10), "total": strconv.FormatInt(all, 10), "block": v.CIDR}})
 }
 
+// other names the vSwitch with the most free addresses, of the same zone if possible.
 func (p planning) other(svc *corev1.Service, short string, now cloud.VSwitch) say.Text {
 	var best cloud.VSwitch
 	for _, id := range sorted(p.VSwitches) {

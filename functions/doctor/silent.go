@@ -26,6 +26,7 @@ var silent = &doctor.Check{
 }
 
 const (
+	// overdue is the time that a full sync may take after a change.
 	overdue = 10 * time.Minute
 	// burst is how many Events about a Service the controller writes before its filter lets only one through every five minutes
 	// (client-go, tools/record).
@@ -112,6 +113,7 @@ const (
 	hasNone                     // the stream holds none
 )
 
+// skew is the assumed difference between the clocks of recorded times.
 const skew = time.Minute
 
 func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {

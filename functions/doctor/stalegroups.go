@@ -25,6 +25,7 @@ var staleGroups = &doctor.Check{
 	Find:  findStaleGroups,
 }
 
+// settling is the time that the controller may take to update backends.
 const settling = 2 * time.Minute
 
 func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {

@@ -54,6 +54,7 @@ func nodesTake(svc *corev1.Service) bool {
 	})
 }
 
+// virtual reports whether a node is virtual: such nodes have no rules for load balancers' addresses.
 func virtual(node *corev1.Node) bool {
 	why, _ := ccm.ExclusionOf(node, &corev1.Service{})
 	return why == ccm.Virtual

@@ -44,7 +44,7 @@ func setTo(svc *corev1.Service, short, value string) say.Text {
 	return written(svc, short, value)
 }
 
-// written's pairs alternates short names and values.
+// written returns how to set annotations in a manifest. pairs alternates short names and values.
 func written(svc *corev1.Service, pairs ...string) say.Text {
 	var lines []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -88,4 +88,5 @@ func cut(value string) string {
 	return strings.ToValidUTF8(value[:longestEvidence], "") + "…"
 }
 
+// shown is how many clauses, commands or names a sentence lists.
 const shown = 5

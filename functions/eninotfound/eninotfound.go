@@ -87,7 +87,7 @@ func onlyOf(c *remedy.Case, pods, on []ccm.Endpoint) bool {
 	return len(on) > 0 && !slices.ContainsFunc(pods, func(e ccm.Endpoint) bool { return slices.Contains(words, e.IP) && !slices.Contains(on, e) })
 }
 
-// decide's virtual: nodes are the backends, and the Pods may be only those on virtual nodes, which gates is about.
+// decide returns the plan. virtual: nodes are the backends, and the Pods may be only those on virtual nodes, which gates is about.
 func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual bool, gates say.Text) remedy.Plan {
 	pods := describe(known, cluster.VPC).Then(gates)
 	switch {
@@ -103,6 +103,7 @@ func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual 
 	return flannel(c.Service, pods)
 }
 
+// flannel removes the annotation: Flannel gives Pods no network interface of the VPC.
 func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 	plan := remedy.Plan{
 		Finding: say.F("The annotation %s is eni, which makes Pods the backends.", ccm.BackendType).
@@ -142,7 +143,7 @@ func unsure(svc *corev1.Service, plugin string, pods say.Text) remedy.Plan {
 	}
 }
 
-// terway's Pods should each have an address of the VPC: its interface can be late.
+// terway plans for Pods that should each have an address of the VPC: its interface can be late.
 func terway(c *remedy.Case, plugin string, known ccm.Addresses, pods say.Text) remedy.Plan {
 	late := slices.Concat(known.Missing, known.Pending)
 	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s.", plugin).Then(pods), Cause: nodes(slices.Concat(known.Outside, late))}

@@ -51,6 +51,7 @@ type match struct {
 	ccm.Uses
 }
 
+// shown is the maximum number of described load balancers.
 const shown = 6
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

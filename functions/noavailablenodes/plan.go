@@ -16,6 +16,7 @@ import (
 // settled is how long a Service must lack backends to have failed: every rollout reports it briefly.
 const settled = 2 * time.Minute
 
+// ask plans a question for a failure that has lasted longer than a rollout.
 func (s *state) ask(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.Settling(settled)}
 }
@@ -72,7 +73,7 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	if len(serve) == 0 && len(x.Of[ccm.Unlabel]) == len(s.Nodes) {
 		plan := s.ask(should.And("But they need all labels of the annotation backend-label, and no node has all of them.").
 			Then(ccm.LabelsOf(s.Nodes, s.Service)), x.Advice())
-		plan.Wait = 0 // an annotation does not change by itself
+		plan.Wait = 0 // waiting changes no annotation
 		return plan
 	}
 	plan := s.excluded(should, serve, x, nil, nil)

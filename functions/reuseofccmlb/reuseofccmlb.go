@@ -58,7 +58,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, err
 }
 
-// decide's s serves the Service. A plan without steps and question means that the Service needs another load balancer.
+// decide returns the plan; s serves the Service. A plan without steps and question means that the Service needs another load balancer.
 func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving) remedy.Plan {
 	id, address, own := named.ID, ccm.Address(c.Service), named.Tags[ccm.NameTag] == ccm.DefaultName(c.Service)
 	finding := say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", id).Then(origin)

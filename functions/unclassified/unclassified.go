@@ -32,6 +32,7 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
+// longest is the number of bytes of a message that distinguish it from others.
 const longest = 160
 
 // shape replaces words that name something: those with a digit, slash, bracket or quotation mark. Messages of one shape are one incident.

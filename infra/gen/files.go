@@ -315,6 +315,7 @@ There is none yet: ` + "`make new CLASS=some-class`" + ` starts one.
 {{end -}}
 `))
 
+// doctorPage has a table of the check combinations' rules between two marks.
 const doctorPage = "functions/doctor/README.md"
 
 func combinations(dir string) ([]byte, error) {

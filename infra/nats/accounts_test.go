@@ -276,6 +276,7 @@ func (s *site) attack(p part) []string {
 	return differences(before, unsettled(s.state(p.own)))
 }
 
+// headers returns header blocks that might make the server send something elsewhere, or store it differently.
 func headers() []string {
 	var all []string
 	target := event.FailedSubject(other, class, uid)

@@ -105,6 +105,7 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	return err
 }
 
+// write returns the line to print and the line for SHA256SUMS.
 func write(programs, out, class string) (line, sum string, err error) {
 	program, err := os.ReadFile(filepath.Join(programs, folders.Name(class)))
 	if err != nil {
@@ -168,6 +169,7 @@ func build(ctx context.Context, dir, into string, all []string, flags ...string)
 	return nil
 }
 
+// oldest is the earliest time that a zip can represent.
 var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func pack(program []byte) ([]byte, error) {

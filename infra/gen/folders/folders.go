@@ -23,6 +23,7 @@ const functions = "functions"
 
 var notClasses = []string{"cmd", "doctor"}
 
+// notPackages are names used for something else in generated files.
 var notPackages = []string{"main", "init", "remedy", "serve"}
 
 // maxClass is the longest class ID: a token of subjects, a consumer's name and part of a function's name, of at most 64 characters.
@@ -117,6 +118,7 @@ func Remove(dir string, names []string, out io.Writer) error {
 			return fmt.Errorf("remove %s: %w", name, err)
 		}
 		fmt.Fprintln(out, "removed", name)
+		// os.Remove refuses a folder that is not empty.
 		for up := filepath.Dir(file); up != filepath.Join(dir, functions) && os.Remove(up) == nil; {
 			up = filepath.Dir(up)
 		}

@@ -56,6 +56,7 @@ func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.as, "by", cli.Whoami(), "with --apply: `who` does it, for the journal")
 }
 
+// shortest is the fewest digits of a digest that identify a plan.
 const shortest = 8
 
 // AddApprove adds the flag by which the caller approves the plan.

@@ -260,6 +260,7 @@ func (c *classifying) print(r *row) {
 	}
 }
 
+// mostNext is the most classes for which classify prints the next commands.
 const mostNext = 3
 
 func (c *classifying) next() {

@@ -149,6 +149,7 @@ func Kept(m stream.Message) (Item, error) {
 	return it, err
 }
 
+// fromEvent returns nil if the Event reports no failure of the object.
 func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.Service) (*Item, error) {
 	if about.Kind == event.KindCluster && e.Name == event.Precheck && event.FailedPrecheck(e.Message) {
 		e.Reason, e.Component = event.Precheck, "" // as the exporter does

@@ -54,6 +54,7 @@ func readPlace(dir string) (place, error) {
 	return at, nil
 }
 
+// write makes the place readable by its owner only.
 func (at place) write(dir string) error {
 	data, err := json.Marshal(at)
 	if err != nil {

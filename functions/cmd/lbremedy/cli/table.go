@@ -35,7 +35,7 @@ func (t *Table) AppendRow(row []any) {
 	t.rows = append(t.rows, row)
 }
 
-// short is the width up to which a name or word stays whole as long as others can be shortened.
+// short is the width up to which a word stays whole as long as others can be shortened.
 const short = 14
 
 // Render prints the table, unless it has no rows.
@@ -104,6 +104,7 @@ func (t *Table) fit(limit int) (widths []int, gap int) {
 	return widths, gap
 }
 
+// least is the smallest width of a shortened text.
 const least = 8
 
 func (t *Table) natural(column int) int {

@@ -41,7 +41,7 @@ func stay(u *url.URL) string {
 	return to.String()
 }
 
-// Each request of the Model Context Protocol carries the token or the key with which a person logs in.
+// agents is the path of the Model Context Protocol. Each request carries the token or the key with which a person logs in.
 const agents = "/mcp"
 
 func ofAgent(r *http.Request) (token string, ok bool) {
@@ -208,7 +208,7 @@ func (l *logins) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// agent's token opens a session like a person's, and again when it has ended.
+// agent opens a session by a program's token, like a person's, and again when it has ended.
 func (l *logins) agent(r *http.Request, token string) (*session, error) {
 	sum := sha256.Sum256([]byte(token))
 	id := "agent " + hex.EncodeToString(sum[:])
@@ -266,7 +266,7 @@ func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	return me.Name, nil
 }
 
-// keep ends the longest idle session if there are too many.
+// keep stores a session. If there are too many, the longest idle one ends.
 func (l *logins) keep(id string, x *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +295,7 @@ func (l *logins) end(id string) {
 	delete(l.all, id)
 }
 
-// session returns why a request has no session. used says that the person was active, not only their browser.
+// session returns a request's session, or why it has none. used: the person was active, not only their browser.
 func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	c, err := r.Cookie(l.cookie("", 0).Name)
 	if err != nil {

@@ -50,6 +50,7 @@ func (w *worked) count(s event.Status) {
 	}
 }
 
+// went counts the cases of the last 30 days by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
 	s.index.each(func(c *summary) {

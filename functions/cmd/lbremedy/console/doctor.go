@@ -27,6 +27,7 @@ type unknown struct {
 	Checks []string
 }
 
+// pending is the check whose finding an open case explains better.
 const pending = "pending"
 
 func (s *server) doctor(*http.Request) (page, error) {

@@ -26,13 +26,14 @@ func (h *hub) change() {
 	h.changed = make(chan struct{})
 }
 
-// now's channel is closed when the version changes.
+// now returns the version, and a channel that is closed when it changes.
 func (h *hub) now() (uint64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.version, h.changed
 }
 
+// beat is the interval of keep-alives on a stream without news.
 const beat = 15 * time.Second
 
 func (s *server) live(w http.ResponseWriter, r *http.Request) {

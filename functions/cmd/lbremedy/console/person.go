@@ -76,6 +76,7 @@ func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	return r
 }
 
+// patience is the API server's timeout for a page.
 const patience = 10 * time.Second
 
 func (p *person) name(ctx context.Context) string {

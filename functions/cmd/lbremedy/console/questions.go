@@ -85,6 +85,7 @@ func (b *index) incidentOf(r *event.Record) string {
 	return ticket.IncidentOf(scope, *r)
 }
 
+// listed is how many cases of an incident a page lists.
 const listed = 100
 
 // incidents groups the asking cases by cause: the worst for users first, then those with the most Services, then the oldest.

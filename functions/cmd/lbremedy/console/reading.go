@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
+// old is the age at which a viewed reading is repeated.
 const old = 10 * time.Minute
 
 type reading struct {

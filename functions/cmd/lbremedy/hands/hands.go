@@ -142,6 +142,7 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
 }
 
+// decode rejects unknown fields.
 func (t *test) decode(file string, to any) error {
 	_, text, err := t.ReadText(file)
 	if err != nil {

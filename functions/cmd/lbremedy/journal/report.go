@@ -290,7 +290,7 @@ func differences(of event.StepRecord) []Difference {
 	return nil
 }
 
-// annotations' was lacks a key that did not exist.
+// annotations returns the differences of annotations set and removed. was lacks a key that did not exist.
 func annotations(was, set map[string]string, removed []string) []Difference {
 	var list []Difference
 	add := func(key, after string) {

@@ -93,7 +93,7 @@ func enter(room chan struct{}) bool {
 
 func leave(room chan struct{}) { <-room }
 
-// A wrong is the error of a call. It may quote foreign text.
+// A wrong is the error of a call. It may quote texts of others.
 type wrong struct {
 	Data struct {
 		Error string `json:"error"`

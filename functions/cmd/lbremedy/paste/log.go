@@ -16,8 +16,8 @@ const (
 	noError       = "The line of the log tells of no error."
 )
 
-// The controller's and its framework's messages of a failed sync (pkg/controller/service/clbv1/service_controller.go and
-// nlbv2/nlb_controller.go of v2.14.0, controller-runtime).
+// syncFailed are messages of the controller (pkg/controller/service/clbv1/service_controller.go and nlbv2/nlb_controller.go of v2.14.0)
+// and controller-runtime.
 var syncFailed = []string{"reconcile loadbalancer failed", "Reconciler error"}
 
 // Forms of log lines. Prefixes before klog's own header, by collectors, kubectl logs --prefix and the journal, contain no quotes.
@@ -150,7 +150,7 @@ func logRecord(get func(keys ...string) string) Text {
 	case ownError().MatchString(said):
 		t.Input.Message = said[strings.Index(said, "[SDKError]"):]
 	default:
-		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message that stands alone. It is moved.
+		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message alone, and is moved from there.
 		if e, ok := toolError(said); ok {
 			t.Input.Message, t.Why = e.Input.Message, e.Why
 			if t.Why == "" && !syncing().MatchString(said) && !balancers().MatchString(said) {

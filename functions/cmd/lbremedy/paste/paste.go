@@ -84,6 +84,7 @@ func NewReader(yield func(Text) error) *Reader {
 // ErrLong is returned for a text that no tool prints.
 var ErrLong = errors.New("a text in it is too long")
 
+// most limits the bytes of one text.
 const most = 512 << 20
 
 var (

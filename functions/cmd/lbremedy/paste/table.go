@@ -60,6 +60,7 @@ func (r *Reader) header(line string) bool {
 
 func isMessage(name string) bool { return name == "MESSAGE" || name == "MSG" || name == "NOTE" }
 
+// cells returns nil if the row doesn't match the columns.
 func (c *columns) cells(row string) map[string]string {
 	if c == nil || !c.wide || strings.Contains(row, "\t") {
 		return c.split(row)

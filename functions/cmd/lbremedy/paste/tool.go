@@ -127,6 +127,7 @@ var named = []func() *regexp.Regexp{
 	regex.New(`(?i)\bproduct=([a-z]+)`),
 }
 
+// otherProduct returns "" if the error may be a load balancer's.
 func otherProduct(text string) string {
 	for _, find := range named {
 		other := ""

@@ -99,7 +99,7 @@ func sentence(err error) say.Text {
 	return say.F("%s.", say.Of(err).Map(func(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".") }))
 }
 
-// run's error is a mistake of the caller, or an ended context.
+// run makes all checks. It returns mistakes of the caller, and the error of an ended context.
 func (f *flight) run(ctx context.Context) error {
 	c := f.Host()
 	if err := c.Validate(); err != nil {

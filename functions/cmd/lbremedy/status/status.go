@@ -108,6 +108,7 @@ func (v Verdict) code() int {
 	return command.CodeFailed
 }
 
+// patience limits the time for reading one part of a status.
 const patience = 10 * time.Second
 
 func statusCommand(p *cli.Program) *cobra.Command {
@@ -169,7 +170,7 @@ func (s Status) english() Status {
 	return s
 }
 
-// read's error is a mistake of the caller, or an ended context.
+// read returns mistakes of the caller, and the error of an ended context.
 func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) {
 	r := &reading{p, scope, Status{Version: p.Version, Cluster: p.Cluster, Region: p.Region, Namespace: scope.Namespace, Unknown: map[string]string{}}}
 	g := p.Progress()
@@ -341,6 +342,7 @@ func (r *reading) controller(ctx context.Context) {
 	}
 }
 
+// setVerdict puts problems before what waits.
 func (r *reading) setVerdict() {
 	// A plan in observe mode leads nowhere unless a person applies it.
 	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 ||

@@ -53,7 +53,7 @@ func (t *notifier) pause(why error) {
 	t.Note("Notified: nobody (%s).", strings.ReplaceAll(said, "\n", "; "))
 }
 
-// take makes a follower. A faulty sink gets the built-in text, its previous configuration, or nothing: it must not affect others or the handling.
+// take makes a follower. A faulty sink gets the built-in text, its previous configuration, or nothing: it must not affect other sinks or failures.
 func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 	t.sinks, t.people, t.notified, t.faults = v.Sinks, v.People, nil, map[string]string{}
 	try := func(s policy.Sink) error {

@@ -35,7 +35,7 @@ func (p parts) who() string {
 	return "notifier"
 }
 
-// check returns what the parts lack, or nil. An embedded NATS serves only its own process, so a single part can't use it.
+// check returns what the parts lack, or nil. An embedded NATS holds what its exporter stores for its worker, so a single part can't use it.
 func (p parts) check(nats, policy string, every time.Duration) error {
 	switch {
 	case nats == "" && !(p.exporter && p.worker):

@@ -81,6 +81,7 @@ func (u *upRun) reach(ctx context.Context) error {
 	return g.Wait()
 }
 
+// makeKey makes the engine's key pair, unless the file has one, and prints the public key.
 func makeKey(p *cli.Program, file string) error {
 	text, err := os.ReadFile(file)
 	switch {

@@ -485,7 +485,8 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 // oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the limit that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// scheduled first waits for a random time: programs that start together would spend the account's calls together. A failed run waits for the next.
+// scheduled first waits for a random time: programs that start together would spend the account's calls together. A failed run is retried
+// at the next interval.
 func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
@@ -625,7 +626,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 }
 
-// ready checks that NATS answers, that the policy is usable and, with an exporter, that failures get through.
+// ready returns a check that NATS answers, the policy is usable and, with an exporter, failures get through.
 func ready(x *exporter.Exporter, s *stream.Stream, source *policyfile.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
