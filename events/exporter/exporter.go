@@ -6,18 +6,18 @@
 //     A stored version later than the cluster's own, as after a restore of etcd, is replaced.
 //   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
 //     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
-//   - Bounds: lists are bounded (package kube); the watch delivers the rest when the controller reports it again. If nothing reaches
-//     NATS for 30 s, everything waiting is dropped and listed again later. The API server keeps Events for an hour, so shorter outages
-//     lose nothing.
+//   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
+//     it when the controller reports it again. If nothing reaches NATS for 30 s, everything waiting is dropped and listed again later.
+//     The API server keeps Events for an hour, so shorter outages lose nothing.
 //   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
-//     (queue.go), and dated credibly (occurrence.go).
+//     (queue.go), and dated neither in the future nor long before the Event.
 //   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
 //     the cluster, since the controller writes the name in its place.
 //   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
-//   - DEAD takes Events that can't become messages: ten of each namespace, then one an hour.
+//   - DEAD takes Events that can't become messages, with the reason, and progress moves on: ten of each namespace, then one an hour.
 //
-// Failures that the check before an upgrade predicts ("DryRun:") are counted and logged, ten of each namespace and then one an hour. They
-// report no failed Service and no fault, so they belong neither in FAILED nor in DEAD.
+// Failures that the check before an upgrade predicts ("DryRun:") are counted and logged with their redacted text, ten of each namespace
+// and then one an hour. They report no failed Service and no fault, so they belong neither in FAILED nor in DEAD.
 package exporter
 
 import (

@@ -14,7 +14,7 @@ import (
 
 var harmful = []string{"no effect", "Remove", "remove"}
 
-// A controller newer than every known release may read unknown annotations: no finding says otherwise. Being newer is reported once.
+// A newer controller than every known release may read unknown annotations: no finding calls these useless. That it is newer is reported once.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	strange := []string{"graceful-shutdown", "health-check-http-version", "adress-type", "id2", "zone-map"}

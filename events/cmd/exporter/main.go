@@ -1,5 +1,5 @@
 // Exporter watches a cluster for failed load-balancer syncs and stores each occurrence, classified, in the stream FAILED of NATS.
-// It creates the stream if its user may; otherwise run "lbremedy up --setup" first. It needs the permissions in exporter.Grants. Several
+// It sets NATS up if its user may; otherwise run "lbremedy up --setup" first. It needs the permissions in exporter.Grants. Several
 // exporters may run side by side.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name are wrong.

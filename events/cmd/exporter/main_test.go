@@ -167,8 +167,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestOwnAccount proves that a user of another NATS account gets errors for wrong settings and a missing setup, then publishes and keeps
-// its progress.
+// TestOwnAccount proves that a user with its own NATS account learns of wrong settings and a missing setup, publishes, and keeps progress and page.
 func TestOwnAccount(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -26,7 +26,7 @@ var notClasses = []string{"cmd", "doctor"}
 // notPackages are names used for something else in generated files.
 var notPackages = []string{"main", "init", "remedy", "serve"}
 
-// maxClass is the longest class ID: a token of subjects, a consumer's name and part of a function's name, of at most 64 characters.
+// maxClass is the longest class ID: it is also in subjects, names of consumers, and names of functions, which have at most 64 characters.
 const maxClass = 48
 
 var classPattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A Table is rows of one line. At a terminal it is as wide as that, except a wide table: long texts end in an ellipsis. In a pipe nothing is cut.
+// A Table is rows of one line. At a terminal it fits the width, unless it is a wide table: long texts end in an ellipsis. In a pipe nothing is cut.
 type Table struct {
 	p       *Program
 	columns []any // English

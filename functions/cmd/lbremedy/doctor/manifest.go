@@ -215,7 +215,7 @@ func (d document) begins() int {
 // boundary matches the beginning or end of a document. A comment or its first line may follow on the same line.
 var boundary = regex.New(`(?m)^(?:---|\.\.\.)(?:[ \t\r]|$)`)
 
-// split exists because the YAML library reads only the first document.
+// split splits a file into documents: the YAML library reads only the first.
 func split(data []byte) []document {
 	var docs []document
 	at, above := 0, 0

@@ -22,7 +22,7 @@ type probes struct {
 	classes   []string      // empty: all
 }
 
-// shortest lets a late probe be known before the next begins.
+// shortest is the shortest interval: a late probe is known before the next begins.
 const shortest = probe.Patience + time.Minute
 
 func (p *probes) flags(cmd *cobra.Command) {
