@@ -26,7 +26,7 @@ const (
 // Exporter returns the name of the user of a cluster's exporter.
 func Exporter(cluster string) string { return "exporter-" + cluster }
 
-// ThisCluster is the placeholder for a cluster's ID in the generated file.
+// ThisCluster takes the place of a cluster's ID in the generated file.
 const ThisCluster = "THIS-CLUSTER"
 
 // Key returns the variable of a user's public key in the configuration.
