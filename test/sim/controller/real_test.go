@@ -39,7 +39,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// script writes a program that replaces a real controller.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ccm")
@@ -57,7 +56,6 @@ func realOptions() controller.Options {
 	}
 }
 
-// TestRealIsTold checks everything that a real controller is started with.
 func TestRealIsTold(t *testing.T) {
 	out := t.TempDir()
 	t.Setenv("PATH", "/bin:/usr/bin")
@@ -124,7 +122,6 @@ func TestRealIsTold(t *testing.T) {
 	}
 }
 
-// TestRealKubeconfig checks that the program gets the same access to the cluster.
 func TestRealKubeconfig(t *testing.T) {
 	proxy, err := url.Parse("http://127.0.0.1:9")
 	if err != nil {
@@ -175,7 +172,6 @@ func pipe(t *testing.T) string {
 	return file
 }
 
-// TestRealEnds tests the ways in which programs end when told to.
 func TestRealEnds(t *testing.T) {
 	logs := t.TempDir()
 	t.Setenv("TMPDIR", logs)
@@ -217,7 +213,6 @@ func TestRealEnds(t *testing.T) {
 	}
 }
 
-// TestRealCanNotRun tests the errors for files that are not programs and for programs that end.
 func TestRealCanNotRun(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -288,7 +283,6 @@ func TestRealCanNotRun(t *testing.T) {
 	}
 }
 
-// TestRealLog checks that the log of a controller that ended well is kept on request, and that its path is printed.
 func TestRealLog(t *testing.T) {
 	logs := filepath.Join(t.TempDir(), "logs")
 	t.Setenv(controller.LogVariable, logs)
@@ -311,7 +305,6 @@ func TestRealLog(t *testing.T) {
 	}
 }
 
-// TestRealFails checks that a test fails as soon as its controller does.
 func TestRealFails(t *testing.T) {
 	told := &reporter{TB: t, failed: make(chan string, 1)}
 	stop := controller.StartReal(told, script(t, "echo why >&2; exit 1"), realOptions())
@@ -321,7 +314,6 @@ func TestRealFails(t *testing.T) {
 	stop()
 }
 
-// A reporter is a test that reports its failure.
 type reporter struct {
 	testing.TB
 	failed chan string
@@ -329,7 +321,6 @@ type reporter struct {
 
 func (t *reporter) Error(args ...any) { t.failed <- args[0].(error).Error() }
 
-// TestReal tests the variables that name the controller.
 func TestReal(t *testing.T) {
 	for _, tt := range []struct{ bin, version, wantBin, wantVersion string }{
 		{"", "", "", "v2.14.0"}, {"/ccm", "", "/ccm", "v2.14.0"}, {"/ccm", "v2.9.1", "/ccm", "v2.9.1"},

@@ -297,7 +297,6 @@ func TestDeletionProtected(t *testing.T) {
 	}
 }
 
-// TestBackendsLeftOut tests syncs that succeed without some backends.
 func TestBackendsLeftOut(t *testing.T) {
 	world := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 
