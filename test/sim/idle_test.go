@@ -29,7 +29,6 @@ func TestIdle(t *testing.T) {
 		}
 		asked <- err
 	}()
-	// It is busy as soon as the request arrives.
 	for {
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		err := c.Idle(short)

@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// A State is the current state of a Cloud: a World with defaults, whose resources are indexed by ID. Maps are non-nil,
-// and their elements can be changed in place. Each product has a part, with its own fields.
+// A State is the current state of a Cloud: a World with defaults, indexed by ID, with a part for each product. Maps are non-nil,
+// and their elements can be changed in place.
 type State struct {
 	*coreState
 	*billingState
@@ -97,7 +97,6 @@ func (s *State) made(id string) bool {
 	return s.LoadBalancers[id] != nil || s.SecurityGroups[id] != nil || s.nlbState.Has(id)
 }
 
-// copy returns a deep copy.
 func (s *State) copy() (*core.State, error) {
 	c, err := newState(s.world(), s.Now)
 	if err != nil {
@@ -114,7 +113,6 @@ func (s *State) used(quota string) (int, bool) {
 	return s.nlbState.Used(quota)
 }
 
-// balancers returns the number of CLBs in a vSwitch.
 func (s *State) balancers(vswitch string) int {
 	n := 0
 	for _, lb := range s.LoadBalancers {

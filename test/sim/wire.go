@@ -32,7 +32,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// byVersion are the products by their API version.
 var byVersion = func() map[string]*core.Product {
 	m := map[string]*core.Product{}
 	for _, p := range []*core.Product{
@@ -122,8 +121,8 @@ func (c *Cloud) done() {
 	}
 }
 
-// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after
-// stopping a client.
+// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after stopping a
+// client.
 func (c *Cloud) Idle(ctx context.Context) error {
 	c.mu.Lock()
 	if c.inHand == 0 {
@@ -330,7 +329,6 @@ func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *core.Failur
 	return out, bad
 }
 
-// answer executes a request of an authenticated caller.
 func (s *State) answer(q *core.Request) (any, *core.Failure) {
 	if bad := s.quotasState.Throttle(q); bad != nil {
 		return nil, bad
@@ -346,7 +344,6 @@ func (s *State) answer(q *core.Request) (any, *core.Failure) {
 	return q.Action.Do(q)
 }
 
-// authenticate finds the caller and verifies the signature.
 func (c *Cloud) authenticate(in *incoming) (*core.Caller, *core.Failure) {
 	now := c.now()
 	if d := now.Sub(in.stamp); d > core.Skew || d < -core.Skew {
@@ -377,7 +374,6 @@ func (c *Cloud) authenticate(in *incoming) (*core.Caller, *core.Failure) {
 	return k, nil
 }
 
-// signed reports whether the request is signed with this secret.
 func (in *incoming) signed(secret string) bool {
 	mac, decode := hmac.New(sha1.New, []byte(secret+in.suffix)), base64.StdEncoding.DecodeString
 	if in.sha256 {
@@ -436,7 +432,6 @@ func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []b
 	return b
 }
 
-// body returns a failure in the product's format.
 func body(f *core.Failure, p *core.Product, id string) any {
 	recommend := "https://api.aliyun.com/troubleshoot?q=" + url.QueryEscape(f.Code)
 	if p != nil && p.Lower && !gateway[f.Code] {

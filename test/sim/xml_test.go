@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// get sends a request and returns status, type and body.
 func get(t *testing.T, method, address, kind, body string) (int, string, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -132,7 +131,6 @@ func TestMethodsAndBodies(t *testing.T) {
 	}
 }
 
-// TestTokensExpire checks that a token expires by the clock.
 func TestTokensExpire(t *testing.T) {
 	now := time.Now()
 	c := New(t, &World{Callers: []Caller{{Name: "a", AccessKeyID: "STS.a", Secret: "s", Token: "tok", Expires: now.Add(time.Minute), Allow: []string{"*"}}}},

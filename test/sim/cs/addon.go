@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// addonActions are the actions about a cluster's add-ons and tasks. Some have other names in RAM:
+// addonActions have other names in RAM, some of them:
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
 func addonActions() map[string]*core.Action {
 	post := http.MethodPost
@@ -48,7 +48,6 @@ func addonActions() map[string]*core.Action {
 	}
 }
 
-// A task is asynchronous work on a cluster.
 type task struct {
 	id      string
 	kind    string
@@ -80,7 +79,6 @@ func badBody() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "InvalidParameter", "the request body is not valid")
 }
 
-// latest returns the newest version of an add-on for the cluster.
 func (c *Cluster) latest(name string) string { return cmp.Or(c.AddonLatest[name], c.Addons[name]) }
 
 func clusterAddons(s *State) any {
@@ -95,7 +93,6 @@ func clusterAddons(s *State) any {
 	return m
 }
 
-// known returns the names of available add-ons, sorted.
 func (c *Cluster) known() []string {
 	all := maps.Clone(c.Addons)
 	maps.Copy(all, c.AddonLatest)
@@ -176,7 +173,6 @@ func (s *State) busy(addon string) *task {
 	return nil
 }
 
-// upgrade shows the result of an add-on's last upgrade.
 func (s *State) upgrade(name string) map[string]any {
 	var last *task
 	for _, t := range s.tasks {
@@ -220,7 +216,6 @@ func upgradeStatus(q *request) (any, *core.Failure) {
 	return map[string]any{name: q.state.upgrade(name)}, nil
 }
 
-// A wantedAddon is a request's entry for an add-on.
 type wantedAddon struct {
 	Name        string `json:"name"`
 	Component   string `json:"component_name"`
@@ -388,7 +383,6 @@ func describeTask(q *request) (any, *core.Failure) {
 	}, nil
 }
 
-// describeKubeconfig returns the cluster's kubeconfig with an expiry.
 func describeKubeconfig(q *request) (any, *core.Failure) {
 	c := &q.state.Cluster
 	life := 3 * 365 * 24 * time.Hour // of a permanent one

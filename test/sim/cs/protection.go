@@ -32,9 +32,8 @@ func protected(kind, namespace string) (string, func(name string) string, *core.
 	return "", nil, core.Fail(http.StatusBadRequest, "InvalidParameter", "resource type %s is neither namespaces nor services", kind)
 }
 
-// describeProtection returns the protection of the named objects. The cluster's namespaces are not known here, so a
-// request for all returns only the protected ones.
-//
+// describeProtection returns the protection of the named objects. The cluster's namespaces are not known here, so a request for
+// all returns only the protected ones:
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
 func describeProtection(q *request) (any, *core.Failure) {
 	kind := q.Params["path.1"]
@@ -63,8 +62,6 @@ func describeProtection(q *request) (any, *core.Failure) {
 	return list, nil
 }
 
-// updateProtection enables or disables the protection of objects.
-//
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection
 func updateProtection(q *request) (any, *core.Failure) {
 	var body struct {

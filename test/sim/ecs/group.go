@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A SecurityGroup controls access to its members. The controller creates one for an NLB whose Service has source
-// ranges.
+// A SecurityGroup controls access to its members. The controller creates one for an NLB whose Service has source ranges.
 type SecurityGroup struct {
 	ID          string            `json:"id,omitempty"`
 	Name        string            `json:"name,omitempty"`

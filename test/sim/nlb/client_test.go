@@ -40,7 +40,6 @@ func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 	return client
 }
 
-// A body is an SDK response with a typed body.
 type body[T any] interface{ GetBody() *T }
 
 // ask makes a call that must succeed and returns the answer's body.
@@ -59,8 +58,7 @@ func pointers[T any](all ...T) []*T {
 	return list
 }
 
-// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud and the
-// answers.
+// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud and the answers.
 func TestControllersNLBClient(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b"})
@@ -228,7 +226,6 @@ func TestControllersNLBClient(t *testing.T) {
 	}
 }
 
-// TestControllersNLBRefused checks how errors reach the real controller.
 func TestControllersNLBRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

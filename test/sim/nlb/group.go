@@ -85,7 +85,6 @@ func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 	return g, nil
 }
 
-// check is the prefix of health check parameters.
 const check = "HealthCheckConfig."
 
 // groupFields are the parameters of a server group with fields of their own.
@@ -164,8 +163,8 @@ func createServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// available starts a job that makes a group and its servers Available and deletes servers being removed. If it fails,
-// it deletes servers being added instead.
+// available starts a job that makes a group and its servers Available and deletes servers being removed, or, if it fails, servers
+// being added.
 func (q *request) available(id string) string {
 	without := func(status string) func(*State) {
 		return func(s *State) {
@@ -333,7 +332,6 @@ func updateServers(q *request) (any, *core.Failure) {
 	})
 }
 
-// healthCheck returns the group's health check, which is on by default.
 func (g *ServerGroup) healthCheck() core.Reply {
 	out := core.Reply{
 		"HealthCheckEnabled": true, "HealthCheckType": "TCP", "HealthCheckConnectPort": 0, "HealthyThreshold": 2, "UnhealthyThreshold": 2,

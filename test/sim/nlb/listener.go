@@ -66,7 +66,6 @@ func (s *State) nlbListener(id string) (*NLB, *NLBListener) {
 	return nil, nil
 }
 
-// nlbListener returns the request's listener, and its NLB.
 func (q *request) nlbListener() (*NLB, *NLBListener, *core.Failure) {
 	n, l := q.state.nlbListener(q.Params["ListenerId"])
 	if l == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A document is a RAM policy document.
 type document struct {
 	Statement []statement
 }
@@ -27,7 +26,6 @@ type statement struct {
 // words are one string or a list of strings.
 type words []string
 
-// UnmarshalJSON decodes one string or a list.
 func (w *words) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -67,7 +65,6 @@ func (s *State) document(text string) (*document, error) {
 	return &d.document, nil
 }
 
-// current returns the default version, or nil.
 func (p *Policy) current() *PolicyVersion {
 	for i := range p.Versions {
 		if p.Versions[i].Default {
@@ -116,8 +113,7 @@ func (s *State) policy(name string) *Policy {
 // Authorize returns an error unless RAM allows a request: it must be allowed and not denied.
 func (s *State) Authorize(q *core.Request) *core.Failure { return (&request{q, s}).authorize() }
 
-// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or "" if it allows
-// it.
+// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or "" if it allows it.
 func (s *State) Verdict(q *core.Request, resource string) string {
 	return (&request{q, s}).verdict(resource)
 }

@@ -104,7 +104,6 @@ func TestOIDC(t *testing.T) {
 		t.Errorf("got %+v, %v", me, err)
 	}
 
-	// A session policy limits the role's rights.
 	_, _, k = assume("lbremedy", "ack-rrsa", token(same), `{"Version":"1","Statement":[{"Effect":"Allow","Action":"vpc:*","Resource":"*"}]}`)
 	_, err = simtest.Dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
 	simtest.Check(t, err)

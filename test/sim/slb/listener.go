@@ -71,8 +71,7 @@ var configured = []string{
 	"ClientToken", "RegionId",
 }
 
-// bounds are the ranges of numbers in a listener's configuration. -520 means the backend's port, which the controller
-// sends:
+// bounds are the ranges of numbers in a listener's configuration. -520, which the controller sends, means the backend's port:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
 var bounds = map[string][2]int{
 	"HealthyThreshold": {2, 10}, "UnhealthyThreshold": {2, 10}, "HealthCheckInterval": {1, 50}, "HealthCheckTimeout": {1, 300},
@@ -81,7 +80,6 @@ var bounds = map[string][2]int{
 	"ForwardPort": {1, 65535},
 }
 
-// choices are the allowed values in a listener's configuration.
 var choices = map[string]string{
 	"HealthCheck": "on,off", "HealthCheckSwitch": "on,off", "StickySession": "on,off", "StickySessionType": "insert,server", "HealthCheckType": "tcp,http,udp",
 	"HealthCheckMethod": "get,head", "ConnectionDrain": "on,off", "EnableHttp2": "on,off", "Gzip": "on,off", "XForwardedFor": "on,off",
@@ -229,7 +227,6 @@ func deleteListener(q *request) (any, *core.Failure) {
 	})
 }
 
-// show returns a listener as in answers.
 func (l *Listener) show(lb *LoadBalancer) core.Reply {
 	return core.Reply{
 		"LoadBalancerId": lb.ID, "ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "Status": l.Status,

@@ -29,7 +29,6 @@ func noVGroup() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "InvalidParameter", "The specified VServerGroupId does not exist.")
 }
 
-// vgroup returns the request's vServer group, and its load balancer.
 func (q *request) vgroup() (*LoadBalancer, *VGroup, *core.Failure) {
 	lb := q.state.LoadBalancers[q.state.groups[q.Params["VServerGroupId"]]]
 	if lb == nil {
@@ -118,8 +117,8 @@ func (q *request) runs(b Backend) *core.Failure {
 	return nil
 }
 
-// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is
-// not documented.
+// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is not
+// documented.
 func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	most := q.state.quotas.Limit(quotaAttached, math.MaxInt)
 	if len(q.state.LoadBalancers) <= most {
@@ -139,8 +138,8 @@ func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	return false
 }
 
-// home returns the VPC required of a load balancer's backends: its own, or for an internet load balancer, which has
-// none, that of its existing backends.
+// home returns the VPC required of backends: the load balancer's, or for an internet load balancer, which has none, that of its
+// existing backends.
 func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC

@@ -47,20 +47,16 @@ func New(base *core.State, tickets []Ticket) (*State, error) {
 	return s, err
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the ticket system.
-//
-// https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-overview
+// Product is the ticket system (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-overview).
 func Product() *core.Product {
 	one := []string{"TicketId"}
 	return &core.Product{
@@ -87,7 +83,6 @@ var statuses = [][3]string{
 	{"wait_confirm", "wait_confirm", "5"}, {"completed", "confirmed", "6"},
 }
 
-// status returns a ticket's status as in answers.
 func (t *Ticket) status() core.Reply {
 	for _, s := range statuses {
 		if t.Status == s[0] || t.Status == s[1] {
@@ -107,7 +102,6 @@ func (t *Ticket) in(states []string) bool {
 	return states == nil || slices.Contains(states, t.Status)
 }
 
-// categories are the categories of products.
 var categories = []struct {
 	product, category int
 	name, title       string
@@ -222,7 +216,6 @@ func replyTicket(q *request) (any, *core.Failure) {
 	return done(0, strconv.Itoa(len(t.Notes)+1))
 }
 
-// reopenTicket reopens a closed ticket with a reply.
 func reopenTicket(q *request) (any, *core.Failure) {
 	t, bad := q.ticket()
 	if bad != nil {

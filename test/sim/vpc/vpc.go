@@ -166,20 +166,16 @@ func (s *State) fillEIPs(list []EIP) error {
 	return err
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is VPC.
-//
-// https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-overview
+// Product is VPC (https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-overview).
 func Product() *core.Product {
 	named := func(kind, param string) func(*core.Request) string {
 		return func(q *core.Request) string {

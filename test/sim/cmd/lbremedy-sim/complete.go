@@ -30,8 +30,7 @@ func (p *program) asking(cmd *cobra.Command) *client {
 	return c
 }
 
-// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally followed by
-// fields.
+// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally followed by fields.
 func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -68,7 +67,6 @@ func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFun
 	}
 }
 
-// assignable returns the fields of an object that set accepts.
 func assignable(t reflect.Type) []cobra.Completion {
 	if t.Kind() != reflect.Struct {
 		return nil
@@ -158,7 +156,6 @@ func completeActions(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return sim.Actions(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeBareActions completes actions without their product.
 func completeBareActions(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var all []cobra.Completion
 	for _, a := range sim.Actions() {

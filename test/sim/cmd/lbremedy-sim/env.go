@@ -53,7 +53,6 @@ func environmentOf(r record, w *sim.World) (environment, error) {
 	return e, nil
 }
 
-// A shell is the syntax for an environment.
 type shell struct{ set, unset, quote, escaped string }
 
 var shells = map[string]shell{
@@ -79,7 +78,6 @@ func (e environment) write(kind string, leave bool) string {
 	return b.String()
 }
 
-// shellOf returns the kind of shell that the flag or the environment names.
 func (p *program) shellOf(flag string) (string, error) {
 	switch flag {
 	case "sh", "fish":

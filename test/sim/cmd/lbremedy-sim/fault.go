@@ -36,7 +36,6 @@ type fault struct {
 	Rate      float64      `json:"rate,omitempty"`
 }
 
-// does returns a fault's effect on a call.
 func (f fault) does() string {
 	var all []string
 	if f.Delay > 0 {
@@ -348,7 +347,6 @@ func (p *program) follow(cmd *cobra.Command, c *client, query string) error {
 	}
 }
 
-// one prints a call of a stream.
 func (p *program) one(k call) error {
 	switch p.output {
 	case "json":

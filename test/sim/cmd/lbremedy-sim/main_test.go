@@ -40,13 +40,11 @@ func somebody(t *testing.T) person {
 	return person{t, map[string]string{"HOME": t.TempDir()}}
 }
 
-// said is the result of a run.
 type said struct {
 	code     int
 	out, err string
 }
 
-// run runs the program with a standard input.
 func (p person) run(ctx context.Context, in string, args ...string) said {
 	var out, errs bytes.Buffer
 	code := (&program{in: strings.NewReader(in), out: &out, err: &errs, getenv: func(name string) string { return p.env[name] }}).run(ctx, args)
@@ -110,7 +108,6 @@ func (p person) write(name, text string) string {
 	return file
 }
 
-// describe lists load balancers with a client configured by env.
 func describe(t *testing.T, env map[string]string) *slb.DescribeLoadBalancersResponse {
 	t.Helper()
 	client, err := slb.NewClientWithOptions(env["ALIBABA_CLOUD_REGION_ID"], sdk.NewConfig().WithScheme(env["ALICLOUD_CLIENT_SCHEME"]),
@@ -258,7 +255,6 @@ func TestFinding(t *testing.T) {
 	p.bad(command.CodeFailed, "has no admin API", "ls", "--server", other.Addr())
 }
 
-// TestByHand breaks and repairs things.
 func TestByHand(t *testing.T) {
 	p := somebody(t)
 	a := p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web, tags: {a.b: c, d: e}, vswitch: vsw-1}]\nvswitches: [{id: vsw-1, "+
@@ -382,7 +378,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestEdit edits with programs as editors.
 func TestEdit(t *testing.T) {
 	p := somebody(t)
 	p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web}]"))
@@ -421,8 +416,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit code, and no
-// change.
+// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit code, and no change.
 func TestMistakes(t *testing.T) {
 	p := somebody(t)
 	bad := p.write("bad.yaml", "nothing: true\n")
@@ -541,7 +535,6 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 	}
 }
 
-// TestHelp checks that every command has a description, and most an example.
 func TestHelp(t *testing.T) {
 	p := somebody(t)
 	var check func(path []string, text string)
@@ -622,8 +615,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestController breaks the cloud by hand, waits for the controller's failure, repairs it, and waits for the load
-// balancer.
+// TestController breaks the cloud, waits for the controller's failure, repairs it, and waits for the load balancer.
 func TestController(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	c := cluster.Join(t)
@@ -651,7 +643,6 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestRealController runs the stand-in as CCM_BIN.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)
@@ -703,7 +694,6 @@ func watchEvents(t *testing.T, c *cluster.Cluster, ns string) func(reason, part 
 	}
 }
 
-// createService creates a LoadBalancer Service.
 func createService(t *testing.T, c *cluster.Cluster, ns string) {
 	t.Helper()
 	_, err := c.Client().CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
@@ -715,7 +705,6 @@ func createService(t *testing.T, c *cluster.Cluster, ns string) {
 	}
 }
 
-// TestRAM checks that a world can define the controller's and the operator's rights.
 func TestRAM(t *testing.T) {
 	p := somebody(t)
 	a := p.up("--world", p.write("world.yaml", "callers: [{name: operator, allow: ['slb:DescribeRegions']}]"))

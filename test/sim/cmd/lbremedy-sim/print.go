@@ -25,7 +25,6 @@ func (p *program) line(format string, args ...any) error {
 	return err
 }
 
-// table prints a table.
 func (p *program) table(columns []any, rows [][]any) error {
 	t := command.Table(columns...)
 	for _, r := range rows {

@@ -43,7 +43,6 @@ func (m machine) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A running is the process of up.
 type running struct {
 	*exec.Cmd
 	announcement
@@ -84,8 +83,8 @@ func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	return r.ProcessState.ExitCode(), time.Since(began)
 }
 
-// TestReadyAtOnce checks that the program starts within 100 ms. Because other programs run, the fastest of several
-// attempts counts, and otherwise its processor time, which includes more than the start.
+// TestReadyAtOnce: the program starts within 100 ms. Because other programs run, the fastest attempt counts, or else its
+// processor time.
 func TestReadyAtOnce(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	best, work := time.Hour, time.Hour
@@ -102,7 +101,6 @@ func TestReadyAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkReady measures the time from the start of the process to its announcement.
 func BenchmarkReady(b *testing.B) {
 	m := machine{b, b.TempDir()}
 	var total time.Duration
@@ -116,7 +114,6 @@ func BenchmarkReady(b *testing.B) {
 	b.ReportMetric(float64(total.Microseconds())/1000/float64(b.N), "ready-ms")
 }
 
-// TestEnds ends the program in all ways, and restarts it.
 func TestEnds(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	record := filepath.Join(m.home, ".local/state/lbremedy-sim/default.json")
@@ -163,7 +160,6 @@ func TestEnds(t *testing.T) {
 	again.end(t, syscall.SIGTERM)
 }
 
-// TestShell uses the announcement and the environment in a shell.
 func TestShell(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	sh := func(script string) string {
@@ -191,7 +187,6 @@ kill $pid && wait $pid && echo ended`)
 	}
 }
 
-// TestCompletionScripts loads the completion scripts in all installed shells.
 func TestCompletionScripts(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

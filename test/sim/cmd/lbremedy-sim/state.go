@@ -31,7 +31,6 @@ type record struct {
 	Context    string    `json:"context,omitempty"`
 }
 
-// stateDir returns the directory of records.
 func (p *program) stateDir() (string, error) {
 	if p.state != "" {
 		return p.state, nil
@@ -50,8 +49,8 @@ func (p *program) recordFile() (string, error) {
 	return filepath.Join(dir, p.name+".json"), err
 }
 
-// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and overwrites
-// the record of a killed one.
+// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and overwrites the record
+// of a killed one.
 func (p *program) claim() (write func(record) error, release func(), err error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -90,7 +89,6 @@ func (p *program) claim() (write func(record) error, release func(), err error) 
 	}, nil
 }
 
-// errNone means that no simulation runs.
 var errNone = errors.New("no simulation")
 
 // find returns the simulation of the flags and the environment. A record adds details if it has the same address.
@@ -108,7 +106,6 @@ func (p *program) find() (record, error) {
 	return record{Name: p.name, Address: addr}, nil
 }
 
-// recorded returns the simulation with this name in the state directory.
 func (p *program) recorded() (record, error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -142,7 +139,6 @@ func loopbackAddress(s string) (string, error) {
 	return addr, nil
 }
 
-// connect finds the simulation.
 func (p *program) connect() (*client, error) {
 	r, err := p.find()
 	if err != nil {

@@ -21,8 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// columns are the fields, besides the ID, that ls shows of a kind. For other kinds it shows all fields that are not
-// lists.
+// columns are the fields, besides the ID, that ls shows of a kind; of other kinds, all fields that are not lists.
 var columns = map[string][]string{
 	"vpcs":          {"name", "cidr"},
 	"vswitches":     {"vpc", "zone", "cidr", "free"},
@@ -73,7 +72,6 @@ singular mean the same. With -o json or yaml the things are printed whole.`,
 	}
 }
 
-// summary prints the number of objects of each kind.
 func (p *program) summary(ctx context.Context, c *client) error {
 	world := map[string]any{}
 	var faults []any
@@ -106,7 +104,6 @@ func (p *program) summary(ctx context.Context, c *client) error {
 	})
 }
 
-// list prints the objects of a kind.
 func (p *program) list(kind string, things []map[string]any) error {
 	if len(things) == 0 {
 		p.note("There are no %s.", kind)
@@ -288,7 +285,6 @@ func target(args []string, name string) (kind, path string, rest []string, err e
 	return kind, thing(kind, args[1]), args[2:], nil
 }
 
-// body returns the body from a file or from assignments.
 func (p *program) body(kind, file string, texts []string, none bool) ([]byte, error) {
 	switch {
 	case file != "" && len(texts) > 0:
@@ -313,7 +309,6 @@ func (p *program) body(kind, file string, texts []string, none bool) ([]byte, er
 	return yaml.Marshal(patch)
 }
 
-// read reads a file, or standard input if its name is -.
 func (p *program) read(file string) ([]byte, error) {
 	var b []byte
 	var err error

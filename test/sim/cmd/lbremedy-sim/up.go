@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// An upRun is one run of up.
 type upRun struct {
 	*program
 	listen, world, env, kubeconfig, context, namespace, release string
@@ -32,7 +31,6 @@ type upRun struct {
 	remote, verbose                                             bool
 }
 
-// defaultRelease is the default release of the simulated controller.
 const defaultRelease = "v2.14.0"
 
 // An announcement is the output of up when it is ready.
@@ -142,8 +140,8 @@ func (u *upRun) run(ctx context.Context) error {
 	return controller.Play(ctx, o)
 }
 
-// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently. It returns
-// nil if no kubeconfig exists.
+// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently. It returns nil without
+// a kubeconfig.
 func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
@@ -176,7 +174,6 @@ func onThisMachine(server string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// options returns the controller's options for the cluster and the cloud.
 func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Options, error) {
 	level := slog.LevelWarn
 	if u.verbose {
@@ -246,7 +243,6 @@ func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) er
 	})
 }
 
-// announce returns the announcement of a simulation.
 func announce(r record, w *sim.World, e environment) announcement {
 	url := "http://" + r.Address + "/"
 	return announcement{record: r, OpenAPI: url, Admin: url + "sim/", Region: w.Region, Cluster: w.Cluster.ID, VPC: w.Cluster.VPC, Environment: e}
