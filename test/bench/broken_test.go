@@ -31,9 +31,8 @@ var standing = []struct{ class, message string }{
 	{"vswitch-ip-exhausted", saysFull},
 }
 
-// broken measures what 1,000 Services that stay broken in three ways leave in the streams after 30 days of a fast
-// clock, at one failure a day. One failure in five minutes leaves the same: TestStaysBroken of shared/engine has 8,640
-// of them.
+// broken measures what 1,000 Services that stay broken in three ways leave in the streams after 30 days of a fast clock, at one
+// failure a day. One failure in five minutes leaves the same: TestStaysBroken of shared/engine has 8,640 of them.
 func (r *rig) broken(b *testing.B) {
 	const services, days, goal = 1000, 30, 200
 	st := r.startNATS(b).connect(b)

@@ -27,7 +27,6 @@ import (
 // roleVariable makes the test binary one of the parts that are not programs of their own.
 const roleVariable = "LBREMEDY_BENCH_ROLE"
 
-// play is the main function of a part.
 func play(role string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -55,8 +54,7 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// watchServices is common to the bare programs: it watches new Events of Services, and prints a line when it will miss
-// none.
+// watchServices watches new Events of Services, and prints a line when it will miss none.
 func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) error) error {
 	config, err := kube.Load(os.Getenv("LBREMEDY_KUBECONFIG"), "")
 	if err != nil {
@@ -99,7 +97,6 @@ func publishMain(ctx context.Context) error {
 	})
 }
 
-// The Event reason that the bare program answers, and the annotation that it writes.
 const (
 	bareReason     = "BareFailure"
 	bareAnnotation = "example.com/written"
@@ -121,8 +118,8 @@ func writeMain(ctx context.Context) error {
 	})
 }
 
-// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the
-// benchmark is killed.
+// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the benchmark
+// is killed.
 func guardMain(ctx context.Context) error {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	for _, v := range os.Environ() {
@@ -153,7 +150,6 @@ func guardMain(ctx context.Context) error {
 	}
 }
 
-// A process is a part of the benchmark.
 type process struct {
 	out *bufio.Reader
 	pid int    // of the role, or of the guarded program
@@ -225,7 +221,6 @@ func (p *process) failed(err error) error {
 	return fmt.Errorf("%w: it said %q", err, p.said())
 }
 
-// said returns the last lines of standard error.
 func (p *process) said() string {
 	said, err := os.ReadFile(p.log)
 	if err != nil {
@@ -259,8 +254,8 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatalf("read the time of the process: %v", err)
 	}
-	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are user and system
-	// time in ticks, 100 a second on Linux.
+	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are user and system time in
+	// ticks, 100 a second on Linux.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	total := 0
 	for _, f := range fields[11:13] {

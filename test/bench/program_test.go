@@ -35,8 +35,7 @@ func stored(b *testing.B) int {
 	return n
 }
 
-// memory measures the exporter program's memory with 100,000 stored Events of Pods (or LBREMEDY_BENCH_EVENTS) and 1,000
-// more a second.
+// memory measures the exporter's memory with 100,000 stored Events of Pods (or LBREMEDY_BENCH_EVENTS) and 1,000 more a second.
 func (r *rig) memory(b *testing.B) {
 	const clients, perSecond, lasts = 16, 1000, 15 * time.Second
 	d := r.disk(b)

@@ -46,7 +46,6 @@ func scaled(b *testing.B, usual int) int {
 // owing is the class of these failures.
 const owing = "arrearage"
 
-// accountOf returns the ledger's account of these failures.
 func accountOf(l ledger.Ledger) ledger.Account {
 	for _, a := range l.Classes {
 		if a.Class == owing {
@@ -59,10 +58,9 @@ func accountOf(l ledger.Ledger) ledger.Account {
 // room is a part's memory limit: that of the chart's Pod.
 const room = 256 << 20
 
-// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a cluster with 200
-// nodes and 500 load balancers: first "lbremedy up", which is everything in one process, then exporter, worker,
-// notifier and ledger separately with the same failures. A part has the collector's memory limit that the chart sets,
-// and may take no more than the Pod's.
+// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a cluster with 200 nodes and
+// 500 load balancers: first "lbremedy up" (everything in one process), then exporter, worker, notifier and ledger separately with
+// the same failures. A part has the collector's memory limit that the chart sets, and may take no more than the Pod's.
 func (r *rig) scale(b *testing.B) {
 	n := scaled(b, 1000)
 	account := sim.New(b, debtors(500))
@@ -119,7 +117,6 @@ func (r *rig) scale(b *testing.B) {
 		r.taken(b, name, p)
 	}
 
-	// The ledger of all of them.
 	status := exec.Command(r.program(b, "functions/cmd/lbremedy"), "status", "-o", "json")
 	status.Env = append(append(os.Environ(), env...), "GOMEMLIMIT=200MiB")
 	began = time.Now()
@@ -169,7 +166,6 @@ func debtors(balancers int) *sim.World {
 	return w
 }
 
-// environ returns the variables of a program with a simulated account.
 func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	b.Helper()
 	key := account.Admin()
@@ -180,8 +176,8 @@ func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	}
 }
 
-// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits the
-// rate of a namespace.
+// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits the rate of a
+// namespace.
 func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	b.Helper()
 	client := r.client(b).CoreV1()

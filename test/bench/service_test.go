@@ -32,7 +32,6 @@ type up struct {
 	end     func()
 }
 
-// up returns the shared program of the benchmarks of Services.
 func (r *rig) up(b *testing.B) *up {
 	b.Helper()
 	r.upOnce.Do(func() { r.running = r.startUp(b, func(*testbed.Testbed) {}) })
@@ -85,8 +84,8 @@ func (p *process) asked(url string) error {
 	return nil
 }
 
-// services watches the Services of a namespace, or all, from now until the benchmark ends. The API server closes the
-// watch of a slow reader, as this process is while a thousand Services change: it resumes where it ended.
+// services watches Services from now until the benchmark ends. The API server closes the watch of a slow reader, as this process
+// is while a thousand Services change: it resumes where it ended.
 func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)) {
 	b.Helper()
 	client := r.client(b).CoreV1().Services(namespace)
@@ -111,8 +110,7 @@ func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)
 	}()
 }
 
-// A street is Services without load balancers and what happens to them. They are in several namespaces, because the
-// exporter limits the rate of a namespace.
+// A street is Services without load balancers, in several namespaces because the exporter limits the rate of a namespace.
 type street struct {
 	*rig
 	testbed    *testbed.Testbed
@@ -202,7 +200,6 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 
 func (s *street) uid(i int) string { return string(s.services[i].UID) }
 
-// fail creates the Event of a Service's failed sync.
 func (s *street) fail(ctx context.Context, i int, reason string) error {
 	in := s.services[i].Namespace
 	e := failure(in, s.services[i].Name, s.uid(i))
@@ -229,8 +226,8 @@ func (s *street) sync(ctx context.Context, i int) error {
 	return err
 }
 
-// room adds a vSwitch with more room than all others. Previously moved Services then have their claims elsewhere, as if
-// ten minutes had passed.
+// room adds a vSwitch with more room than all others. Previously moved Services then have their claims elsewhere, as if ten
+// minutes had passed.
 func (s *street) room(i int) {
 	s.testbed.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
@@ -241,11 +238,10 @@ func (s *street) room(i int) {
 	})
 }
 
-// write measures the time from the API server's answer to the creation of an Event until a watch of Services shows the
-// write of "lbremedy up", which is exporter, JetStream and worker in one process. No controller runs; the benchmark
-// sets the marks of a sync, which ends each case before the next begins. The bare program reads the Event's Service and
-// writes an annotation. A burst of 100 Services is measured until the last write. The region has load balancers of
-// others, because an empty list is not shared.
+// write measures the time from the API server's answer to the creation of an Event until a watch of Services shows the write of
+// "lbremedy up" (exporter, JetStream and worker in one process). No controller runs; the benchmark sets the marks of a sync,
+// which ends each case before the next begins. The bare program reads the Event's Service and writes an annotation. A burst of
+// 100 Services is measured until the last write. The region has load balancers of others, because an empty list is not shared.
 func (r *rig) write(b *testing.B) {
 	const warm, single, others = 10, 400, 50
 	u := r.up(b)
@@ -355,8 +351,8 @@ func (s *street) stages(b *testing.B, from, to int) {
 	}
 }
 
-// heal measures the time with the controller and its real delays, from the first failure of Services in a full vSwitch
-// that a watch shows until one shows the Service synced.
+// heal measures the time with the controller and its real delays, from the first failure of Services in a full vSwitch until a
+// watch shows them synced.
 func (r *rig) heal(b *testing.B) {
 	const n = 60
 	u := r.up(b)

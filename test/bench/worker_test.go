@@ -26,8 +26,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// worker measures how many events a second a worker in this process answers without acting: events of deleted Services,
-// and the same events again, which the journal answers. NATS is another process.
+// worker measures how many events a second a worker answers without acting: events of deleted Services, and the same events
+// again, which the journal answers. NATS is another process.
 func (r *rig) worker(b *testing.B) {
 	const n, goal = 3000, 1000
 	st := r.startNATS(b).connect(b)
@@ -134,7 +134,6 @@ func (r *rig) classify(b *testing.B) {
 	r.note(b, "p99", "µs", float64(quantile(took, 0.99).Nanoseconds())/1000)
 }
 
-// observing returns a reader of a policy file without writes.
 func observing(b *testing.B) func(context.Context) (remedy.Policy, error) {
 	b.Helper()
 	source := policyfile.FromFile(shell.File(b, "policy.yaml", "mode: observe\n"), cli.ParsePolicy)

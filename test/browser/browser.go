@@ -1,7 +1,6 @@
-// Package browser tests lbremedy's console in a headless Chromium, as a person uses it.
-//
-// It is a separate module, which keeps the browser's driver out of lbremedy's dependencies. The program test/console of
-// the main module runs the console and executes orders.
+// Package browser tests lbremedy's console in a headless Chromium, as a person uses it. It is a separate module, which keeps the
+// browser's driver out of lbremedy's dependencies. The program test/console of the main module runs the console and executes
+// orders.
 package browser
 
 import (
@@ -47,8 +46,8 @@ type World struct {
 	end    func()
 }
 
-// Start starts a world: "" has the broken Services of the demonstration, "big" 5,000 working ones. It runs in the
-// repository, and ends with Close.
+// Start starts a world: "" has the broken Services of the demonstration, "big" 5,000 working ones. It runs in the repository, and
+// ends with Close.
 func Start(ctx context.Context, kind string) (*World, error) {
 	args := []string{"run", "./test/console"}
 	if kind != "" {

@@ -82,7 +82,6 @@ func (d *DingTalk) show(doing string, n int) {
 	d.shown(n, doing, p["title"], p["text"], said, buttons)
 }
 
-// refuse answers with a DingTalk error.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message, "requestid": "r1"})
@@ -116,7 +115,6 @@ func (d *DingTalk) login(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"accessToken": token, "expireIn": 7200})
 }
 
-// may reports whether a call has a valid token.
 func (d *DingTalk) may(w http.ResponseWriter, r *http.Request) bool {
 	if d.tokens[r.Header.Get("x-acs-dingtalk-access-token")] {
 		return true

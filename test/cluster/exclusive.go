@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Exclusive gives the test exclusive use of the cluster until it ends, and cleans it: no Service, Event, Node or other
-// object of load balancers is left. It waits for current users. Call it before Namespace.
+// Exclusive gives the test exclusive use of the cluster until it ends, and wipes it: no Service, Event, Node or other object of
+// load balancers is left. It waits for current users. Call it before Namespace.
 func (c *Cluster) Exclusive(t testing.TB) {
 	t.Helper()
 	c.hold(t, true)
@@ -41,7 +41,6 @@ func (c *Cluster) take(t testing.TB) bool {
 	return true
 }
 
-// own records until the test ends how it uses the cluster.
 func (c *Cluster) own(t testing.TB, alone bool, release func()) {
 	c.mu.Lock()
 	c.holds[t.Name()] = alone
@@ -76,9 +75,8 @@ func (c *Cluster) hold(t testing.TB, alone bool) {
 	c.own(t, alone, release)
 }
 
-// share takes this process's shared lock, which is released after the last of its tests. A lock for each test could
-// deadlock: a test that holds one could wait for a parallel slot for its subtests while tests that wait for the lock
-// occupy all slots.
+// share takes this process's shared lock until its last test ends. A lock for each test could deadlock: a test that holds one
+// could wait for a parallel slot for its subtests while tests that wait for the lock occupy all slots.
 func (c *Cluster) share(t testing.TB) (release func()) {
 	t.Helper()
 	c.sharing.Lock()
@@ -96,8 +94,8 @@ func (c *Cluster) share(t testing.TB) (release func()) {
 	}
 }
 
-// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock
-// occupied forever.
+// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock occupied
+// forever.
 func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	t.Helper()
 	gate := flock(t, c.Kubeconfig+".gate", how)
@@ -182,8 +180,8 @@ var own = map[types.NamespacedName]bool{
 	{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"}: true,
 }
 
-// proof is the admission policy of Approvals, and its binding. Other policies remain, because the tests that created
-// them may not check again.
+// proof is the admission policy of Approvals, and its binding. Other policies remain, because the tests that created them may not
+// check again.
 const proof = "lbremedy-approvals"
 
 // wipe deletes all objects of wiped resources at once, ignoring finalizers.
@@ -204,8 +202,7 @@ func (c *Cluster) wipe(ctx context.Context) error {
 	return nil
 }
 
-// wipeAll deletes the objects of a resource: one by one where necessary, otherwise by namespace, because benchmarks
-// leave many.
+// wipeAll deletes the objects of a resource: one by one where necessary, otherwise by namespace, because benchmarks leave many.
 func (c *Cluster) wipeAll(ctx context.Context, gvr schema.GroupVersionResource) error {
 	left, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 	if err != nil {

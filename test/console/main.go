@@ -1,11 +1,9 @@
-// Console starts a world for the tests and pictures of lbremedy's console, and the console in it. Kubernetes API and
-// JetStream are real, cloud and controller simulated. "go run ./test/console" breaks some Services of the
-// demonstration, with a worker; "go run ./test/console big" has 5,000 working Services with a case each. Its first
-// output line is the console's address.
+// Console starts a world for the tests and pictures of lbremedy's console, and the console in it. Kubernetes API and JetStream
+// are real, cloud and controller simulated. "go run ./test/console" breaks some Services of the demonstration, with a worker; "go
+// run ./test/console big" has 5,000 working Services with a case each. Its first output line is the console's address. Each input
+// line is an order, answered by a line: "done", a result, or an error. It ends with its input:
 //
-// Each input line is an order, answered by a line: "done", a result, or an error. It ends with its input:
-//
-//	say TEXT     a case of the Service shop/said asks, with the text in all foreign fields
+//	say TEXT     a case of the Service shop/said asks, with the text in all fields of others
 //	settle TIME  the case of shop/said is fixed, with TIME in its finding
 //	away, back   NATS stops; NATS is back with its data
 //	work         "lbremedy up" starts to handle failures and answers
@@ -66,7 +64,6 @@ func main() {
 	}
 }
 
-// A world is the console's data.
 type world struct {
 	tb     *testbed.Testbed
 	dir    string
@@ -196,7 +193,6 @@ func (w *world) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// call returns calls of the program by an operator.
 func (w *world) call() operator.Call {
 	environ := map[string]string{"HOME": w.dir}
 	for _, v := range w.tb.Environ(w.server.URL(), w.token) {
@@ -206,7 +202,6 @@ func (w *world) call() operator.Call {
 	return operator.Call{Env: environ}
 }
 
-// show runs the console and executes orders.
 func (w *world) show(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer w.wait.Wait()
@@ -319,7 +314,6 @@ func (w *world) account(ctx context.Context, name string) (string, error) {
 	return token.Status.Token, nil
 }
 
-// back restarts NATS.
 func (w *world) back(ctx context.Context) error {
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(w.dir, "nats"), Port: w.port, Token: w.token})
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// apart is the class that a separate process handles as a function. This program is that function if functionVariable
-// names the class.
+// apart is the class that a separate process handles as a function. This program is that function if functionVariable names the
+// class.
 const (
 	apart            = "tag-missing"
 	functionVariable = "LBREMEDY_DEMO_FUNCTION"
@@ -93,7 +93,6 @@ func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.E
 	return end, nil
 }
 
-// free returns an unused port.
 func free() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +102,6 @@ func free() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// ready waits until a URL answers 200.
 func ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -24,7 +24,6 @@ type progress struct {
 	err      error
 }
 
-// A service is the state of one Service.
 type service struct {
 	testbed.Fixture
 	finding string
@@ -55,7 +54,6 @@ func (p *progress) of(svc event.Service) *service {
 	return p.services[i]
 }
 
-// failure handles a message of FAILED.
 func (p *progress) failure(m stream.Message) error {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
@@ -73,7 +71,6 @@ func (p *progress) failure(m stream.Message) error {
 	return nil
 }
 
-// record handles a message of CASES.
 func (p *progress) record(m stream.Message) error {
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -118,7 +115,6 @@ func (p *progress) step(t *service, s event.StepRecord) {
 	p.say(t, step, text)
 }
 
-// settled handles the end of a run.
 func (p *progress) settled(t *service, r event.Record) {
 	switch {
 	case r.Error != "":
@@ -133,8 +129,7 @@ func (p *progress) settled(t *service, r event.Record) {
 	case !r.Result.Worked():
 		p.say(t, string(r.Status()), r.Finding.String()+spaced(r.Note.String()))
 	}
-	// Do not wait for failures that may pass by themselves, which takes a quarter of an hour. Some become questions
-	// after two minutes, before others have ended.
+	// Failures that may pass would take a quarter of an hour. Some become questions after two minutes, before others have ended.
 	if t.result == event.Waiting && r.Result == event.Asked {
 		return
 	}
@@ -150,7 +145,6 @@ func (p *progress) settled(t *service, r event.Record) {
 	}
 }
 
-// say prints a text once.
 func (p *progress) say(t *service, kind, text string) {
 	if key := kind + text; text != "" && !t.said[key] {
 		t.said[key] = true
@@ -167,7 +161,6 @@ func (p *progress) broke(err error) {
 	p.testbed.Wake()
 }
 
-// ended reports whether everything has ended.
 func (p *progress) ended() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

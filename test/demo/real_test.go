@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRealController runs the demonstration with the controller in CCM_BIN: the stand-in, because no real one is
-// available here. It is a separate process with only a real one's inputs.
+// TestRealController runs the demonstration with a stand-in in CCM_BIN, because no real controller is available here: a separate
+// process with only a real one's inputs.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
@@ -56,7 +56,7 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// TestControllerFails checks that a controller that ends or hangs ends the demonstration with the end of its log.
+// TestControllerFails: a controller that ends or hangs ends the demonstration with the end of its log.
 func TestControllerFails(t *testing.T) {
 	c := cluster.Alone(t)
 	t.Setenv(controller.VersionVariable, standin.Version)
@@ -106,7 +106,6 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// TestSupported checks that failures that a real controller cannot show are left out.
 func TestSupported(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "/ccm")
 	t.Setenv(controller.VersionVariable, "v2.14.0")

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Kinds of lines.
 const (
 	failed  = "failed"
 	finding = "finding"
@@ -31,7 +30,6 @@ const (
 	trouble = "error"
 )
 
-// colours are the ANSI colours of kinds.
 var colours = map[string]string{failed: "31", trouble: "31", step: "36", waits: "33", asks: "33", fixed: "32", synced: "33"}
 
 // A screen prints the demonstration: lines of the terminal's width, in colour if supported, or plain text.
@@ -76,7 +74,6 @@ func (s *screen) section(format string, args ...any) {
 	s.say("\n" + s.paint("1", fmt.Sprintf(format, args...)) + "\n")
 }
 
-// fact prints a property of the demonstration.
 func (s *screen) fact(name, format string, args ...any) {
 	s.say(fmt.Sprintf("  %-11s %s", name, cut(fmt.Sprintf(format, args...), s.width-14)))
 }
@@ -92,14 +89,12 @@ func (s *screen) story(f testbed.Fixture) {
 	s.say(fmt.Sprintf("  %-*s %s", s.column, f.Service, cut(f.Story, s.width-s.column-3)))
 }
 
-// begin starts the clock of the lines.
 func (s *screen) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.start = time.Now()
 }
 
-// line prints an event of a Service, with its time.
 func (s *screen) line(service, kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +106,6 @@ func (s *screen) trouble(format string, args ...any) {
 	s.say(s.paint(colours[trouble], event.Redact(fmt.Sprintf(format, args...))))
 }
 
-// A total is the sum over all testbeds.
 type total struct {
 	seconds        []float64 // until each working Service was fixed
 	synced         int       // synced, but possibly without traffic
@@ -178,7 +172,6 @@ func (p *progress) table(sum *total) {
 	p.screen.say(t.Render())
 }
 
-// verdict prints the overall result.
 func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say("")
 	for _, w := range sum.wrong {

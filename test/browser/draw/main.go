@@ -1,7 +1,6 @@
-// Draw takes the pictures of the console and of chat cards for "make capture".
-//
-// With a folder it writes the console's pictures there; -every takes each page on a computer and a phone, in each
-// language. With an HTML page and a file it writes a picture of the page.
+// Draw takes the pictures of the console and of chat cards for "make capture". With a folder it writes the console's pictures
+// there; -every takes each page on a computer and a phone, in each language. With an HTML page and a file it writes a picture of
+// the page.
 package main
 
 import (
@@ -54,7 +53,6 @@ var pages = []picture{
 	{name: "policy", path: "/policy"}, {name: "classes", path: "/classes"}, {name: "class", path: "/classes/tag-missing"},
 }
 
-// every returns the pictures of all pages.
 func every() []picture {
 	var all []picture
 	for _, p := range pages {
@@ -159,7 +157,6 @@ func take(tab context.Context, look browser.Look, actions ...chromedp.Action[chr
 	return chromedp.Run(tab, chromedp.CaptureScreenshot())
 }
 
-// drawPage takes a picture of a whole page.
 func drawPage(ctx context.Context, page, file string) error {
 	page, err := filepath.Abs(page)
 	if err != nil {
