@@ -35,9 +35,8 @@ const (
 	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
 )
 
-// An outcome is everything that a reader can see after a scenario. Values that differ between runs are replaced: IDs of
-// the cloud by LB, the address of a load balancer by IP(its ID), the controller's name for its resources by NAME, and
-// the namespace by NS.
+// An outcome is everything that a reader can see after a scenario. Values that differ between runs are replaced: IDs of the cloud
+// by LB, the address of a load balancer by IP(its ID), the controller's name for its resources by NAME, and the namespace by NS.
 type outcome struct {
 	Events      []string // type, reason, component and message, sorted, with the count if the scenario counts
 	Labels      map[string]string
@@ -76,11 +75,9 @@ const (
 	localNLB = "v2.11.2" // first release with a configurable NLB endpoint: pkg/provider/alibaba/base/clientMgr.go
 )
 
-// TestConformance compares the outcomes of the simulated controller with those of a real one.
-//
-// If CCM_BIN names a cloud-controller-manager, it runs the same scenarios against the same simulated cloud. Otherwise
-// the outcomes are compared with those recorded from v2.14.0. If CCM_VERSION names another release, the simulated
-// controller plays that one, and recorded outcomes are not used.
+// TestConformance compares the outcomes of the simulated controller with those of the cloud-controller-manager in CCM_BIN, or
+// else with those recorded from v2.14.0. If CCM_VERSION names another release, the simulated controller plays that one, and
+// recorded outcomes are not used.
 func TestConformance(t *testing.T) {
 	c := cluster.Join(t)
 	bin, release := controller.Real()
@@ -123,10 +120,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// differ returns the differences of two outcomes. It logs those that depend only on timing and leaves them out: an
-// extra wake-up causes an extra round of reads; and a listener's new protocol is created in parallel with the removal
-// of the old listener, so the controller tries again if the port is still in use (seen with v2.14.0;
-// pkg/controller/service/nlbv2/listeners.go).
+// differ returns the differences of two outcomes. It logs and omits those that depend only on timing: an extra wake-up causes an
+// extra round of reads; and a listener's new protocol is created in parallel with the removal of the old listener, so the
+// controller tries again if the port is still in use (seen with v2.14.0; pkg/controller/service/nlbv2/listeners.go).
 func differ(t *testing.T, a, b outcome) string {
 	t.Helper()
 	diff := cmp.Diff(a, b)
@@ -149,7 +145,6 @@ func differ(t *testing.T, a, b outcome) string {
 	return ""
 }
 
-// TestDiffer checks which differences of timing differ accepts.
 func TestDiffer(t *testing.T) {
 	const ensured, inUse = "Normal EnsuredLoadBalancer x", "Warning SyncLoadBalancerFailed nlb-controller: Error: code: 400, The Port [80] is conflict. "
 	plain := outcome{Events: []string{ensured}, Actions: []string{"ListTags", "ListListeners", "DeleteListener", "CreateListener"}}
@@ -179,7 +174,6 @@ func rounds(tracks []string) []string {
 	return slices.CompactFunc(slices.Clone(tracks), func(a, b string) bool { return a == b && isRead.MatchString(a) })
 }
 
-// distinct returns each action once.
 func distinct(actions []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(actions)))
 }
@@ -285,9 +279,9 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	return out
 }
 
-// How long a controller of a release other than v2.14.0 may be idle before the scenario ends, because that release may
-// never do what the scenario waits for. If the simulated controller has stalled, the real one is stopped before its
-// first retry, which comes after 5 s.
+// How long a controller of another release than v2.14.0 may be idle before the scenario ends, because that release may never do
+// what the scenario waits for. If the simulated controller has stalled, the real one is stopped before its first retry, which
+// comes after 5 s.
 const (
 	quiet        = 6 * time.Second
 	quietReal    = 45 * time.Second
@@ -390,9 +384,9 @@ func (p *run) watch() (stop func()) {
 	}
 }
 
-// awake waits until the controller has processed the current state of the cluster, for both kinds of load balancer: it
-// removes its finalizer from a probe Service that wants no load balancer. Otherwise an earlier change, such as a node,
-// could queue the next Service a second time during its first sync.
+// awake waits until the controller has processed the current state of the cluster, for both kinds of load balancer: it removes
+// its finalizer from a probe Service that wants no load balancer. Otherwise an earlier change, such as a node, could queue the
+// next Service a second time during its first sync.
 func (p *run) awake() {
 	p.Helper()
 	services := p.kube.CoreV1().Services(p.ns)
@@ -537,7 +531,6 @@ func (p *run) marks() *strings.Replacer {
 	return strings.NewReplacer(append(pairs, p.ns, "NS")...)
 }
 
-// own returns the controller's name for the Service's resources.
 func (p *run) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID), "-", ""))[:32] }
 
 func (p *run) outcome() outcome {
@@ -597,10 +590,10 @@ func (p *run) hashed(svc *corev1.Service) string {
 	return "of another state"
 }
 
-// tracks returns actions without their random order. A controller works in parallel on a load balancer, its groups and
-// its listeners, reads in any order, creates the groups of several ports in parallel, and polls a job or a new NLB any
-// number of times. Actions are split into these tracks, each in order; adjacent reads are sorted, and so are creations
-// of groups, since a group needs to exist before it gets servers. All calls count, except polls.
+// tracks returns actions without their random order. A controller works in parallel on a load balancer, its groups and its
+// listeners, reads in any order, creates the groups of several ports in parallel, and polls a job or a new NLB any number of
+// times. Actions are split into these tracks, each in order; adjacent reads and creations of groups are sorted, since a group
+// needs to exist before it gets servers. All calls count, except polls.
 func tracks(actions []string) []string {
 	var all []string
 	for _, track := range []func(string) bool{
@@ -649,8 +642,7 @@ var (
 	ofJobs      = regexp.MustCompile(`^(?:GetJobStatus|ListAsynJobs)$`)
 )
 
-// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use: 5 s,
-// doubling.
+// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use: 5 s, doubling.
 func (p *run) pauses(action string, speed float64) []string {
 	var all []string
 	var last time.Time
@@ -670,7 +662,6 @@ func (p *run) pauses(action string, speed float64) []string {
 	return all
 }
 
-// tags returns the tags of the Service's load balancer, if it has one.
 func (p *run) tags(svc *corev1.Service) map[string]string {
 	w, id := p.cloud.Snapshot(), svc.Annotations[lbPrefix+"id"]
 	mine := func(other, name string) bool {
@@ -710,7 +701,6 @@ func (p *run) pods(ips ...string) {
 	p.namedPods("", ips...)
 }
 
-// namedPods adds addresses to the ready endpoints of a port of the Service.
 func (p *run) namedPods(port string, ips ...string) {
 	p.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -742,7 +732,6 @@ func (p *run) patch(format string, args ...any) {
 	}
 }
 
-// clear removes the addresses from the Service's status.
 func (p *run) clear() {
 	p.Helper()
 	change := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
@@ -776,7 +765,6 @@ func (p *run) repoint() {
 	p.Fatal("no port of nodes is free")
 }
 
-// count waits until the Service has had n Events.
 func (p *run) count(n int32) {
 	p.Helper()
 	p.wait(fmt.Sprintf("%d events", n), func() bool {
@@ -788,7 +776,6 @@ func (p *run) count(n int32) {
 	})
 }
 
-// annotate sets an annotation, named without the prefix.
 func (p *run) annotate(name, value string) {
 	p.Helper()
 	p.patch(`{"metadata":{"annotations":{%q:%q}}}`, lbPrefix+name, value)
@@ -824,7 +811,6 @@ func (p *run) remove() {
 	_ = services.Delete(context.Background(), svcName, metav1.DeleteOptions{})
 }
 
-// annotated returns a change that sets annotations, named without the prefix.
 func annotated(pairs ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -833,7 +819,6 @@ func annotated(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// eni makes Pods the backends of a Service.
 func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
 
 // fault returns a change that makes an action fail until repair is called.

@@ -1,5 +1,4 @@
-// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream, and kills
-// them.
+// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream, and kills them.
 package e2e
 
 import (
@@ -67,7 +66,6 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// fromEnv returns a process's configuration from the environment.
 func fromEnv() host.Config {
 	return host.Config{Config: connect.FromEnv(), NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN")}
 }
@@ -100,7 +98,6 @@ const (
 	watch = 5 * time.Second
 )
 
-// policyVariable names the worker's policy file.
 const policyVariable = "LBREMEDY_E2E_POLICY"
 
 func workerMain(ctx context.Context) error {

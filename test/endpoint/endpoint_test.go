@@ -1,6 +1,5 @@
-// Package endpoint runs a function's program, built as shipped, as Function Compute and Knative do, on a real API
-// server and a simulated cloud, and calls it as the engine does. One class is tested in all situations, and every class
-// in both runtimes.
+// Package endpoint runs a function's program, built as shipped, as Function Compute and Knative do, on a real API server and a
+// simulated cloud, and calls it as the engine does. One class is tested in all situations, and every class in both runtimes.
 package endpoint
 
 import (
@@ -40,8 +39,7 @@ import (
 
 const class = "tag-missing"
 
-// programs builds the programs of all classes once, and returns their folder, where each has the name of its class's
-// folder.
+// programs builds the programs of all classes once, and returns their folder, with the names of the classes' folders.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "lbremedy-endpoint")
 	if err != nil {
@@ -77,7 +75,7 @@ type world struct {
 	svc     *corev1.Service
 	engine  hand.Key
 	env     []string
-	touched int // number of orders, each of which leaves a different mark
+	touched int // number of orders, each with its own mark
 }
 
 func build(t *testing.T) *world {
@@ -165,7 +163,7 @@ func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	return err
 }
 
-// touches makes the hand touch the Service.
+// touches orders a resync step of the Service.
 func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) {
 	t.Helper()
 	steps, err := hand.Steps([]remedy.Step{step.Resync{}})
@@ -178,7 +176,7 @@ func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) 
 	return h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
 }
 
-// orders makes the hand touch the Service, and checks the mark.
+// orders orders a resync step of the Service, and checks the mark.
 func (w *world) orders(t *testing.T, h *hand.Remote) {
 	t.Helper()
 	a, err := w.touches(t, h)
@@ -264,7 +262,6 @@ func (g *gate) open() {
 	}
 }
 
-// cut closes the current connections.
 func (g *gate) cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -284,7 +281,6 @@ type function struct {
 	ended chan error
 }
 
-// Write receives the log.
 func (f *function) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -388,7 +384,6 @@ func (f *function) posts(client *http.Client, path string, header map[string]str
 	}
 }
 
-// post posts a call to a path and returns the answer with its body.
 func (f *function) post(ctx context.Context, client *http.Client, path string, call []byte, header map[string]string) (*http.Response, []byte, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+path, bytes.NewReader(call))
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and calls it by the API
-// InvokeFunction like the engine.
+// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and calls it by the API InvokeFunction like
+// the engine.
 func TestGoRuntime(t *testing.T) {
 	t.Parallel()
 	w, platform := build(t), fc.New(t)
@@ -175,7 +175,6 @@ func (w *world) hold(t *testing.T) {
 	w.gate.cut() // open connections are not reused
 }
 
-// held waits until a call is delayed.
 func (w *world) held(t *testing.T) {
 	t.Helper()
 	select {
@@ -185,7 +184,6 @@ func (w *world) held(t *testing.T) {
 	}
 }
 
-// TestCustomRuntime runs the program as a custom runtime of Function Compute.
 func TestCustomRuntime(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -288,8 +286,7 @@ func TestKnative(t *testing.T) {
 	w.inHand(t, f, w.hand(remedyOf(t, class), f.posts(&http.Client{Transport: h2c}, "/", nil)))
 }
 
-// TestAnywhere checks that a function answers only the engine. Without a cluster it is not ready, and reports that to
-// the engine, too.
+// TestAnywhere: a function answers only the engine. Without a cluster it is not ready, and reports that to the engine, too.
 func TestAnywhere(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -317,8 +314,7 @@ func TestAnywhere(t *testing.T) {
 	f.ends(t)
 }
 
-// TestEveryProgram checks that each class's program answers in both runtimes, with its configuration, endpoint,
-// declaration and clients.
+// TestEveryProgram: each class's program answers in both runtimes, with its configuration, endpoint, declaration and clients.
 func TestEveryProgram(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -357,7 +353,7 @@ func TestEveryProgram(t *testing.T) {
 	}
 }
 
-// TestSize checks that the largest program is small enough to start quickly, stripped and as a ZIP archive.
+// TestSize: the largest program is small enough to start quickly, stripped and as a ZIP archive.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	dir, err := programs()

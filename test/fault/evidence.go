@@ -22,8 +22,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only
-// compared with them.
+// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only compared with
+// them.
 type evidence struct {
 	Services []witness
 	Failures []failure
@@ -72,7 +72,6 @@ type recorded struct {
 	Stored   time.Time
 }
 
-// audited is a line of an API server's audit log.
 type audited struct {
 	Verb             string
 	User             struct{ Username string }
@@ -140,7 +139,6 @@ func (l *logs) read() error {
 	return nil
 }
 
-// reasons are the reasons of the controller's Events about failed syncs.
 var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "FailedAddFinalizer"}
 
 var successes = []string{"EnsuredLoadBalancer"}
@@ -175,7 +173,6 @@ func (l *logs) failures(uids map[string]bool) []failure {
 	return out
 }
 
-// writes returns the parts' writes to the cluster since a time.
 func (l *logs) writes(since time.Time, uids map[string]string) []write {
 	var out []write
 	for _, a := range l.lines {
@@ -209,7 +206,6 @@ func (l *logs) writes(since time.Time, uids map[string]string) []write {
 // reading are the prefixes of actions that change nothing.
 var reading = []string{"Describe", "List", "Get", "Query", "Simulate"}
 
-// cloudWrites returns the parts' writes to the cloud since a time.
 func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	var out []write
 	for _, c := range calls {
@@ -236,8 +232,8 @@ func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	return out
 }
 
-// records returns the journal since the start of the world, in order. Any node of NATS answers, and one that was hit
-// may lack the end, so the leader states the journal's length.
+// records returns the journal since the start of the world, in order. Any node of NATS answers, and one that was hit may lack the
+// end, so the leader states the journal's length.
 func (w *world) records(ctx context.Context) ([]recorded, error) {
 	asked, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -277,9 +273,8 @@ const late = backlog + time.Minute
 // midway is how long a run in progress may take after the end.
 const midway = 30 * time.Second
 
-// unheard reports whether a part's write to a Service was lost with the cluster and the controller has reported nothing
-// about the restored Service since: then it has not checked the current state yet. From memory, it may report syncing
-// what was lost.
+// unheard reports whether a part's write to a Service was lost with the cluster and the controller has reported nothing about the
+// restored Service since: then it has not checked the current state yet, and may report syncing what was lost.
 func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	w.mu.Lock()
 	e := evidence{Lost: slices.Clone(w.lost)}
@@ -311,8 +306,8 @@ func (w *world) works(ctx context.Context, service, uid string) bool {
 	return err == nil && over(said)
 }
 
-// kept returns the controller's reports about a Service from the cluster's Events: an API server that is killed between
-// a write and its audit line loses the line.
+// kept returns the controller's reports about a Service from the cluster's Events: an API server that is killed between a write
+// and its audit line loses the line.
 func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	list, err := w.cluster.Client().CoreV1().Events(w.bed.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
 	if err != nil {
@@ -338,8 +333,8 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	return said, nil
 }
 
-// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and one that was
-// hit may lack the end of the journal.
+// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and one that was hit may
+// lack the end of the journal.
 func (w *world) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -376,7 +371,6 @@ func (w *world) outwait(ctx context.Context, services []witness) {
 	})
 }
 
-// gather collects the evidence of a history.
 func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e := evidence{Budget: h.budget}
 	uids := map[string]bool{}

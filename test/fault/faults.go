@@ -21,7 +21,7 @@ import (
 type kind struct {
 	name        string
 	least, most time.Duration // duration
-	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends by itself.
+	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends automatically.
 	strike func(ctx context.Context, w *world, r *rand.Rand) (hit string, heal func(context.Context) error, err error)
 	long   bool // too long for the short form
 }
@@ -67,7 +67,7 @@ func pick(w *world, r *rand.Rand, roles ...string) *part {
 
 type strike = func(context.Context, *world, *rand.Rand) (string, func(context.Context) error, error)
 
-// kill kills processes one after the other. They restart by themselves.
+// kill kills processes one after the other. They are restarted.
 func kill(roles ...string) strike {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		var hit []string
@@ -83,7 +83,6 @@ func kill(roles ...string) strike {
 	}
 }
 
-// stop stops a process and continues it later.
 func stop(roles ...string) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, roles...)
@@ -199,7 +198,6 @@ func (w *world) process(name string, s syscall.Signal) error {
 	return nil
 }
 
-// restart kills one or both API servers.
 func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{"kube-apiserver", "kube-apiserver-2"}
 	if n := r.IntN(3); n < 2 {
@@ -212,9 +210,8 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 	return strings.Join(names, " and "), nil, errs
 }
 
-// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API servers, which
-// cache state, are restarted, and resource versions continue. Writes are paused until the copy, so most come after it
-// and are lost.
+// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API servers, which cache
+// state, are restarted, and resource versions continue. Writes are paused until the copy, so most come after it and are lost.
 func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(context.Context) error, err error) {
 	release, err := w.ruling(ctx)
 	if err != nil {
@@ -348,7 +345,6 @@ func (w *world) ruling(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// observe puts a policy without writes in force.
 func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	release, err := w.ruling(ctx)
 	if err != nil {
@@ -381,7 +377,6 @@ func fill(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 	}, nil
 }
 
-// ballast fills the disk of a file.
 func ballast(file string) error {
 	f, err := os.Create(file)
 	if err != nil {

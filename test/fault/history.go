@@ -103,7 +103,6 @@ func (w *world) uid(ctx context.Context, service string) (uid string, err error)
 	return uid, err
 }
 
-// play plays a history on the world and returns the evidence.
 func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("the history takes more than 10 minutes"))
 	defer cancel()
@@ -133,8 +132,8 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	return e, err
 }
 
-// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the
-// previous history.
+// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the previous
+// history.
 func (h *history) limit(ctx context.Context, w *world) error {
 	budget := cmp.Or(h.budget, plenty)
 	w.mu.Lock()

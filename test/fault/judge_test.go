@@ -16,8 +16,7 @@ func at(seconds float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// sound returns the evidence of a history without errors: two steps on one Service, one on another, and a question
-// about a third.
+// sound returns the evidence of a history without errors: two steps on one Service, one on another, and a question about a third.
 func sound() evidence {
 	tag := event.StepRecord{Kind: "tag", Text: say.Literal("tag lb-1"), Step: json.RawMessage(`{"id":"lb-1"}`)}
 	touch := event.StepRecord{Kind: "resync", Text: say.Literal("trigger a resync"), Step: json.RawMessage(`{}`)}
@@ -114,7 +113,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeOfARestoredCluster checks that lost writes may be repeated.
 func TestJudgeOfARestoredCluster(t *testing.T) {
 	e := sound()
 	again := e.Writes[1]
@@ -125,7 +123,6 @@ func TestJudgeOfARestoredCluster(t *testing.T) {
 	}
 }
 
-// TestSeed checks that a seed always gives the same history.
 func TestSeed(t *testing.T) {
 	if one, two := newHistory(7, kinds, perHistory).String(), newHistory(7, kinds, perHistory).String(); one != two {
 		t.Errorf("%s\n%s", one, two)

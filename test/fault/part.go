@@ -121,7 +121,7 @@ func (p *part) start() (chan struct{}, error) {
 	return ended, nil
 }
 
-// signal sends the process a signal, and ignores a process that has just ended.
+// signal ignores a process that has just ended.
 func (p *part) signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// A mode is a proxy's treatment of data.
 type mode int
 
 const (
@@ -18,8 +17,7 @@ const (
 	double      // received data arrives twice
 )
 
-// A proxy connects one part to another, which may be several servers: the first that accepts a connection gets it, as
-// behind a load balancer.
+// A proxy connects one part to another, or to the first of several servers that accepts a connection, as behind a load balancer.
 type proxy struct {
 	listener net.Listener
 	to       []string
@@ -33,7 +31,6 @@ type proxy struct {
 	closed  bool
 }
 
-// A link is a connection through a proxy.
 type link struct {
 	client, server net.Conn
 	epoch          int  // of its creation

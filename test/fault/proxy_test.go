@@ -93,8 +93,7 @@ func loses(t *testing.T, p *proxy) {
 	})
 }
 
-// TestProxy checks that held data arrives late, lost data ends the connection, and muted connections stay mute while
-// others work.
+// TestProxy: held data arrives late, lost data ends the connection, and muted connections stay mute while others work.
 func TestProxy(t *testing.T) {
 	begin := func(t *testing.T) (*proxy, *caller) {
 		p, err := newProxy("127.0.0.1:1", echo(t)) // nothing listens at the first address

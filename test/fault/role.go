@@ -72,8 +72,8 @@ func play() {
 	os.Exit(0)
 }
 
-// natsMain runs a node of NATS. Clients and other nodes use only the configured addresses, which are those of proxies;
-// the address that it advertises leads nowhere.
+// natsMain runs a node of NATS. Clients and other nodes use only the addresses of proxies; the address that it advertises leads
+// nowhere.
 func natsMain(ctx context.Context, a assignment) error {
 	o := &server.Options{
 		ServerName: a.Name, Host: "127.0.0.1", Port: a.Port, JetStream: true, StoreDir: filepath.Join(a.Dir, "store"), SyncAlways: true, NoSigs: true,
@@ -210,8 +210,8 @@ func functionMain(ctx context.Context, a assignment) error {
 	return nil
 }
 
-// wrong returns a clock shifted by the value in a file, which is read continuously. The clients of NATS and of the
-// cloud do not support such a clock and use the right time.
+// wrong returns a clock shifted by the value in a file, which is read continuously. The clients of NATS and of the cloud do not
+// support such a clock and use the right time.
 func wrong(file string) func() time.Time {
 	var by atomic.Int64
 	read := func() {

@@ -36,8 +36,8 @@ const (
 	startTime = 3 * time.Minute  // of all parts, on a busy machine
 )
 
-// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its controller,
-// which run in this process. A proxy connects each pair of parts.
+// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its controller, which run
+// in this process. A proxy connects each pair of parts.
 type world struct {
 	dir     string
 	cluster *cluster.Cluster // through one API server
@@ -62,8 +62,7 @@ type world struct {
 	full   bool   // disks of nodes can be filled
 }
 
-// A span is a time in which something was in force, from the acknowledgement of its start to before the request of its
-// end.
+// A span is a time in which something was in force, from the acknowledgement of its start to before the request of its end.
 type span struct{ from, to time.Time }
 
 // newWorld starts a world with its files in a folder.
@@ -110,8 +109,8 @@ func (w *world) end() {
 	}
 }
 
-// ports returns n free ports for parts that restart on the same one. They are below the ranges from which systems
-// assign ports: Linux begins at 32768, others at 49152.
+// ports returns n free ports for parts that restart on the same one. They are below the ranges from which systems assign ports:
+// Linux begins at 32768, others at 49152.
 func ports(n int) ([]int, error) {
 	const first, end = 12000, 32000
 	var out []int
@@ -217,7 +216,6 @@ func (w *world) startCluster(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-// plenty is a budget that no history exhausts.
 const plenty = 1000
 
 // rules returns a policy with this mode and budget for each class.
@@ -232,7 +230,6 @@ func settings(cluster string) stream.Settings {
 	}
 }
 
-// setUp creates streams and consumers on all nodes.
 func (w *world) setUp(ctx context.Context) error {
 	for {
 		_, err := w.stream.Setup(ctx, classes(), settings(w.bed.ID))
@@ -375,5 +372,4 @@ func (w *world) admit(ctx context.Context, a *assignment, who string, proxies ma
 	return nil
 }
 
-// userPrefix is the prefix of the parts' users.
 const userPrefix = "fault:"

@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// conforms runs "lbremedy hand test" and returns the exit code, what does not hold, and all that was said.
+// conforms runs "lbremedy hand test" and returns the exit code, the broken rules, and the output.
 func (w *world) conforms(address, cases string) (code int, wrong []string, said string) {
 	w.Helper()
 	key := filepath.Join(w.TempDir(), "engine.pem")
@@ -43,7 +43,7 @@ func (w *world) conforms(address, cases string) (code int, wrong []string, said 
 	return code, wrong, out.String() + errs.String()
 }
 
-// Hands that keep the contract pass, and are asked for no write. The hand of another class or cluster does not pass.
+// Hands that keep the contract pass without being asked to write. The hand of another class or cluster does not pass.
 func TestConforms(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		code, wrong, said := w.conforms(w.url, "python/cases.yaml")
@@ -76,7 +76,7 @@ func TestBreaks(t *testing.T) {
 		}
 		return answer
 	}
-	// about returns the payload of a call, without a look at its signature.
+	// about returns the payload of a call, without checking its signature.
 	about := func(call []byte) (e struct {
 		ID, Type, Source, Subject string
 		Data                      struct {

@@ -1,5 +1,5 @@
-// Package hands checks that the contract between engine and hand is complete: a class in Python, using only its
-// standard library, passes the tests of a served class in Go.
+// Package hands checks that the contract between engine and hand is complete: a class in Python, using only its standard library,
+// passes the tests of a served class in Go.
 package hands
 
 import (
@@ -65,7 +65,6 @@ func declared(t *testing.T) *remedy.Remedy {
 	return r
 }
 
-// inGo returns the same class in Go.
 func inGo(t *testing.T) *remedy.Remedy {
 	r := declared(t)
 	r.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
@@ -269,8 +268,7 @@ func (w *world) service() hand.About {
 	}}
 }
 
-// TestReaches checks that a reachable hand answers without reading anything, and that a hand of another cluster
-// refuses.
+// TestReaches: a reachable hand answers without reading anything, and a hand of another cluster refuses.
 func TestReaches(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -351,7 +349,6 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// value returns the annotation in the API server.
 func (w *world) value(of hand.About) string {
 	w.Helper()
 	svc, err := w.cluster.Client().CoreV1().Services(of.Service.Namespace).Get(context.Background(), of.Service.Name, metav1.GetOptions{})
@@ -361,8 +358,7 @@ func (w *world) value(of hand.About) string {
 	return svc.Annotations[annotation]
 }
 
-// TestHostileCallers checks that a call that is not the engine's, or not for this hand, or expired, reads and writes
-// nothing.
+// TestHostileCallers: a call that is not the engine's, or not for this hand, or expired, reads and writes nothing.
 func TestHostileCallers(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, last := w.remote()
@@ -435,7 +431,7 @@ func TestHostileCallers(t *testing.T) {
 	})
 }
 
-// TestUndeclared checks that a hand refuses the engine's call of a step that the class does not declare.
+// TestUndeclared: a hand refuses the engine's call of a step that the class does not declare.
 func TestUndeclared(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -450,7 +446,6 @@ func TestUndeclared(t *testing.T) {
 	})
 }
 
-// pemBytes returns the private key of a pair.
 func pemBytes(t *testing.T, k hand.Key) (ed25519.PrivateKey, error) {
 	t.Helper()
 	parsed, err := jwt.ParseEdPrivateKeyFromPEM(k.PEM())
@@ -460,7 +455,6 @@ func pemBytes(t *testing.T, k hand.Key) (ed25519.PrivateKey, error) {
 	return parsed.(ed25519.PrivateKey), nil
 }
 
-// payload returns the CloudEvent of a call.
 func payload(t testing.TB, call []byte) map[string]any {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(string(call), ".")[1])

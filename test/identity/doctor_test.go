@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// streams starts a server with a policy, and connects to it.
 func streams(t *testing.T) *stream.Stream {
 	t.Helper()
 	s := nats.Streams(t)
@@ -53,8 +52,8 @@ func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, chec
 	return r, err
 }
 
-// TestDoctor checks that on a timer, with its generated ClusterRole and RAM policy, all of the doctor's checks have a
-// result, and that without any one verb or action a check does not.
+// TestDoctor: on a timer, with its generated ClusterRole and RAM policy, all checks have a result, and without any one verb or
+// action a check does not.
 func TestDoctor(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

@@ -37,7 +37,6 @@ type guardedEdit struct {
 	says   string
 }
 
-// Beginnings of the messages.
 const (
 	typeGone      = "The controller deletes the load balancer of the Service"
 	otherBalancer = "The controller lets go of the load balancer"
@@ -56,7 +55,6 @@ func annotations(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// network makes it a Service with an NLB.
 func network(more ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerClass, svc.Finalizers = new(ccm.NLBClass), []string{ccm.NLBFinalizer}
@@ -128,7 +126,6 @@ func guardedEdits() []guardedEdit {
 			patch: `{"metadata":{"annotations":{"` + guard.Allow + `":"搬到 NLB"}},"spec":{"type":"ClusterIP"}}`},
 		{name: "another type, with a blank reason", made: annotations(guard.Allow, "  "), patch: away, says: typeGone},
 		{name: "another type, with a reason that is too long", made: annotations(guard.Allow, strings.Repeat("a", 257)), patch: away, says: typeGone},
-		// Deletions.
 		{name: "a deletion"},
 		{name: "a deletion of a labelled one", made: func(svc *corev1.Service) { svc.Labels[guard.Protect] = "true" }, says: protected},
 		{name: "a deletion of a labelled one, with a reason", made: func(svc *corev1.Service) {
@@ -156,8 +153,8 @@ func guardedEdits() []guardedEdit {
 	return list
 }
 
-// TestGuard checks that each rule rejects, or in the other mode warns of, exactly its edits, on a Service with 100
-// ports. The controller, lbremedy, unrelated edits and edits with a stated reason pass.
+// TestGuard: each rule rejects, or in the other mode warns of, exactly its edits, on a Service with 100 ports. The controller,
+// lbremedy, unrelated edits and edits with a stated reason pass.
 func TestGuard(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -178,7 +175,6 @@ func TestGuard(t *testing.T) {
 		return clients[user]
 	}
 	number := 0
-	// create creates a Service despite the guard.
 	create := func(ns string, change func(*corev1.Service)) *corev1.Service {
 		t.Helper()
 		number++
@@ -296,8 +292,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 
-	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is
-	// deleted.
+	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is deleted.
 	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, named(elsewhere), []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
 	gone := guardedEdit{name: "a deletion in a protected namespace"}
 	await(t, func() bool { _, err := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
@@ -308,7 +303,6 @@ func TestGuard(t *testing.T) {
 	await(t, func() bool { _, err := edit(elsewhere, gone); return err == nil })
 }
 
-// named returns the name of a Service.
 func named(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }

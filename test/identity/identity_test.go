@@ -94,8 +94,8 @@ func annotated(value any, keys ...string) string {
 	return string(data)
 }
 
-// TestAdmission checks that with wide RBAC the admission policy alone lets each class change what it declares, and
-// rejects everything else, including other classes' annotations. Other users are exempt.
+// TestAdmission: with wide RBAC the admission policy alone lets each class change what it declares, and rejects everything else,
+// including other classes' annotations. Other users are exempt.
 func TestAdmission(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -210,8 +210,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestAdmissionCost checks a Service with the maximum size of annotations: the policy's evaluation stays within the API
-// server's cost limit.
+// TestAdmissionCost: with the maximum size of annotations, the policy's evaluation stays within the API server's cost limit.
 func TestAdmissionCost(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -254,7 +253,7 @@ func TestAdmissionCost(t *testing.T) {
 	}
 }
 
-// TestRights checks that Without removes exactly one grant, and that the files grant what the classes declare.
+// TestRights: Without removes exactly one grant, and the files grant what the classes declare.
 func TestRights(t *testing.T) {
 	for _, r := range functions.All {
 		all, err := identity.Of(r.Class)
@@ -305,7 +304,6 @@ func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change)
 	return err
 }
 
-// as returns a client of a user with all rights on Services.
 func as(t *testing.T, c *cluster.Cluster, user string) *kubernetes.Client {
 	t.Helper()
 	client, err := kubernetes.New(quiet(c.As(t, user, wide)))

@@ -120,8 +120,7 @@ var (
 	foreign = regexp.MustCompile(`Message: |(?:Get|Post) "|SDK\.|lookup |dial tcp|context deadline exceeded$`)
 )
 
-// compareTexts reports formats that neither the corpus nor a class knows, and messages of the corpus that no format
-// produces.
+// compareTexts reports formats that neither the corpus nor a class knows, and messages of the corpus that no format produces.
 func compareTexts(found, wraps map[string][]string, ours Tables, note func(sign, name string, where []string)) error {
 	made := make([]bool, len(ours.messages))
 	for i, formats := range []map[string][]string{wraps, found} {

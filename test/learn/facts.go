@@ -46,7 +46,6 @@ var reconcilers = map[string]string{
 	"pkg/controller/route":         "route",
 }
 
-// A reader reads facts from a graph.
 type reader struct {
 	*graph
 	facts  Facts
@@ -119,8 +118,8 @@ const (
 	asksDefault      = "GetDefaultValue" // returns an annotation's default, without a Service
 )
 
-// annotation returns the annotation in an expression by the tables' name, or "". A whole key has to be an index of
-// annotations, because labels have the same prefix.
+// annotation returns the annotation in an expression by the tables' name, or "". A whole key has to be an index of annotations,
+// because labels have the same prefix.
 func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	text, _ := r.constant(e)
 	if short, ok := strings.CutPrefix(text, shortPrefix); ok {
@@ -226,7 +225,6 @@ func (r *reader) callee(call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// constant returns the constant string value of an expression.
 func (r *reader) constant(e ast.Expr) (string, bool) {
 	v := r.info.Types[e].Value
 	if v == nil || v.Kind() != constant.String {
@@ -235,7 +233,6 @@ func (r *reader) constant(e ast.Expr) (string, bool) {
 	return constant.StringVal(v), true
 }
 
-// at returns file and line relative to the tree.
 func (r *reader) at(pos token.Pos) string {
 	p := r.fset.Position(pos)
 	return filepath.ToSlash(strings.TrimPrefix(p.Filename, r.dir+string(filepath.Separator))) + ":" + strconv.Itoa(p.Line)

@@ -64,7 +64,6 @@ func mini(ccm.Version) (Tables, error) {
 	return ours, nil
 }
 
-// verdictFile writes a file with verdicts.
 func verdictFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "verdicts.yaml")
@@ -96,7 +95,7 @@ v2.14.0  action      5       4       0         0
 	}
 }
 
-// TestDifferences checks that each kind of difference is found in both directions, and is open without a verdict.
+// TestDifferences: each kind of difference is found in both directions, and is open without a verdict.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -183,7 +182,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestOpen checks that open differences are printed with their place, and unused verdicts, too.
+// TestOpen: open differences are printed with their place, and unused verdicts, too.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	verdicts := verdictFile(t, "{text: {+gone: It is gone.}, annotation: {-clb delete-protection: We read it.}}")
@@ -203,7 +202,6 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestErrors checks that an impossible comparison exits with 2.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	good := verdictFile(t, "{}")

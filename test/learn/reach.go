@@ -18,7 +18,6 @@ type unit struct {
 	uses []types.Object
 }
 
-// A graph has the units of a tree.
 type graph struct {
 	*tree
 	units    map[types.Object]*unit
@@ -52,7 +51,6 @@ func graphOf(t *tree) *graph {
 	return g
 }
 
-// declare adds a function or variables.
 func (g *graph) declare(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -72,7 +70,6 @@ func (g *graph) declare(d ast.Decl) {
 	}
 }
 
-// A walker collects the uses of a unit.
 type walker struct {
 	*graph
 	*unit
@@ -186,8 +183,8 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// becomes records that a value is converted to a type: if that is an interface from outside the module, such as a
-// Reconciler, outside code calls its methods.
+// becomes records that a value is converted to a type: if that is an interface from outside the module, such as a Reconciler,
+// outside code calls its methods.
 func (w *walker) becomes(target types.Type, value ast.Expr) {
 	if target == nil {
 		return
@@ -212,8 +209,8 @@ var (
 	newerSDK = regexp.MustCompile(`/alibabacloud-go/([a-z]+)[a-z-]*-[0-9]{8}/`)
 )
 
-// actionOf returns the RAM action of a method of a cloud client, such as slb:CreateLoadBalancer, from the name of its
-// request parameter; empty for other methods.
+// actionOf returns the RAM action of a method of a cloud client, such as slb:CreateLoadBalancer, from the name of its request
+// parameter; empty for other methods.
 func actionOf(f *types.Func) string {
 	s := f.Signature()
 	if s.Recv() == nil || s.Params().Len() == 0 || f.Pkg() == nil {

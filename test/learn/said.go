@@ -11,7 +11,6 @@ import (
 // unknown replaces values of an Event that the source does not determine.
 const unknown = "?"
 
-// recorded reads a call of an Event recorder.
 func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side, compared bool) {
 	recv := f.Signature().Recv()
 	if recv == nil || !strings.HasSuffix(types.TypeString(recv.Type(), nil), ".EventRecorder") {
@@ -143,8 +142,8 @@ func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, stack []as
 	}
 }
 
-// wraps reports whether an argument of a format is an error made by the module's code, which has a text of its own and
-// determines the failure. The last assignment before counts.
+// wraps reports whether an argument of a format is an error made by the module's code, which has a text of its own and determines
+// the failure. The last assignment before counts.
 func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
 	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "(error).Error" {
 		e = call.Fun.(*ast.SelectorExpr).X

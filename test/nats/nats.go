@@ -44,8 +44,7 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 	return s
 }
 
-// JetStream returns a connection to a server's JetStream until the test ends, for calls that package stream does not
-// need.
+// JetStream returns a connection to a server's JetStream until the test ends, for calls that package stream does not need.
 func JetStream(t testing.TB, url string, options ...natsgo.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := natsgo.Connect(url, append(options, natsgo.MaxReconnects(-1))...)
@@ -118,8 +117,8 @@ func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
 	return said.Error
 }
 
-// Patience sets how long a server waits for the handler's sign of life about a message of a class and cluster, by
-// default 30 s. The URL includes the token, if any.
+// Patience sets how long a server waits for the handler's sign of life about a message of a class and cluster, by default 30 s.
+// The URL includes the token, if any.
 func Patience(t testing.TB, url, cluster, class string, d time.Duration) {
 	t.Helper()
 	set := func() error {
@@ -179,8 +178,8 @@ func Empty(t testing.TB, url, user, password string) {
 	}
 }
 
-// Refused makes calls, by name, that the server must reject. It sends no answer to rejected users, so each takes two
-// seconds and all run at once.
+// Refused makes calls, by name, that the server must reject. It does not answer rejected users, so each takes two seconds and all
+// run at once.
 func Refused(t *testing.T, all map[string]func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -211,8 +210,8 @@ func Streams(t testing.TB, classes ...string) *stream.Stream {
 	return s
 }
 
-// Behind adds a node beside a server that stops following a stream. It answers about half of all requests for messages
-// of the stream, at random, with its old data.
+// Behind adds a node beside a server that stops following a stream. It answers about half of all requests for its messages, at
+// random, with old data.
 func Behind(t testing.TB, url, name string) {
 	t.Helper()
 	if err := behind(t.Context(), JetStream(t, url), name); err != nil {

@@ -1,5 +1,4 @@
-// Package newclass checks that a class is a folder: it adds one to a copy of the tree, generates, and runs the copy's
-// tests.
+// Package newclass checks that a class is a folder: it adds one to a copy of the tree, generates, and runs the copy's tests.
 package newclass
 
 import (
@@ -31,8 +30,8 @@ var follows = []string{
 	folder + "/namereserved_test.go", folder + "/cmd/namereserved/main.go",
 }
 
-// TestClassIsAFolder writes a class's folder to a copy of the tree. Otherwise only generated files change, and the copy
-// passes vet of the generated code, the class's scenarios, its corpus and fixture, and the rules about all classes.
+// TestClassIsAFolder writes a class's folder to a copy of the tree. Otherwise only generated files change, and the copy passes
+// vet of the generated code, the class's scenarios, its corpus and fixture, and the rules about all classes.
 func TestClassIsAFolder(t *testing.T) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -82,8 +81,8 @@ func TestClassIsAFolder(t *testing.T) {
 	run(t, dir, nil, "list", "-export", "-test", "./functions/juststarted") // compiles its test without linking
 }
 
-// sandbox returns an environment with exclusive use of an API server, because the copy's admission policy differs from
-// the tree's. This test holds the server's locks; the copy's locks are beside another kubeconfig.
+// sandbox returns an environment with exclusive use of an API server, because the copy's admission policy differs from the
+// tree's. This test holds the server's locks; the copy's locks are beside another kubeconfig.
 func sandbox(t *testing.T) []string {
 	t.Helper()
 	c, dir := cluster.Alone(t), t.TempDir()
@@ -139,8 +138,8 @@ func write(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
-// place returns an empty folder for exclusive use until the test ends. Its path is always the same, because the
-// compiler's cache depends on it.
+// place returns an empty folder for exclusive use until the test ends. Its path is always the same, because the compiler's cache
+// depends on it.
 func place(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -173,7 +172,6 @@ func place(t *testing.T) string {
 	return dir
 }
 
-// run runs a go command in the copy, with all dependencies available.
 func run(t *testing.T, dir string, env []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -36,8 +36,8 @@ const (
 	address = "10.250.0.1"
 )
 
-// An account is a simulated Alibaba Cloud that Pods use like the real one: by its host names, over TLS, with the RAM
-// role of their ServiceAccount. It includes the controller.
+// An account is a simulated Alibaba Cloud that Pods use like the real one: by its host names, over TLS, with the RAM role of
+// their ServiceAccount. It includes the controller.
 type account struct {
 	*sim.Cloud
 	outside net.Listener
@@ -49,8 +49,8 @@ type account struct {
 	names map[string]int // number of calls by host name
 }
 
-// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A role can be assumed
-// with a token of its ServiceAccount, signed by the node's API server.
+// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A role can be assumed with a token
+// of its ServiceAccount, signed by the node's API server.
 func roles(root string) ([]sim.Policy, []sim.Role, error) {
 	files, err := filepath.Glob(filepath.Join(root, "infra/ram/generated/class/*.json"))
 	if err != nil || len(files) == 0 {
@@ -72,7 +72,6 @@ func roles(root string) ([]sim.Policy, []sim.Role, error) {
 	return policies, all, nil
 }
 
-// openAccount starts the account and its controller.
 func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 	policies, roles, err := roles(root)
 	if err != nil {
@@ -180,7 +179,6 @@ func (a *account) start(ctx context.Context) {
 	a.end = func() { cancel(); <-ended }
 }
 
-// stop ends the controller, until start.
 func (a *account) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +188,6 @@ func (a *account) stop() {
 	a.end = nil
 }
 
-// Close ends the controller and the account.
 func (a *account) Close() {
 	a.stop()
 	a.outside.Close()

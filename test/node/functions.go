@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// chosen are the classes with a function.
 var chosen = []string{"busy", "tag-missing", "throttling", "vswitch-ip-exhausted", "vswitch-not-found"}
 
 // A platformNode is a node with Knative, NATS, and the parts of ACK that they need.
@@ -30,8 +29,8 @@ type platformNode struct {
 	closers []io.Closer
 }
 
-// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how
-// long each took.
+// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how long each
+// took.
 func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	n, err := join(ctx)
 	if err != nil {
@@ -65,7 +64,6 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	return p, nil
 }
 
-// Close ends what runs on the node beside the cluster.
 func (p *platformNode) Close() {
 	for _, c := range p.closers {
 		c.Close()
@@ -74,8 +72,8 @@ func (p *platformNode) Close() {
 	p.node.Close()
 }
 
-// asOperator runs the operator's program as described in infra/knative/README.md: with the operator's key, and NATS by
-// the address of its Service.
+// asOperator runs the operator's program as described in infra/knative/README.md: with the operator's key, and NATS by the
+// address of its Service.
 func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.program, append(args, "--cluster", clusterID)...)
@@ -100,8 +98,8 @@ func (p *platformNode) inRepository(ctx context.Context, name string, args ...st
 	return out.String(), nil
 }
 
-// installNATS creates the namespace, which enforces the strictest Pod security standard, the engine's key, the NATS
-// keys and certificates (infra/keys), and NATS (infra/nats/values.yaml).
+// installNATS creates the namespace, which enforces the strictest Pod security standard, the engine's key, the NATS keys and
+// certificates (infra/keys), and NATS (infra/nats/values.yaml).
 func (p *platformNode) installNATS(ctx context.Context) error {
 	if err := prepare(ctx, p.dir, 3); err != nil {
 		return err
@@ -166,8 +164,8 @@ func (p *platformNode) certify(ctx context.Context) error {
 	return nil
 }
 
-// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they
-// have a leader.
+// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they have a
+// leader.
 func (p *platformNode) setup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -184,8 +182,8 @@ func (p *platformNode) setup(ctx context.Context) error {
 	}
 }
 
-// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of
-// knative, to a file.
+// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of knative, to a
+// file.
 func (p *platformNode) withFunctions(name string, knative map[string]any) (string, error) {
 	type object = map[string]any
 	f := object{
@@ -248,7 +246,6 @@ func (p *platformNode) instances(ctx context.Context, class string) (int, error)
 	return count, err
 }
 
-// asleep waits until a class has no Pods.
 func (p *platformNode) asleep(ctx context.Context, class string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

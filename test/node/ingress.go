@@ -18,11 +18,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// ingressClass is the class of the Ingresses that an ingress handles.
 const ingressClass = "lbremedy.ingress.networking.knative.dev"
 
-// An ingress replaces Kourier, which ACK uses for Knative: it forwards calls of functions' host names to the activator
-// or to instances, according to Knative's Ingresses. It supports only what lbremedy needs: one revision for each name.
+// An ingress replaces Kourier, which ACK uses for Knative: it forwards calls of functions' host names to the activator or to
+// instances, according to Knative's Ingresses. It supports only what lbremedy needs: one revision for each name.
 type ingress struct {
 	kube     *kubernetes.Client
 	listener net.Listener
@@ -38,7 +37,6 @@ type route struct {
 	headers map[string]string
 }
 
-// A knativeIngress has the used fields of that object.
 type knativeIngress struct {
 	Metadata struct {
 		Namespace, Name string
@@ -190,7 +188,6 @@ func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
 		AbsPath(knativeIngresses + "/namespaces/" + in.Metadata.Namespace + "/ingresses/" + in.Metadata.Name + "/status").Body(patch).DoRaw(ctx)
 }
 
-// Close ends the ingress.
 func (i *ingress) Close() {
 	i.end()
 	i.listener.Close()

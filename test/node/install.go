@@ -29,12 +29,10 @@ func run(ctx context.Context, stdin io.Reader, name string, args ...string) (str
 	return out.String(), nil
 }
 
-// kubectl runs kubectl as the admin.
 func kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, nil, "kubectl", args...)
 }
 
-// apply applies YAML objects.
 func apply(ctx context.Context, objects string) error {
 	_, err := run(ctx, strings.NewReader(objects), "kubectl", "apply", "-f", "-")
 	return err
@@ -79,16 +77,15 @@ spec:
 	return apply(ctx, objects)
 }
 
-// values returns a file of values for a release's chart. The certificate authority is the cluster's, which signs for
-// the simulated Alibaba Cloud.
+// values returns a file of values for a release's chart. The certificate authority is the cluster's, which signs for the
+// simulated Alibaba Cloud.
 func values(dir string) (string, error) {
 	type object = map[string]any
 	data, err := json.Marshal(object{
 		"cluster": clusterID, "region": region, "image": object{"registry": images},
 		"rrsa":                   object{"provider": "acs:ram::" + accountID + ":oidc-provider/" + provider, "account": accountID},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
-		// Here a whole cluster fails on purpose; by default lbremedy writes to at most three Services of so few in an
-		// hour.
+		// Here a whole cluster fails on purpose; by default lbremedy writes to at most three Services of so few in an hour.
 		"policy": object{"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000}},
 	})
 	if err != nil {
@@ -119,7 +116,6 @@ func install(ctx context.Context, chart []string, files ...string) error {
 	return rolledOut(ctx)
 }
 
-// rolledOut waits until the Pod is ready.
 func rolledOut(ctx context.Context) error { return rollout(ctx, namespace, "deployment/lbremedy-up") }
 
 // inPod runs the operator's program in the Pod and returns its output.

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// These tests run on a separate node with Knative and NATS: two Pods of lbremedy up call the functions of some classes.
-// They use one release in sequence, and the last one removes it.
+// These tests run on a separate node with Knative and NATS: two Pods of lbremedy up call the functions of some classes. They use
+// one release in sequence, and the last one removes it.
 
 var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	ctx := context.Background()
@@ -39,7 +39,6 @@ var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	return p, nil
 })
 
-// onKnative returns the node with the chart installed and ready.
 func onKnative(t *testing.T) *platformNode {
 	t.Helper()
 	return must(joinedPlatform())(t)
@@ -92,8 +91,8 @@ func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Logf("%d Services were broken meanwhile; each was fixed by one write", len(services))
 }
 
-// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait
-// for a person.
+// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait for a
+// person.
 func (p *platformNode) unaccounted(ctx context.Context) error {
 	out, err := p.lbremedy(ctx, "status", "-o", "json")
 	var st struct {
@@ -129,8 +128,8 @@ func (p *platformNode) call(ctx context.Context, class, path string) (int, time.
 	return answer.StatusCode, time.Since(began), err
 }
 
-// TestKnativeReady checks that the chosen functions are ready, with the registry's images of the release, in Pods that
-// the standard restricted admits, with the RAM roles from the webhook.
+// TestKnativeReady: the chosen functions are ready, with the registry's images of the release, in Pods that the standard
+// restricted admits, with the RAM roles from the webhook.
 func TestKnativeReady(t *testing.T) {
 	p := onKnative(t)
 	out := must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "-o",
@@ -189,7 +188,7 @@ func TestKnativeProcesses(t *testing.T) {
 	}
 }
 
-// TestKnativeEnds checks that programs end by themselves within their grace period when told to.
+// TestKnativeEnds checks that programs end within their grace period after SIGTERM.
 func TestKnativeEnds(t *testing.T) {
 	p := onKnative(t)
 	const component = "up"
@@ -228,7 +227,7 @@ func TestKnativeEnds(t *testing.T) {
 	}
 }
 
-// TestKnativeFromZero checks that an unused function has no instance, and that a failure starts one, which fixes it.
+// TestKnativeFromZero: an unused function has no instance, and a failure starts one, which fixes it.
 func TestKnativeFromZero(t *testing.T) {
 	p := onKnative(t)
 	for _, class := range []string{"busy", "vswitch-ip-exhausted"} {
@@ -271,7 +270,6 @@ func TestKnativeFromZero(t *testing.T) {
 		records[len(records)-1].At.Sub(records[0].Recorded).Seconds())
 }
 
-// TestKnativeRoles checks that each function has only the RAM role of its class.
 func TestKnativeRoles(t *testing.T) {
 	p := onKnative(t)
 	roles := map[string]string{} // by session name
@@ -294,7 +292,6 @@ func TestKnativeRoles(t *testing.T) {
 	}
 }
 
-// TestKnativeNotifies checks that people are notified of a question as the policy says.
 func TestKnativeNotifies(t *testing.T) {
 	p := onKnative(t)
 	if err := p.breakWith(t.Context(), "question", "vsw-does-not-exist"); err != nil {
@@ -309,7 +306,7 @@ func TestKnativeNotifies(t *testing.T) {
 	}
 }
 
-// TestKnativeStranger checks that a function reads and writes nothing without the engine's signature.
+// TestKnativeStranger: a function reads and writes nothing without the engine's signature.
 func TestKnativeStranger(t *testing.T) {
 	p := onKnative(t)
 	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("e30.e30.c2lnbmF0dXJl")))(t)

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// knativeSettings are changes of Knative's ConfigMaps.
 var knativeSettings = map[string]map[string]string{
 	"config-network": {"ingress-class": ingressClass},
 	// The tag resolver runs in a Pod, which cannot reach the node's registry.
@@ -73,7 +72,6 @@ spec: {template: {spec: {containers: [{image: lbremedy.local/pause:1}]}}}
 	}
 }
 
-// settle returns Knative's objects with these settings.
 func settle(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for doc := range strings.SplitSeq(string(text), "\n---") {
@@ -113,8 +111,7 @@ func rollout(ctx context.Context, namespace, what string) error {
 // natsAddress is the address of NATS's Service. The certificate includes it, for programs on the node.
 const natsAddress = "10.96.0.42"
 
-// A natsValues is the content of infra/nats/values.yaml, the values of NATS's chart. Unknown keys are errors, so that
-// all values are respected.
+// A natsValues is infra/nats/values.yaml, the values of NATS's chart. Unknown keys are errors, so that all values are respected.
 type natsValues struct {
 	TLSCA  enabled `json:"tlsCA"`
 	Config struct {
@@ -173,8 +170,8 @@ type patch struct {
 	Value map[string]any `json:"value"`
 }
 
-// natsObjects returns the objects that NATS's chart creates from the values, according to its documentation. The chart
-// itself is not available as a module.
+// natsObjects returns the objects that NATS's chart creates from the values, according to its documentation. The chart itself is
+// not available as a module.
 func natsObjects(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, "infra/nats/values.yaml"))
 	if err != nil {

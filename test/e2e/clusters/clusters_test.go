@@ -1,5 +1,5 @@
-// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an exporter,
-// "lbremedy up" and two function programs. Exporters and engines use the NATS users that infra/keys makes.
+// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an exporter, "lbremedy up"
+// and two function programs. Exporters and engines use the NATS users that infra/keys makes.
 package clusters
 
 import (
@@ -44,8 +44,7 @@ func TestMain(m *testing.M) {
 	shell.Tests(m, &built)
 }
 
-// The two clusters. The ID of one is a prefix of the other's, and they share a namespace and the names of Services and
-// vSwitches.
+// The ID of one cluster is a prefix of the other's, and they share a namespace and the names of Services and vSwitches.
 const (
 	one = "c1"
 	two = "c1-b_2"
@@ -54,7 +53,6 @@ const (
 	lost = "tag-missing"
 )
 
-// limit is the time that the test may take.
 const limit = 12 * time.Minute
 
 // A rig is the shared NATS and the operator's view of it.
@@ -97,7 +95,6 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.wake()
 }
 
-// told returns the clusters of the notifications that arrived.
 func (d *receiver) told() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +108,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// newRig makes the keys, starts NATS with the accounts of these keys, and sets it up as an operator does.
+// newRig makes the keys, starts NATS with their accounts, and sets it up as an operator does.
 func newRig(t *testing.T) *rig {
 	first := cluster.Alone(t) // waits for other tests
 	second := first.Another(t)
@@ -151,7 +148,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// serve starts NATS with the accounts of the keys.
 func (r *rig) serve() {
 	r.Helper()
 	file := filepath.Join(r.keys, "nats.conf")
@@ -173,10 +169,8 @@ func (r *rig) serve() {
 	r.url = s.ClientURL()
 }
 
-// seed returns the file with the key of a user.
 func (r *rig) seed(user string) string { return filepath.Join(r.keys, user+".seed") }
 
-// as connects as a user.
 func (r *rig) as(user string) *stream.Stream {
 	r.Helper()
 	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(user), Grace: time.Second})
@@ -225,7 +219,6 @@ func (r *rig) start(env []string, name string, args ...string) (end func()) {
 	return end
 }
 
-// see stores a record of the journal.
 func (r *rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -278,7 +271,6 @@ func (r *rig) fixed(cluster, service string) event.Record {
 	return rec
 }
 
-// fail makes a Service of a cluster fail.
 func (r *rig) fail(cluster, class, service string) {
 	r.Helper()
 	f := testbed.LostTag().As(service)
@@ -294,8 +286,7 @@ func (r *rig) fail(cluster, class, service string) {
 // programs are the functions of both clusters, by class.
 var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
 
-// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for
-// them.
+// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for them.
 func (r *rig) functions(cluster string) (routes string) {
 	r.Helper()
 	text := "routes:\n"
@@ -310,7 +301,6 @@ func (r *rig) functions(cluster string) (routes string) {
 	return shell.File(r, "routes.yaml", text)
 }
 
-// engine starts the engine of a cluster.
 func (r *rig) engine(cluster, routes string) (end func()) {
 	r.Helper()
 	key := filepath.Join(r.TempDir(), "engine.pem")
@@ -319,8 +309,7 @@ func (r *rig) engine(cluster, routes string) (end func()) {
 		"--policy", r.places[cluster].testbed.PolicyFlag(), "--routes", routes, "--engine-key", key)
 }
 
-// TestClusters checks that two clusters on one NATS are independent: each is repaired by its own engine and functions,
-// and a limit of one does not affect the other.
+// TestClusters: each cluster is repaired by its own engine and functions, and a limit of one does not affect the other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"

@@ -9,9 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// gaps removes each permission of the checks, one by one in the cluster and by product in the cloud, and then makes
-// half of the calls to a product fail. Each finding is either the same as with all permissions, or unknown with a
-// reason.
+// gaps removes each permission of the checks, one by one in the cluster and by product in the cloud, and then makes half of the
+// calls to a product fail. Each finding is either the same as with all permissions, or unknown with a reason.
 func (r *rig) gaps() {
 	r.Helper()
 	whole := lines(r.run(r.env), doctor.Info)

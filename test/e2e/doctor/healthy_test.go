@@ -14,7 +14,6 @@ import (
 // everywhere is one Pod on each worker.
 var everywhere = []int{1, 2, 3}
 
-// healthy are Services without a fault.
 var healthy = []struct {
 	name    string
 	pods    []int // workers with a ready Pod of it
@@ -43,7 +42,6 @@ var healthy = []struct {
 	{"others", everywhere, []change{with("service.beta.kubernetes.io/class", "another", "id", "lb-nowhere")}}, // another controller's
 }
 
-// manyPorts adds TCP and UDP ports.
 func manyPorts(svc *corev1.Service) {
 	p := svc.Spec.Ports[0]
 	p.Name, p.Port, p.Protocol = "udp", 53, corev1.ProtocolUDP

@@ -18,10 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is the folder of the operator's program.
 var built string
 
-// program builds the operator's program once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
@@ -35,7 +33,6 @@ const (
 	codeUnknown  = 6
 )
 
-// An operator runs the program with certain rights.
 type operator struct {
 	*rig
 	env []string

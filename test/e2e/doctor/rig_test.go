@@ -60,10 +60,9 @@ const (
 	token     = "doctor"
 	room      = 4000 // free addresses of a vSwitch that has 4,092
 
-	// limit is the time that one test may take.
 	limit = 8 * time.Minute
-	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that
-	// Events are kept.
+	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that Events are
+	// kept.
 	later = 20 * time.Minute
 )
 
@@ -109,7 +108,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// as returns the connections of a doctor with these rights.
 func (r *rig) as(name string, grants []grant.Grant) *host.Connection {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, name, rules(grants))
@@ -156,8 +154,7 @@ func (r *rig) run(env *host.Connection) doctor.Result {
 	return result
 }
 
-// lines returns the findings of at least a severity as lines of severity, check, object and key. A load balancer has
-// the name of its Service.
+// lines returns findings as lines of severity, check, object and key. A load balancer has the name of its Service.
 func lines(result doctor.Result, least doctor.Severity) []string {
 	var all []string
 	for _, f := range result.AtLeast(least).Findings {
@@ -180,7 +177,6 @@ func unknowns(result doctor.Result) []string {
 	return all
 }
 
-// A change modifies a Service before it is created.
 type change func(*corev1.Service)
 
 // with sets annotations, from pairs of short or full names and values.
@@ -210,7 +206,6 @@ func ranged(svc *corev1.Service) {
 	svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "198.51.100.7/32"}
 }
 
-// local sends traffic only to Pods on the same node.
 func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
@@ -219,7 +214,6 @@ func port(n int32) change {
 	return func(svc *corev1.Service) { svc.Spec.Ports[0].Port = n }
 }
 
-// onNode makes a Service of type NodePort with this node port.
 func onNode(n int32) change {
 	return func(svc *corev1.Service) {
 		svc.Spec.Type, svc.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, n
@@ -268,7 +262,6 @@ func (r *rig) staff(service string, workers []int) {
 	r.apply(slice)
 }
 
-// apply writes an EndpointSlice as its controller does.
 func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice),
@@ -310,7 +303,6 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
-// synced waits for a full sync of these Services.
 func (r *rig) synced(services ...string) {
 	r.Helper()
 	for _, name := range services {
@@ -321,7 +313,6 @@ func (r *rig) synced(services ...string) {
 	}
 }
 
-// failed waits for an Event of a failed sync of the Service.
 func (r *rig) failed(service string) {
 	r.Helper()
 	r.until("wait for "+service+" to fail", func() bool { return r.counted(service, "SyncLoadBalancerFailed") > 0 })
@@ -340,8 +331,8 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
-// aged adds an Event like the controller's of this reason, as if written for two hours. It does not change the
-// controller's own Events, which the controller may still be writing.
+// aged adds an Event like the controller's of this reason, as if written for two hours. The controller may still be writing its
+// own Events.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
 	events := r.testbed.Cluster.Client().CoreV1().Events(namespace)
@@ -364,7 +355,6 @@ func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { change(st.LoadBalancers[id]) })
 }
 
-// balancerOf returns the ID of a synced Service's load balancer.
 func (r *rig) balancerOf(service string) string {
 	r.Helper()
 	id := r.service(service).Labels[ccm.BalancerLabel]

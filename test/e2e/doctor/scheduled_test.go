@@ -44,7 +44,6 @@ func matter(line string) string {
 	return words[1] + " " + words[2]
 }
 
-// matters returns the distinct cases of lines, sorted.
 func matters(lines []string) []string {
 	var all []string
 	for _, line := range lines {
@@ -54,7 +53,6 @@ func matters(lines []string) []string {
 	return slices.Compact(all)
 }
 
-// checksOf returns the distinct checks of cases, sorted.
 func checksOf(matters []string) []string {
 	var all []string
 	for _, m := range matters {
@@ -95,7 +93,6 @@ func (r *rig) told() []string {
 	return all
 }
 
-// caseSubjects are the subjects of the cluster's cases.
 const caseSubjects = "lbremedy.case." + testbed.ClusterID + ".>"
 
 // nameOf returns the name of a record's case: check and object.

@@ -34,17 +34,15 @@ type illness struct {
 	repair  func(*rig) // a person's repair without the controller; nil: the fault stays
 }
 
-// sick returns a world in which each check has something to find. One fault is one finding, unless two checks cover it.
-// Every check finds something here, but a few findings cannot be produced:
+// sick returns a world in which each check has something to find. One fault is one finding, unless two checks cover it. A few
+// findings cannot be produced:
 //
-//   - no-events for a release that writes none, and everything that depends on older
-//     releases: the testbed has one release. Scenarios of the check cover these.
+//   - no-events for a release that writes none, and what depends on older releases: the testbed has one. Scenarios of the check
+//     cover these.
 //   - room for quotas: with few Services, only a tiny quota is nearly used up.
 //   - scale for 64,000 endpoints: it would take a minute. The doctor's benchmark has them.
-//   - silent for swallowed Events: the filter opens after 25 syncs, which take longer than
-//     the whole test.
-//   - lb-gone for the ingress: its Service is in kube-system, and the testbed's controller
-//     handles only its own namespace.
+//   - silent for swallowed Events: the filter opens after 25 syncs, which take longer than the whole test.
+//   - lb-gone for the ingress: its Service is in kube-system, and the testbed's controller handles only its own namespace.
 func (r *rig) sick() []illness {
 	return []illness{
 		{
@@ -331,8 +329,8 @@ func (r *rig) inject(all []illness) {
 	}
 }
 
-// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one
-// without the annotation.
+// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one without the
+// annotation.
 func (r *rig) cordon() {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),
@@ -387,12 +385,10 @@ func (r *rig) open(service string) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].SecurityGroups = nil })
 }
 
-// protectedInACK enables ACK's own deletion protection of an object.
 func (r *rig) protectedInACK(name string) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.Cluster.Protected = append(st.Cluster.Protected, name) })
 }
 
-// protect sets the deletion protection of a Service's NLB without the controller.
 func (r *rig) protect(service string, on bool) {
 	r.Helper()
 	id := r.balancerOf(service)

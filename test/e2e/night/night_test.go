@@ -1,5 +1,5 @@
-// Package night plays a night of an on-call engineer: the operator's program's screens in each situation, the number of
-// words before the first command, and the effect of each printed command when it is run as printed.
+// Package night plays a night of an on-call engineer: the program's screens in each situation, the number of words before the
+// first command, and the effect of each printed command when it is run as printed.
 package night
 
 import (
@@ -27,16 +27,14 @@ var update = flag.Bool("update", false, "write the screens of testdata anew")
 
 const columns = 80
 
-// A walk is a sequence of commands, one screen each.
 type walk struct {
 	*rig.Rig
 	n     int
 	plain *strings.Replacer // replaces what differs between runs
 }
 
-// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case depends on, and a
-// looser policy. Each screen, except lists (which a pipe does not cut), fits 80 columns and is compared with a file of
-// testdata/night.
+// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case depends on, and a looser
+// policy. Each screen, except lists (which a pipe does not cut), fits 80 columns and is compared with a file of testdata/night.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	lacking := testbed.NoListener()
@@ -154,7 +152,6 @@ func compare(t testing.TB, file, text string) {
 	}
 }
 
-// varying are parts that differ between runs, with their replacements.
 var varying = []struct {
 	is *regexp.Regexp
 	as string

@@ -172,8 +172,8 @@ var situations = map[string]situation{
 	},
 }
 
-// edited is a preparation in which a person annotates a Service at least a second after its creation, and its sync then
-// fails. The Event on the Service also states the question and the person's change.
+// edited is a preparation in which a person annotates a Service at least a second after its creation, and its sync then fails.
+// The Event on the Service also states the question and the person's change.
 func edited(r *rig.Rig) string {
 	r.Start()
 	r.Tell()
@@ -217,9 +217,9 @@ func works(r *rig.Rig) {
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return r.Testbed.Healed("web") }))
 }
 
-// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed
-// command as printed. No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words
-// precede the first command of a case.
+// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed command as
+// printed. No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words precede the first
+// command of a case.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {
@@ -278,8 +278,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// turn returns the order of a command in its situation: reads first and deletions last, since other commands use what
-// they delete.
+// turn returns the order of a command: reads first and deletions last, since other commands use what they delete.
 func turn(text string) int {
 	switch {
 	case strings.HasPrefix(text, "lbremedy plan "):

@@ -66,7 +66,6 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// around changes labels of the namespace; nil removes one.
 func around(r *rig.Rig, labels map[string]any) {
 	r.Helper()
 	if labels == nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestThousand makes a thousand Services fail for one cause, a missing action in a RAM policy. One incident and one
-// ticket list them all. When the policy allows the fix, the RAM policy is extended once, at most as many Services are
-// written as the budget has places, and they are touched two seconds apart.
+// TestThousand makes a thousand Services fail for one cause, a missing action in a RAM policy. One incident and one ticket list
+// them all. When the policy allows the fix, the RAM policy is extended once, at most as many Services are written as the budget
+// has places, and their resync steps are two seconds apart.
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	const again, places = 40, 5
