@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The node's registry, and what it has of a release. It uses HTTP, which containerd accepts on loopback.
+// The node's registry, and its names of a release. It uses HTTP, which containerd accepts on loopback.
 const (
 	registryAt = "127.0.0.1:5000"
 	images     = registryAt + "/acme"
@@ -76,7 +76,6 @@ func openRegistry(dir, root string) (*registry, error) {
 	return r, nil
 }
 
-// Close ends the registry.
 func (r *registry) Close() {
 	r.process.Process.Signal(os.Interrupt)
 	r.process.Wait()
@@ -94,7 +93,6 @@ func (r *registry) push(ctx context.Context, tag string) error {
 	return err
 }
 
-// chartVersion returns the release's version in Helm's form.
 func (r *registry) chartVersion() string { return strings.TrimPrefix(r.version, "v") }
 
 // chart returns Helm's arguments for the release's chart.

@@ -1,8 +1,6 @@
-// Package pages reads the commands on the pages of the tree, for tests to run them.
-//
-// Commands are in fenced blocks of language sh, or console if the block also shows output; then they begin with "$ ".
-// If a block's first line is a comment that begins with "# Needs", it says what the commands need and no test has, such
-// as an account. The tests in runners run all others.
+// Package pages reads the commands on the pages of the tree, for tests to run them. Commands are in fenced blocks of language sh,
+// or console if the block also shows output; then they begin with "$ ". If a block's first line is a comment that begins with "#
+// Needs", it says what the commands need and no test has, such as an account. The tests in runners run all others.
 package pages
 
 import (
@@ -30,8 +28,8 @@ func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Lin
 // A runner is the folder of a test that runs the commands with a prefix.
 type runner struct{ begins, folder string }
 
-// runners are all runners. Tests already do what make and go test do, or run under these, so test/rules only checks
-// that these commands' targets exist.
+// runners are all runners. Tests already do what make and go test do, or run under these, so test/rules only checks that these
+// commands' targets exist.
 var runners = []runner{
 	{"make ", "test/rules"},
 	{"go test ", "test/rules"},
@@ -77,8 +75,7 @@ func Of(t testing.TB, root, folder string) []Command {
 	return all
 }
 
-// Mentions returns the commands of a program that sentences on the pages mention as code. They name commands rather
-// than show commands to type.
+// Mentions returns the commands of a program that sentences on the pages mention as code, rather than show as commands to type.
 func Mentions(t testing.TB, root, program string) []Command {
 	t.Helper()
 	code := regexp.MustCompile("`(" + program + " [^`]+)`")

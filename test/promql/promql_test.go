@@ -1,6 +1,5 @@
-// Package promql reads the alert rules and the dashboard of infra/observability like Prometheus, and makes each alert
-// fire. It is a separate module, because Prometheus' parser and engine would raise the versions of the programs'
-// dependencies.
+// Package promql reads the alert rules and the dashboard of infra/observability like Prometheus, and makes each alert fire. It is
+// a separate module, because Prometheus' parser and engine would raise the versions of the programs' dependencies.
 package promql
 
 import (
@@ -68,7 +67,6 @@ type metric struct {
 	labels []string
 }
 
-// catalogue returns the programs' metrics by name.
 func catalogue(t *testing.T) map[string]metric {
 	t.Helper()
 	all := map[string]metric{}
@@ -204,7 +202,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// aside are the metrics that have no panel: they are for those who look closer.
+// aside are the metrics without a panel, for a closer look.
 var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_posts_total", "lbremedy_progress_saves_total",
 	"lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
@@ -409,8 +407,7 @@ func fired(t *testing.T, engine *promql.Engine, r rule, s store) int {
 	return -1
 }
 
-// TestAlerts checks that every alert parses, uses existing metrics, says what is wrong and what to do, and fires
-// exactly when it should.
+// TestAlerts: every alert parses, uses existing metrics, says what is wrong and what to do, and fires exactly when it should.
 func TestAlerts(t *testing.T) {
 	known := catalogue(t)
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
@@ -445,13 +442,13 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// stands matches the metrics of the current state. Each of several notifiers, or of several "lbremedy up" with the
-// doctor, measures them independently.
+// stands matches the metrics of the current state. Each of several notifiers, or of several "lbremedy up" with the doctor,
+// measures them independently.
 var stands = regexp.MustCompile(`^lbremedy_((breaker|paused|ledger|waiting|class_budget|cluster_budget)_\w+|stream_(bytes|limit_bytes|messages)|` +
 	`doctor_(findings|unknown))$`)
 
-// TestTwoNotifiers checks that alerts and dashboard show the same for two notifiers as for one: during an upgrade there
-// are briefly two, and each counts everything.
+// TestTwoNotifiers: alerts and dashboard show the same for two notifiers, of which each counts everything, as for one: during an
+// upgrade there are briefly two.
 func TestTwoNotifiers(t *testing.T) {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
 	defer engine.Close()

@@ -37,7 +37,7 @@ func images(t *testing.T, at, version, programs string) map[string]string {
 	return out
 }
 
-// TestImages checks that a class's image changes only with its code: neither with the version nor with another class.
+// TestImages: a class's image changes only with its code, neither with the version nor with another class.
 func TestImages(t *testing.T) {
 	at := tree(t)
 	const programs = "exporter,busy,public-lb-forbidden"
@@ -70,7 +70,6 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// inspect checks an image, and starts its program.
 func inspect(t *testing.T, at, name string) {
 	p, err := layout.FromPath(filepath.Join(at, "bin/images/oci", name))
 	if err != nil {
@@ -174,8 +173,7 @@ func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 	return out
 }
 
-// TestBase checks that the base of all images has no files, exists for both architectures, and is named by digest in
-// ko.yaml.
+// TestBase: the base of all images has no files, exists for both architectures, and is named by digest in ko.yaml.
 func TestBase(t *testing.T) {
 	dir := filepath.Join(root, "infra/images")
 	p, err := layout.FromPath(filepath.Join(dir, "empty"))

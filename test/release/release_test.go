@@ -1,6 +1,6 @@
-// Package release installs a release like a user: cosign verifies it, Helm pulls and renders the chart, krew checks its
-// manifest and installs the plugin. These are the real programs from their modules; a registry runs in this process. It
-// is a separate module, which keeps them out of lbremedy's dependencies.
+// Package release installs a release like a user: cosign verifies it, Helm pulls and renders the chart, krew checks its manifest
+// and installs the plugin. These are the real programs from their modules; a registry runs in this process. It is a separate
+// module, which keeps them out of lbremedy's dependencies.
 package release
 
 import (
@@ -42,7 +42,6 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (s
 	return string(out), err
 }
 
-// must is run for commands that must succeed.
 func must(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	out, err := run(t, dir, env, name, args...)
@@ -52,7 +51,7 @@ func must(t *testing.T, dir string, env []string, name string, args ...string) s
 	return out
 }
 
-// tree returns a copy of the tree as it is here, with changes, committed under the tag of the version.
+// tree returns a copy of this tree, with changes, committed under the tag of the version.
 func tree(t *testing.T, changes ...func(t *testing.T, at string)) string {
 	t.Helper()
 	to := t.TempDir()
@@ -100,7 +99,7 @@ func replace(t *testing.T, file, old, by string) {
 	}
 }
 
-// here has the programs built for this machine's architecture on Linux alone.
+// here builds the programs for this machine's architecture on Linux alone.
 func here(t *testing.T, at string) {
 	file := filepath.Join(at, ".goreleaser.yaml")
 	replace(t, file, "goos: [darwin, linux, windows]", "goos: [linux]")
@@ -110,7 +109,6 @@ func here(t *testing.T, at string) {
 // small are the variables for a release with the images and functions of two programs.
 var small = []string{"VERSION=" + version, "PROGRAMS=busy,lbremedy", "ARCH=" + runtime.GOARCH}
 
-// builder is the program that builds a release.
 const builder = "infra/images/release.sh"
 
 // tool returns the file of one of the programs that make a release.
@@ -284,7 +282,6 @@ func push(t *testing.T, at, repo string) {
 	}
 }
 
-// sign signs the release with a key only.
 func sign(t *testing.T, at, repo, private string) {
 	t.Helper()
 	signed := func(env ...string) (string, error) {
@@ -355,8 +352,7 @@ func attested(t *testing.T, public, kind, ref string) string {
 	return compact.String()
 }
 
-// forged checks that another image is not verified: neither one without a signature nor one with a copy of our
-// attestation.
+// forged checks that another image is not verified: neither one without a signature nor one with a copy of our attestation.
 func forged(t *testing.T, repo, public string) {
 	t.Helper()
 	ref, err := name.ParseReference(repo + "/busy:" + version)
@@ -419,7 +415,6 @@ func forged(t *testing.T, repo, public string) {
 	}
 }
 
-// A manifest is one as it is pushed.
 type manifest []byte
 
 func (m manifest) RawManifest() ([]byte, error)        { return m, nil }

@@ -37,7 +37,6 @@ var clock = map[string][]string{
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
 }
 
-// ofClass reports whether a file is code of a class or of the doctor.
 func ofClass(f *file) bool { return matches(f.dir(), "functions/*") && f.ast != nil && !f.test() }
 
 // classCode checks that classes read and decide, and reach nothing.
@@ -77,11 +76,10 @@ const (
 	medianClass  = 120
 )
 
-// second are names of a class's second file.
 var second = []string{"ask.go", "causes.go", "plan.go", "read.go"}
 
-// classSizes checks that classes stay small and their files have one of a few names. Knowledge of the
-// controller and the cloud beyond one decision belongs in shared/ccm.
+// classSizes checks that classes stay small and their files have one of a few names. Knowledge of the controller and the cloud
+// beyond one decision belongs in shared/ccm.
 func classSizes(tr *tree) []string {
 	var out []string
 	lines := map[string]int{}

@@ -77,8 +77,7 @@ func docs(tr *tree) []string {
 	return out
 }
 
-// checkDecl checks a declaration of types, constants or variables. The sentence of a group covers all its
-// constants or variables.
+// checkDecl checks a declaration of types, constants or variables. The sentence of a group covers all of it.
 func checkDecl(d *ast.GenDecl, check func(*ast.Ident, *ast.CommentGroup), out *[]string, tr *tree) {
 	grouped := d.Lparen.IsValid()
 	for _, s := range d.Specs {
@@ -143,8 +142,7 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-// endsWell reports whether the first paragraph of a comment ends with a full stop, or introduces a list or
-// code.
+// endsWell reports whether the first paragraph of a comment ends with a full stop, or introduces a list or code.
 func endsWell(doc string) bool {
 	first, rest, _ := strings.Cut(strings.TrimSpace(doc), "\n\n")
 	// A list or code may follow its lead without an empty line.

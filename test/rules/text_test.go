@@ -54,8 +54,7 @@ func words(tr *tree) []string {
 // moving finds a tag that will mean another image tomorrow, of an image or as a value.
 var moving = regexp.MustCompile(`(?i):late` + `st\b|\b(?:tag|appversion)\b\W{1,6}late` + `st\b`)
 
-// tags checks that images are not named, or defaulted, by such a tag. Test data may use one, because
-// clusters have such images.
+// tags checks that images are not named, or defaulted, by such a tag. Test data may use one, because clusters have such images.
 func tags(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -71,10 +70,9 @@ func tags(tr *tree) []string {
 	return out
 }
 
-// columns is how many columns a line of Go has at most. A tab counts as one.
+// columns is the maximum number of columns of a line of Go. A tab counts as one.
 const columns = 160
 
-// lines checks that lines of Go are short enough to be read beside another file.
 func lines(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -101,7 +99,6 @@ var vague = []string{
 	"pkg", "internal", "util", "utils", "common", "docs", "helper", "helpers", "base", "manager", "types", "misc", "lib", "vendor",
 }
 
-// shape checks the root's entries and the names of folders.
 func shape(tr *tree) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -122,7 +119,6 @@ func shape(tr *tree) []string {
 	return out
 }
 
-// scripts checks that scripts are executable.
 func scripts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -150,7 +146,6 @@ func anchors(text []byte) map[string]bool {
 	return out
 }
 
-// links checks that the targets of links exist.
 func links(tr *tree) []string {
 	there := map[string]bool{}
 	for _, f := range tr.files {
@@ -197,7 +192,6 @@ func targets(tr *tree) map[string]string {
 	return out
 }
 
-// file returns the file of this name, or nil.
 func (tr *tree) file(name string) *file {
 	i := slices.IndexFunc(tr.files, func(f *file) bool { return f.name == name })
 	if i < 0 {

@@ -1,13 +1,11 @@
-// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library,
-// comments, and forbidden words.
+// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library, comments, and
+// forbidden words. A rule is a function from the tree to sentences; each sentence names a place, the violation and the
+// correction. Rules read only source text, so they also work in a tree that does not build. Every rule has examples that break it
+// (TestRules).
 //
-// A rule is a function from the tree to sentences; each sentence names a place, the violation and the
-// correction. Rules read only source text, so they also work in a tree that does not build. Every rule has
-// examples that break it (TestRules).
-//
-// The tables hold decisions that the design leaves open: packages of types (k8s.io/api,
-// k8s.io/apimachinery, CloudEvents) are vocabulary, which several packages may import; other libraries have
-// one home. Class code may use net/netip, which computes with addresses and does no I/O.
+// The tables hold decisions that the design leaves open: packages of types (k8s.io/api, k8s.io/apimachinery, CloudEvents) are
+// vocabulary, which several packages may import; other libraries have one home. Class code may use net/netip, which computes with
+// addresses and does no I/O.
 package rules
 
 import (
@@ -27,14 +25,12 @@ import (
 
 const module = "github.com/lbremedy/lbremedy"
 
-// A tree holds the files that the rules check.
 type tree struct {
 	fset     *token.FileSet
 	files    []*file            // sorted by name
 	packages map[string][]*file // Go files by folder
 }
 
-// A file is one file of the tree.
 type file struct {
 	name string // slash-separated, relative to the root
 	text []byte
@@ -98,7 +94,6 @@ func (tr *tree) code() []*file {
 	return slices.DeleteFunc(slices.Clone(tr.files), func(f *file) bool { return f.ast == nil || f.test() })
 }
 
-// binary reports whether the file is not text.
 func (f *file) binary() bool { return bytes.IndexByte(f.text, 0) >= 0 }
 
 // at returns a complaint about a place in a Go file.
@@ -130,8 +125,8 @@ func (f *file) local(importPath string) string {
 	return path.Base(importPath)
 }
 
-// matches reports whether a slash-separated path matches one of the patterns. In a pattern, * matches one
-// element; a trailing /... matches the path before it and everything below.
+// matches reports whether a slash-separated path matches one of the patterns. In a pattern, * matches one element; a trailing
+// /... matches the path before it and everything below.
 func matches(p string, patterns ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		head, open := strings.CutSuffix(pattern, "...")
@@ -166,7 +161,6 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// A rule is a check of the whole tree.
 type rule struct {
 	name  string
 	check func(*tree) []string

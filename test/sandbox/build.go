@@ -31,7 +31,6 @@ var (
 	goSum string
 )
 
-// A program is built from its Go module.
 type program struct {
 	name    string // file name
 	module  string // as required in go.mod
@@ -72,8 +71,7 @@ func kubernetes(name, effort string) program {
 	return program{name: name, module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, effort: effort, ldflags: kubernetesVersion}
 }
 
-// kubernetesVersion returns the linker flags that set the version in /version, as the release's hack/lib/version.sh
-// does.
+// kubernetesVersion returns the linker flags that set the version in /version, as the release's hack/lib/version.sh does.
 func kubernetesVersion(version string) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
@@ -95,15 +93,14 @@ func (s set) version(p program) string {
 	return m[1]
 }
 
-// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter
-// of the compiler's time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the
-// same version are compiled once.
+// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter of the
+// compiler's time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the same version are
+// compiled once.
 func (s set) args(p program, out string) []string {
 	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", p.ldflags(s.version(p)), "-o", out, p.pkg}
 }
 
-// folder returns the folder of the programs, and builds them if necessary. One of several concurrent processes builds,
-// and the others wait.
+// folder returns the folder of the programs, and builds them if necessary, in one of several concurrent processes.
 func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(s.given); dir != "" {
 		return s.found(dir)
@@ -191,8 +188,8 @@ func (s set) names() []string {
 	return all
 }
 
-// sums is the last file of a build: the programs' checksums by name. A damaged program, such as after a full disk, is
-// rebuilt. Each start computes the checksums of 130 MB, so it is a CRC, which protects from accidents only.
+// sums is the last file of a build: the programs' checksums by name. A damaged program, such as after a full disk, is rebuilt.
+// Each start checks 130 MB, so it is a CRC, which protects from accidents only.
 const sums = "sums.json"
 
 // intact reports whether a cache entry has all programs undamaged. It marks the entry as used.
@@ -318,7 +315,6 @@ func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, sums), data, 0o644)
 }
 
-// goCommand returns the go command in a folder of this program.
 func goCommand(ctx context.Context, goBin, src string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, goBin, args...)
 	cmd.Dir = src
@@ -365,7 +361,6 @@ func (m manifest) write(ctx context.Context, goBin, src, file string) error {
 // imageRegistry is the prefix of locally built images. No such host exists.
 const imageRegistry = "lbremedy.local"
 
-// knativePrefix distinguishes Knative's programs from others with the same name.
 const knativePrefix = "knative-"
 
 // withImages replaces image references of Knative's release tool by our images.

@@ -25,7 +25,6 @@ const (
 	apiServer        = nodeAddress + ":6443"
 )
 
-// A nodeCluster is the programs of a cluster with a node.
 type nodeCluster struct {
 	server
 	id   *identity
@@ -53,7 +52,6 @@ func inCluster(ctx context.Context, args []string) (int, error) {
 	)
 }
 
-// forward forwards accepted connections to an address.
 func forward(from net.Listener, to string) {
 	for {
 		in, err := from.Accept()
@@ -120,8 +118,8 @@ func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	return c.nodeReady(ctx)
 }
 
-// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba
-// Cloud on the node.
+// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba Cloud on the
+// node.
 func (c *nodeCluster) identities(outside string) (err error) {
 	if err := os.Mkdir(c.file("pki"), 0o755); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -161,8 +159,8 @@ func (c *nodeCluster) identities(outside string) (err error) {
 	return nil
 }
 
-// startControlPlane starts etcd, the API server, the controllers and the scheduler on their usual ports, since they
-// have a network of their own.
+// startControlPlane starts etcd, the API server, the controllers and the scheduler on their usual ports, since they have a
+// network of their own.
 func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 	client, peer := local("http", 2379), local("http", 2380)
 	etcd, err := c.spawn("etcd", "--data-dir="+c.file("etcd"), "--listen-client-urls="+client, "--advertise-client-urls="+client,
@@ -255,8 +253,8 @@ func (c *nodeCluster) startNode() error {
 	return err
 }
 
-// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba
-// Cloud to the node.
+// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba Cloud to
+// the node.
 func (c *nodeCluster) startDNS(ctx context.Context) error {
 	err := c.write("Corefile", []byte(`.:53 {
 	errors
@@ -303,7 +301,6 @@ func (c *nodeCluster) nodeReady(ctx context.Context) error {
 	}
 }
 
-// endOf returns the last lines of a program's log.
 func (c *nodeCluster) endOf(name string) string {
 	log, err := os.ReadFile(filepath.Join(c.Dir, name+".log"))
 	if err != nil {

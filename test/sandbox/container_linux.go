@@ -24,14 +24,13 @@ import (
 // pauseImage holds a Pod's namespaces. It contains only this program, which waits there.
 const pauseImage = imageRegistry + "/pause:1"
 
-// pause waits until it is told to end.
 func pause(ctx context.Context, _ []string) (int, error) {
 	<-ctx.Done()
 	return 0, nil
 }
 
-// containerdConfig configures containerd with all of its data below one directory. restrict_oom_score_adj avoids
-// lowering the score of containers, which needs a capability that root often lacks in a container or a virtual machine.
+// containerdConfig keeps all of containerd's data below one directory. restrict_oom_score_adj avoids lowering the score of
+// containers, which needs a capability that root often lacks in a container or a virtual machine.
 const containerdConfig = `version = 2
 root = "DIR/containerd"
 state = "DIR/containerd-state"

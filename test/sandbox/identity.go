@@ -31,8 +31,8 @@ type identity struct {
 
 func (id *identity) file(name string) string { return filepath.Join(id.dir, name) }
 
-// newIdentity creates an authority, its certificates and the key that signs ServiceAccount tokens, and writes the
-// server's files to dir. The server's certificate is for this machine and for more names and addresses.
+// newIdentity creates an authority, its certificates and the key that signs ServiceAccount tokens, and writes the server's files
+// to dir. The server's certificate is for this machine and for more names and addresses.
 func newIdentity(dir string, more ...string) (*identity, error) {
 	id := &identity{dir: dir, pool: x509.NewCertPool()}
 	if err := id.fill(more); err != nil {
@@ -157,8 +157,7 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// writeKubeconfig writes the admin's kubeconfig. Code that wipes a cluster first checks for the name
-// "lbremedy-sandbox".
+// writeKubeconfig writes the admin's kubeconfig. Code that wipes a cluster first checks for the name "lbremedy-sandbox".
 func (id *identity) writeKubeconfig(file, server string) error {
 	return writeKubeconfig(file, "lbremedy-sandbox", server, id.ca, id.adminCert, id.adminKey)
 }

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// A cluster with a node consists of three of our processes and its programs. The first one stays outside. It starts the
-// machine, which is PID 1 of its own namespaces, so the kernel ends all processes, mounts and networks in them with it.
-// It also starts the sweeper, which removes remaining cgroups and a directory when the first process has ended in any
-// way. The machine starts the third process, which runs the cluster.
+// A cluster with a node consists of three of our processes and its programs. The first one stays outside. It starts the machine,
+// which is PID 1 of its own namespaces, so the kernel ends all processes, mounts and networks in them with it. It also starts the
+// sweeper, which removes remaining cgroups and a directory when the first process has ended in any way. The machine starts the
+// third process, which runs the cluster.
 var nodeCommands = map[string]func(context.Context, []string) (int, error){
 	"node": node, "node-sweeper": sweeper, "node-machine": machine, "node-cluster": inCluster, "node-try": try, "pause": pause,
 }
@@ -59,8 +59,8 @@ var nodeSets = []set{
 	}},
 }
 
-// platform are the programs for functions on Knative, which run in Pods beside lbremedy: NATS, and Knative Serving with
-// its objects. Each program becomes an image.
+// platform are the programs for functions on Knative, each of which becomes an image beside lbremedy: NATS, and Knative Serving
+// with its objects.
 var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	{
 		name: "nats-server", module: "github.com/nats-io/nats-server/v2", pkg: "github.com/nats-io/nats-server/v2", effort: "about 40 CPU-seconds, once",
@@ -87,7 +87,6 @@ var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	}},
 }}
 
-// knative returns a program of Knative Serving.
 func knative(name, effort string) program {
 	return program{
 		name: knativePrefix + name, module: "knative.dev/serving", pkg: "knative.dev/serving/cmd/" + name, effort: effort,
@@ -95,8 +94,8 @@ func knative(name, effort string) program {
 	}
 }
 
-// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the
-// platform's if requested.
+// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the platform's if
+// requested.
 func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([]string, error) {
 	sets := append([]set{servers}, nodeSets...)
 	if withPlatform {
@@ -142,8 +141,8 @@ func lacking() error {
 	return tryOut()
 }
 
-// tryOut temporarily creates what a node creates: namespaces with mounts and a network, and a cgroup. In a container
-// without all rights one of them fails.
+// tryOut temporarily creates what a node creates: namespaces with mounts and a network, and a cgroup. In a container without all
+// rights one of them fails.
 func tryOut() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -221,8 +220,8 @@ func node(ctx context.Context, args []string) (int, error) {
 	return code, errors.Join(err, swept())
 }
 
-// startSweeper starts the process that removes the remains of a node when this process ends. The returned function
-// starts the removal and waits for it.
+// startSweeper starts the process that removes the remains of a node when this process ends. The returned function starts the
+// removal and waits for it.
 func startSweeper(dir string, lock *os.File) (func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -259,8 +258,7 @@ func sweeper(_ context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// sweep removes the cgroups and the directory of a node that has ended or is about to. It retries until the last
-// process in a cgroup has ended.
+// sweep removes the cgroups and the directory of a node, retrying until the last process in a cgroup has ended.
 func sweep(dir string) error {
 	name := filepath.Base(dir)
 	deadline := time.Now().Add(time.Minute)
@@ -280,7 +278,6 @@ func sweep(dir string) error {
 	return nil
 }
 
-// runMachine runs a command in a new machine and returns its exit code.
 func runMachine(ctx context.Context, dir string, programs, command []string) (int, error) {
 	bin := filepath.Join(dir, "bin")
 	if err := errors.Join(os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(dir, "run"), 0o755)); err != nil {
@@ -298,8 +295,7 @@ func runMachine(ctx context.Context, dir string, programs, command []string) (in
 			return 1, fmt.Errorf("make the directory of the node: %w", err)
 		}
 	}
-	// A socket belongs to the network in which it was created: through this one, outside processes reach the API
-	// server.
+	// A socket belongs to the network in which it was created: through this one, outside processes reach the API server.
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 1, fmt.Errorf("listen for the API server: %w", err)

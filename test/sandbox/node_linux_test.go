@@ -59,8 +59,7 @@ func look(t *testing.T) system {
 	return s
 }
 
-// processesOf returns the command lines, by process ID, of all processes whose command line contains a text, such as a
-// node's directory.
+// processesOf returns the command lines, by process ID, that contain a text, such as a node's directory.
 func processesOf(t *testing.T, text string) map[int]string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -164,7 +163,6 @@ func TestNodeLeavesNothing(t *testing.T) {
 	}
 }
 
-// left returns the additions since before.
 func left(before, after system, running map[int]string) []string {
 	was := map[string]bool{}
 	for _, list := range [][]string{before.mounts, before.groups, before.links, before.files} {

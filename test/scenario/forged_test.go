@@ -29,10 +29,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// TestForged checks forged Events. Everybody who may create Events in a namespace can write one in the controller's
-// name. For a Service that the controller has synced, no class writes or suggests a write: for any of its texts or any
-// message of the corpus, with existing or invented names, and without any one of its rights. For a Service being
-// deleted, no class writes.
+// TestForged checks forged Events: everybody who may create Events in a namespace can write one in the controller's name. For a
+// Service that the controller has synced, no class writes or suggests a write: for any of its texts or any message of the corpus,
+// with existing or invented names, and without any one of its rights. For a Service being deleted, no class writes.
 func TestForged(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -58,9 +57,9 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestForgedOthers checks forged Events about Nodes and the cluster, in the namespaces default and kube-system. For
-// healthy ones, no class writes or plans a write, and no class that reads the cause suggests anything: for every
-// reason, each of its texts and each message of the corpus.
+// TestForgedOthers checks forged Events about healthy Nodes and the cluster, in the namespaces default and kube-system: for every
+// reason, its texts and each message of the corpus, no class writes or plans a write, and no class that reads the cause suggests
+// anything.
 func TestForgedOthers(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy_others/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -211,8 +210,7 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 	w.env.Stream = journal
 }
 
-// tell hands the class a forged failure. It returns read errors, and reports writes and suggestions as failures of the
-// test.
+// tell hands the class a forged failure. It returns read errors, and reports writes and suggestions as failures of the test.
 func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record,
 	error)) error {
 	t.Helper()

@@ -49,8 +49,7 @@ func (u *usage) add(p phase, s script, call string) {
 	}
 }
 
-// of returns the scenarios that need the grant in a phase: runs without faults, where no other grant of the class
-// suffices.
+// of returns the scenarios that need the grant in a phase: runs without faults, where no other grant of the class suffices.
 func (u *usage) of(p phase, g grant.Grant) []script {
 	var out []script
 	for call, list := range u.by[p] {
@@ -64,9 +63,8 @@ func (u *usage) of(p phase, g grant.Grant) []script {
 	return out
 }
 
-// needed checks that the class needs each of its rights: without it, a scenario that uses it ends differently, with a
-// message that names the right and no write that is missing in the journal. Each right is tested in the cheapest
-// scenario.
+// needed checks that the class needs each of its rights: without it, a scenario that uses it ends differently, with a message
+// that names the right and no write that is missing in the journal. Each right is tested in the cheapest scenario.
 func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	t.Helper()
 	var errs []error
@@ -113,8 +111,7 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// withoutLook looks at one scenario repeatedly, each time without another right. Looks write nothing, so the world is
-// unchanged.
+// withoutLook looks at one scenario repeatedly, each time without another right. Looks write nothing, so the world is unchanged.
 func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
 	w := build(t, on, r, s)
 	w.calls.keep()

@@ -30,8 +30,8 @@ func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 
 func (r rogue) as(s remedy.Step) remedy.Step { return rogue{s.(step.Annotate), r.try} }
 
-// TestRogue checks that a function that bypasses the engine is refused by the API server, its admission policy, and
-// RAM. The messages name the missing right, and nothing is written.
+// TestRogue: the API server, its admission policy, and RAM refuse a function that bypasses the engine. The messages name the
+// missing right, and nothing is written.
 func TestRogue(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {

@@ -90,7 +90,6 @@ func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) er
 
 func (greedy) as(s remedy.Step) remedy.Step { return greedy{s.(step.Annotate)} }
 
-// file writes a scenario to a file and reads it, like Run.
 func file(t *testing.T, text string) script {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "example.txtar")
@@ -121,7 +120,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestLaws checks that a class that breaks a law is caught by that law and none before it.
+// TestLaws: a class that breaks a law is caught by that law and none before it.
 func TestLaws(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	patch := func(ctx context.Context, data string) error {
@@ -226,7 +225,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// TestNeeded checks that unused rights and rights that a class can do without are reported.
+// TestNeeded: unused rights and rights that a class can do without are reported.
 func TestNeeded(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
@@ -273,7 +272,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestUpdate checks that -update writes the result and keeps the rest of the file.
+// TestUpdate: -update writes the result and keeps the rest of the file.
 func TestUpdate(t *testing.T) {
 	s := file(t, example)
 	if err := s.write("It is so.\nend:  asked"); err != nil {
@@ -296,7 +295,6 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestVerb checks that calls are named like grants.
 func TestVerb(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string

@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// barred returns an error for an undo that would make a Service request what the CLB created after the fix can never
-// be.
+// barred returns an error for an undo after which a Service would request what the CLB created by the fix can never be.
 func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	t.Helper()
 	if !slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == "load balancer" && c.Balancer == "" && !c.Unknown }) {

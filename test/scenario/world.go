@@ -53,7 +53,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// clusterID is the ID of the simulated ACK cluster in all scenarios.
 const clusterID = "c-scenario"
 
 type world struct {
@@ -166,7 +165,6 @@ func (w *world) decode(kind string, data []byte) (remedy.Step, error) {
 	return made, err
 }
 
-// claim takes the places of others.
 func (w *world) claim(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(w.fill(w.script.parts["claims"])) {
@@ -211,8 +209,8 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 	return account, writer
 }
 
-// A ground has the shared parts of a class's worlds. Each world is rebuilt, but starting NATS for each would take
-// longer than everything else.
+// A ground has the shared parts of a class's worlds, which are rebuilt: starting NATS for each would take longer than everything
+// else.
 type ground struct {
 	cluster *cluster.Cluster
 	url     string // of NATS
@@ -259,8 +257,8 @@ func (g *ground) furnish(t *testing.T, namespace string) {
 	g.furnished[nodeName] = true
 }
 
-// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are
-// granted once.
+// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are granted
+// once.
 func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
 	t.Helper()
 	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
@@ -453,8 +451,8 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 }
 
-// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API
-// server has seen it.
+// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API server has seen
+// it.
 func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	var role rbacv1.ClusterRole
@@ -495,7 +493,6 @@ func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// about sets the UID of an Event's Service.
 func (w *world) about(t *testing.T, event map[string]any) {
 	t.Helper()
 	ref, ok := event["involvedObject"].(map[string]any)
@@ -578,8 +575,7 @@ func (w *world) wait(t *testing.T) {
 	w.calls.made = nil
 }
 
-// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock by each
-// wait.
+// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock by each wait.
 func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
@@ -598,8 +594,8 @@ func (w *world) observe(t *testing.T) {
 	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
 }
 
-// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the steps' undo
-// needs. The admission policy does not apply to people.
+// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the steps' undo needs. The
+// admission policy does not apply to people.
 func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	t.Helper()
 	env, hands := *w.env, *w.hands
@@ -628,8 +624,8 @@ func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	return &env, &hands
 }
 
-// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than
-// the scenario's state.
+// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than the
+// scenario's state.
 func (w *world) controllerAfterWrite(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -653,7 +649,6 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 	})
 }
 
-// routes makes the controller update the cluster's routes once.
 func (w *world) routes(t *testing.T) {
 	t.Helper()
 	if err := controller.SyncRoutes(t.Context(), w.controller()); err != nil {
@@ -794,8 +789,8 @@ func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.
 	return found
 }
 
-// likeListeners removes the listeners' settings that the same listener of another snapshot does not state. A recreated
-// listener states values that were defaults before, and the cloud shows both alike.
+// likeListeners removes the listeners' settings that the same listener of another snapshot does not state. A recreated listener
+// states values that were defaults before, and the cloud shows both alike.
 func (s snapshot) likeListeners(other snapshot) {
 	for i := range s.World.LoadBalancers {
 		lb := &s.World.LoadBalancers[i]
@@ -854,8 +849,8 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 	}
 }
 
-// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are
-// no longer the default.
+// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are no longer
+// the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
 	delete(s.Service.Annotations, ccm.Resync)
@@ -937,7 +932,6 @@ func (r *recorder) forget() {
 	r.answers = nil
 }
 
-// A tap is a transport with a recorder.
 type tap struct {
 	next http.RoundTripper
 	rec  *recorder

@@ -83,7 +83,7 @@ var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Step
 	{Kind: "resync", Text: say.Literal("resync"), Step: []byte(`{}`)},
 }}, Progress: event.Progress{Next: 4}}
 
-// TestCompare makes one foreign change at a time.
+// TestCompare makes one unallowed change at a time.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type objects = map[string]any
@@ -181,8 +181,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestForeignChange makes changes of each sort in a real cluster and the simulated cloud: a comparison reports exactly
-// these.
+// TestForeignChange makes changes of each sort in a real cluster and the simulated cloud: a comparison reports exactly these.
 func TestForeignChange(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -247,7 +246,6 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// TestUnapplied checks that steps that were not applied allow nothing.
 func TestUnapplied(t *testing.T) {
 	t.Parallel()
 	rec := fix

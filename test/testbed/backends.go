@@ -5,7 +5,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	tooMany      = "backend-quota"
 	unsupported  = "eni-unsupported"
@@ -22,7 +21,6 @@ const (
 	saysNoNodes     = "There are no available nodes for LoadBalancer"
 )
 
-// limits is a testbed with nearly exhausted quotas.
 var limits = Config{Own: "low quotas"}
 
 // shared turns a CLB into an old shared-resource instance.

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// fixtureFiles are the fixtures of classes, relative to the root of the repository.
 const fixtureFiles = "functions/*/testdata/fixtures.yaml"
 
 type fixtureFile struct {
@@ -43,7 +42,6 @@ type fixtureSpec struct {
 	Repair  []operationSpec `json:"repair"`
 }
 
-// An operationSpec is an operation by name, with its argument.
 type operationSpec struct{ do operation }
 
 // operations are the operations for files. Each gets the value of its key.
@@ -87,8 +85,8 @@ func (s *operationSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone unless the
-// annotation zone-maps is empty.
+// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone unless the annotation
+// zone-maps is empty.
 func readCreate(arg []byte) (operation, error) {
 	var of struct {
 		NLB         bool              `json:"nlb"`
@@ -174,8 +172,8 @@ func readNothing(do operation) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
 }
 
-// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type of that
-// value, and validates the names.
+// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type of that value, and
+// validates the names.
 func readPatch(do func(patch []byte) operation, zero any) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) {
 		return do(slices.Clone(arg)), strict(arg, reflect.New(reflect.TypeOf(zero)).Interface())

@@ -56,8 +56,8 @@ func (tb *Testbed) build(ctx context.Context) error {
 	return tb.daemonSet(ctx)
 }
 
-// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the
-// cluster is a sandbox.
+// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the cluster is a
+// sandbox.
 func (tb *Testbed) clear(ctx context.Context) {
 	tb.mu.Lock()
 	joined := slices.Clone(tb.joined)
@@ -141,7 +141,6 @@ func unready() []corev1.NodeCondition {
 	}
 }
 
-// grown adds this many workers.
 func grown(more int) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		tb.joining.Lock()
@@ -185,8 +184,8 @@ func outage(over bool) operation {
 	}
 }
 
-// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated
-// controller runs instead.
+// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated controller runs
+// instead.
 func (tb *Testbed) daemonSet(ctx context.Context) error {
 	app := map[string]string{"app": controllerName}
 	data, err := encode(&appsv1.DaemonSet{

@@ -19,7 +19,6 @@ import (
 // podBlock is the address block of Terway's Pods. Flannel's addresses are outside of any VPC.
 const podBlock = "10.64.0.0/16"
 
-// pods are the Pods of a Service. The zero value has no Pods.
 type pods struct {
 	n      int
 	on     kind // kind of node; empty: the workers in turn
@@ -33,7 +32,6 @@ type pod struct {
 	idle           bool
 }
 
-// addPods adds Pods to a Service.
 func (tb *Testbed) addPods(ctx context.Context, service string, ps pods) error {
 	var more []pod
 	tb.mu.Lock()
@@ -150,7 +148,6 @@ func (tb *Testbed) slice(service string, pods []pod) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// replicaSet creates the ReplicaSet of a Service's Pods.
 func (tb *Testbed) replicaSet(ctx context.Context, service string, n int) error {
 	app := map[string]string{"app": service}
 	set := &appsv1.ReplicaSet{

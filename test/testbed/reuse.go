@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	reuse    = "reuse-of-ccm-lb"
 	bound    = "already-bound"
@@ -68,8 +67,7 @@ func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed removes a CLB's
-// listeners.
+// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed removes a CLB's listeners.
 func abandoned(ctx context.Context, tb *Testbed, service string) error {
 	trace := fmt.Sprintf("k8s/80/%s-of-old/%s/%s", service, tb.Namespace, tb.ID)
 	return lent(func(lb *sim.LoadBalancer) {

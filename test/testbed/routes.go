@@ -15,9 +15,8 @@ const allPods = "172.20.0.0/16"
 
 const saysRouteDenied = "You are not authorized to do this action. You should be authorized by RAM."
 
-// NoRoute is a new node without a route, because the controller's role has lost the right to create one. Releases
-// before v2.11.2 create each route separately and report it for the node. They retry after five minutes, so the clock
-// is fast.
+// NoRoute is a new node without a route, because the controller's role has lost the right to create one. Releases before v2.11.2
+// create each route separately and report it for the node. They retry after five minutes, so the clock is fast.
 func NoRoute() Fixture {
 	return Fixture{
 		Name: "denied-route", Class: permission, Kind: event.KindNode, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -28,8 +27,8 @@ func NoRoute() Fixture {
 	}
 }
 
-// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that v2.11.2 and
-// later need: they create routes in one call, whose failure concerns all routes rather than a node.
+// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that v2.11.2 and later need:
+// they create routes in one call, whose failure concerns all routes rather than a node.
 func NoRoutes() Fixture {
 	return Fixture{
 		Name: "denied-routes", Class: permission, Kind: event.KindCluster, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -53,12 +52,10 @@ func loses(actions ...string) operation {
 	})
 }
 
-// routesMade waits until all nodes have routes.
 func routesMade(ctx context.Context, tb *Testbed, _ string) error {
 	return tb.Until(ctx, func() bool { return tb.routed(event.Service{}) })
 }
 
-// nodeJoins adds the fixture's node to the cluster.
 func nodeJoins(ctx context.Context, tb *Testbed, name string) error {
 	_, err := tb.node(ctx, kind(name))
 	return err
@@ -75,7 +72,6 @@ func (tb *Testbed) About(f Fixture) event.Service {
 	return event.Service{Namespace: tb.Namespace, Name: f.Service}
 }
 
-// keyOf returns the key of a fixture's failures in the watch.
 func (tb *Testbed) keyOf(service string) string {
 	tb.mu.Lock()
 	kind := tb.kinds[service]

@@ -84,7 +84,6 @@ func with(pairs ...string) option {
 	}
 }
 
-// podBackends makes Pods the backends, whatever the network.
 func podBackends(d *draft) { d.svc.Annotations[backendType] = "eni" }
 
 // network requests an NLB, in a vSwitch with room unless the Service says otherwise.
@@ -98,15 +97,12 @@ func network(d *draft) {
 // borrows names the load balancer created by lent or lentNetwork.
 func borrows(d *draft) { d.svc.Annotations[prefix+"id"] = lentID(d.svc.Name, d.svc) }
 
-// bare removes the zones of an NLB Service.
 func bare(d *draft) { delete(d.svc.Annotations, prefix+"zone-maps") }
 
 func datagrams(d *draft) { d.svc.Spec.Ports[0].Protocol = udp }
 
-// named refers to the Pods' port by name.
 func named(d *draft) { d.svc.Spec.Ports[0].TargetPort = intstr.FromString(portName) }
 
-// local sends traffic only to Pods on the receiving node.
 func local(d *draft) { d.svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
 
 func ports(n int) option {
@@ -158,7 +154,6 @@ func forgetful(ctx context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// ownName returns the controller's name for a Service's load balancer.
 func ownName(svc *corev1.Service) string {
 	return "a" + strings.ReplaceAll(string(svc.UID), "-", "")[:31]
 }
@@ -178,12 +173,10 @@ func (tb *Testbed) patch(ctx context.Context, service string, change any) error 
 	return nil
 }
 
-// retargeted changes the Pods' port of the Service.
 func retargeted(ctx context.Context, tb *Testbed, service string) error {
 	return tb.patch(ctx, service, map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 80, "targetPort": 8081}}}})
 }
 
-// numbered refers to the Pods' port by number.
 func numbered(ctx context.Context, tb *Testbed, service string) error {
 	return tb.patch(ctx, service, map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 80, "targetPort": 8080}}}})
 }
@@ -196,7 +189,6 @@ func deleted(ctx context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// account changes the account's state outside the API.
 func account(change func(*sim.State)) operation {
 	return func(_ context.Context, tb *Testbed, _ string) error {
 		tb.Cloud.Edit(change)
@@ -303,7 +295,6 @@ func lentID(service string, svc *corev1.Service) string {
 // lent creates a CLB by hand for the Service's owner.
 func lent(change ...func(*sim.LoadBalancer)) operation { return lentAs("", change...) }
 
-// lentAs is lent for another CLB.
 func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		lb := &sim.LoadBalancer{Name: service + " by hand" + suffix, Spec: "slb.s1.small", ChargeType: "PayBySpec"}
@@ -315,7 +306,6 @@ func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
 	}
 }
 
-// lentNetwork creates an NLB by hand.
 func lentNetwork(change ...func(*sim.NLB)) operation { return lentNetworkAs("", change...) }
 
 func lentNetworkAs(suffix string, change ...func(*sim.NLB)) operation {
@@ -352,7 +342,6 @@ func companionOf(service string) string { return service + "-elsewhere" }
 
 const backendType = "service.beta.kubernetes.io/backend-type"
 
-// nodeBackends makes nodes the backends, whatever the network.
 func nodeBackends(d *draft) { d.svc.Annotations[backendType] = "ecs" }
 
 func byPods(ctx context.Context, tb *Testbed, service string) error {

@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Labels of a Service after a successful sync.
 const (
 	hashLabel     = "service.beta.kubernetes.io/hash"
 	balancerLabel = "service.k8s.alibaba/loadbalancer-id"
@@ -176,7 +175,7 @@ func (w *watch) wake() {
 	w.changed()
 }
 
-// fail makes all waiting calls fail: the controller has ended by itself.
+// fail makes all waiting calls fail: the controller has ended unexpectedly.
 func (w *watch) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,8 +221,8 @@ func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error
 	return svc, nil
 }
 
-// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists
-// since v2.4.0.
+// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists since
+// v2.4.0.
 func marked(svc *corev1.Service) bool {
 	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }
@@ -241,7 +240,7 @@ func (w *watch) allNodes() []*corev1.Node {
 	return slices.Collect(maps.Values(w.nodes))
 }
 
-// failure returns a Service's first failure with this text, or else its first one, and whether there is one.
+// failure returns a Service's first failure with this text, or else its first one, and whether one exists.
 func (w *watch) failure(name, text string) (failure, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +251,6 @@ func (w *watch) failure(name, text string) (failure, bool) {
 	return all[max(0, slices.IndexFunc(all, saying(text)))], true
 }
 
-// hasFailed reports whether a failure of the Service has this text.
 func (w *watch) hasFailed(name, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,8 +261,8 @@ func saying(text string) func(failure) bool {
 	return func(f failure) bool { return strings.Contains(f.Message, text) }
 }
 
-// recovered reports whether the controller's last Event about a Service reports success after a failure, and a time
-// between the two.
+// recovered reports whether the controller's last Event about a Service reports success after a failure, and a time between the
+// two.
 func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

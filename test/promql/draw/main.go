@@ -1,6 +1,6 @@
-// Draw draws the dashboard of infra/observability from the samples of "make capture": the first rows of its panels in
-// Grafana's layout, with query results of Prometheus' own engine. It omits panels without data or with only zeros, and
-// fills their place. It does not replace Grafana: it supports only the dashboard's two kinds of panels and their units.
+// Draw draws the dashboard of infra/observability from the samples of "make capture": the first rows of its panels in Grafana's
+// layout, with query results of Prometheus' own engine. It omits panels without data or with only zeros, and fills their place.
+// It supports only the dashboard's two kinds of panels and their units.
 package main
 
 import (
@@ -156,7 +156,6 @@ func (s *store) speaks(p panel) (bool, error) {
 	return false, nil
 }
 
-// A store has the samples and the query engine.
 type store struct {
 	db         *tsdb.DB
 	dir        string
@@ -240,7 +239,6 @@ func (s *store) close() {
 
 var settings = strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*")
 
-// ask returns a query's result over the whole time.
 func (s *store) ask(expr string) (promql.Matrix, error) {
 	q, err := s.engine.NewRangeQuery(context.Background(), s.db, nil, settings.Replace(expr), s.start, s.end, step)
 	if err != nil {
@@ -324,10 +322,8 @@ var palette = []color.Color{
 	color.RGBA{0x8f, 0x3b, 0xb8, 255}, color.RGBA{0xfa, 0x64, 0x00, 255}, color.RGBA{0x00, 0x8b, 0x8b, 255}, color.RGBA{0x7c, 0x2e, 0xa3, 255},
 }
 
-// most is the maximum number of names in a legend.
 const most = 9
 
-// lines draws a panel of lines over time.
 func (s *store) lines(area draw.Canvas, p panel) error {
 	const side, top = 120, 18
 	plotted := plot.New()
