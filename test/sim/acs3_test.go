@@ -194,7 +194,6 @@ func TestACS3(t *testing.T) {
 	}
 }
 
-// TestACS3Writes sends all parameters of an NLB that the controller sends, in the form.
 func TestACS3Writes(t *testing.T) {
 	c := sim.New(t, simtest.NLBWorld())
 	call := func(action string, form url.Values) map[string]any {

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// An actionCall is a call that succeeds in the World of everything.
 type actionCall struct {
 	name   string                            // in RAM
 	before func(testing.TB, *sim.Cloud)      // prepares the call; nil: nothing to do

@@ -128,13 +128,11 @@ func local(r *http.Request) bool {
 	return here(strings.Trim(host, "[]")) && r.Header.Get("Origin") == ""
 }
 
-// errAbsent means that an object does not exist, errBad that a request is invalid.
 var (
 	errAbsent = errors.New("not there")
 	errBad    = errors.New("bad request")
 )
 
-// noise are phrases of YAML, JSON and number parsers in errors.
 var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct |strconv\.\w+: parsing `)
 
 func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
@@ -170,7 +168,6 @@ func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	_, _ = w.Write(b)
 }
 
-// maxWorld exceeds the size of the largest world.
 const maxWorld = 64 << 20
 
 func read(r *http.Request, v any) error {

@@ -248,7 +248,6 @@ func TestAdminReset(t *testing.T) {
 	}
 }
 
-// TestAdminFollow follows calls that are made and dropped meanwhile.
 func TestAdminFollow(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}}, sim.WithAdmin(), sim.WithCallLimit(2))
 	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)

@@ -143,7 +143,7 @@ func here(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// addClients adds the callers of every World. It needs c.mu.
+// addClients needs c.mu.
 func (c *Cloud) addClients() {
 	for _, k := range c.clients {
 		has := false
@@ -244,7 +244,6 @@ func (c *Cloud) ResetCalls() {
 	c.forget()
 }
 
-// forget needs c.mu.
 func (c *Cloud) forget() {
 	c.forgotten += len(c.calls)
 	c.calls = nil

@@ -62,7 +62,6 @@ func (c *Cloud) stand(f Fault) int {
 	return c.stood
 }
 
-// lift reports whether the fault existed.
 func (c *Cloud) lift(id int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +93,6 @@ func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	return nil
 }
 
-// before applies a fault's effects before the action; it may end the request.
 func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
 	if f == nil {
 		return
@@ -132,7 +130,6 @@ func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 // UsualCodes returns the codes of errors that any action may return, sorted. A Fault with one of them needs no message.
 func UsualCodes() []string { return core.UsualCodes() }
 
-// after applies a fault's effects between the action and the answer.
 func (f *Fault) after(c *Cloud, call *Call) {
 	if f == nil || f.Code != "" {
 		return

@@ -218,7 +218,6 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkCalls measures whole calls: SDK, wire and simulator.
 func BenchmarkCalls(b *testing.B) {
 	w := &sim.World{}
 	for range 60 {

@@ -49,7 +49,6 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A reader blocks until its channel is closed.
 type reader struct{ until chan struct{} }
 
 func (r reader) Read(p []byte) (int, error) {

@@ -35,7 +35,6 @@ func below(path, fields string) string {
 	return strings.Join(all, " ")
 }
 
-// absent reports whether a path is missing in any element of the answer's lists.
 func absent(v any, path string) bool {
 	for i, part := range strings.Split(path, ".") {
 		name, list := strings.CutSuffix(part, "[]")
@@ -61,7 +60,6 @@ func absent(v any, path string) bool {
 	return false
 }
 
-// TestAnswersWhatTheControllerReads makes the controller's calls, and checks that the answers have all fields that it reads.
 func TestAnswersWhatTheControllerReads(t *testing.T) {
 	web := map[string]string{"HealthCheck": "off", "StickySession": "off", "ServerCertificateId": "cert-a"}
 	c := sim.New(t, &sim.World{

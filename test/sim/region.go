@@ -32,7 +32,6 @@ func (in *incoming) locate(host string) {
 	}
 }
 
-// emptyRegion returns an empty region of the account.
 func emptyRegion(home *State, region string) *State {
 	s, err := newState(&World{Region: region, AccountID: home.AccountID}, home.Now)
 	if err != nil {

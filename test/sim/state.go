@@ -92,7 +92,6 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	return s, nil
 }
 
-// made reports whether a resource created by a request still exists.
 func (s *State) made(id string) bool {
 	return s.LoadBalancers[id] != nil || s.SecurityGroups[id] != nil || s.nlbState.Has(id)
 }
@@ -123,13 +122,11 @@ func (s *State) balancers(vswitch string) int {
 	return n
 }
 
-// advance ends due jobs and approves due applications for quotas.
 func (s *State) advance(now time.Time) {
 	s.coreState.Advance(now)
 	s.quotasState.Audit(now)
 }
 
-// adopt copies from the previous state what a World does not contain.
 func (s *State) adopt(was *State) {
 	s.coreState.Adopt(was.coreState)
 	s.quotasState.Adopt(was.quotasState)
@@ -150,7 +147,6 @@ func (s *State) settle() {
 	s.ramState.Settle()
 }
 
-// world returns a World that shares nothing with s.
 func (s *State) world() *World {
 	w := &World{
 		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag,

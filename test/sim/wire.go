@@ -60,7 +60,6 @@ func Actions() []string {
 	return slices.Compact(names)
 }
 
-// maxBody exceeds the size of every request of this API.
 const maxBody = 1 << 20
 
 // ServeHTTP serves a request of the OpenAPI.
@@ -142,7 +141,6 @@ func (c *Cloud) Idle(ctx context.Context) error {
 	}
 }
 
-// An incoming is a parsed, unverified request.
 type incoming struct {
 	product    *core.Product // nil: unknown
 	action     *core.Action  // nil: unknown
@@ -162,7 +160,6 @@ type incoming struct {
 	bad        *core.Failure // parse error
 }
 
-// rpc parses a request whose parameters are in query and form.
 func rpc(r *http.Request, body []byte) *incoming {
 	in := &incoming{params: core.Params{}, suffix: "&"}
 	all, err := url.ParseQuery(r.URL.RawQuery)
@@ -240,7 +237,6 @@ var common = func() map[string]bool {
 	return m
 }()
 
-// roa parses a request of a method on a path.
 func roa(r *http.Request, body []byte) *incoming {
 	in := &incoming{params: core.Params{}, token: r.Header.Get("x-acs-security-token"), nonce: r.Header.Get("x-acs-signature-nonce")}
 	for k, v := range r.URL.Query() {
@@ -392,7 +388,6 @@ type nonces struct {
 	earlier map[uint64]struct{}
 }
 
-// first marks a nonce as used, and reports whether it was new.
 func (n *nonces) first(key, nonce string, now time.Time) bool {
 	if n.now == nil {
 		n.seed = maphash.MakeSeed()
@@ -407,7 +402,6 @@ func (n *nonces) first(key, nonce string, now time.Time) bool {
 	return !used && !before
 }
 
-// encode returns the body of an answer and records its status in the call.
 func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []byte {
 	call.Status = http.StatusOK
 	if bad != nil {

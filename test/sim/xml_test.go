@@ -29,7 +29,6 @@ func get(t *testing.T, method, address, kind, body string) (int, string, string)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }
 
-// TestXML requests XML, and no format, which defaults to XML.
 func TestXML(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-a", Name: "a <b> & c", Tags: map[string]string{"k": "v"}}, {ID: "lb-b"}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -84,7 +83,6 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// TestMethodsAndBodies sends parameters in the query, the form and both, with all methods, and too many.
 func TestMethodsAndBodies(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-a"}}})
 	s := &signer{cloud: c, key: c.Admin()}

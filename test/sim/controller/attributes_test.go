@@ -137,7 +137,6 @@ func TestListenerAnnotations(t *testing.T) {
 	}
 }
 
-// TestListenerSwitches tests annotations that need another one to be on, and numbers that mean "not set".
 func TestListenerSwitches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ACLs: []sim.ACL{{ID: "acl-1"}}}, 1)

@@ -516,7 +516,6 @@ func TestAdditionalTags(t *testing.T) {
 	}
 }
 
-// TestEventBudget checks that a Service's changes produce 25 Events and then none.
 func TestEventBudget(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -563,7 +562,6 @@ func TestConnectionCut(t *testing.T) {
 	})
 }
 
-// TestDuplicates tests a tag that was copied to a second load balancer.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)

@@ -262,7 +262,6 @@ func (p *pass) ownsListeners(want *balancer) bool {
 	return !want.reused || p.annotation("force-override-listeners") == "true"
 }
 
-// notFound returns the error of a sync of backends if the load balancer is missing.
 func (p *pass) notFound() error {
 	if !p.version.since("v2.3.0") {
 		return p.gone()

@@ -133,7 +133,6 @@ type controller struct {
 	pods     corelisters.PodLister
 }
 
-// wait sleeps for d on the controller's clock.
 func (c *controller) wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(c.pause(d))
 	defer t.Stop()
@@ -145,7 +144,6 @@ func (c *controller) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause converts d on the controller's clock to real time.
 func (c *controller) pause(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Speed)
 }
@@ -320,7 +318,6 @@ func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	}
 }
 
-// isLast reports whether an Event is drain's marker, and signals it.
 func (s sink) isLast(e *corev1.Event) bool {
 	if e.InvolvedObject.Name != lastEvent || e.Reason != lastEvent {
 		return false

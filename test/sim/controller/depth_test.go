@@ -27,7 +27,6 @@ import (
 
 const gate corev1.PodConditionType = "service.readiness.alibabacloud.com/web"
 
-// pod creates a Pod that waits for the Service web; ready is the condition of its containers.
 func (r *rig) pod(name string, ready corev1.ConditionStatus) {
 	r.Helper()
 	pods := r.kube.CoreV1().Pods(r.ns)
@@ -418,7 +417,6 @@ func TestLateEvent(t *testing.T) {
 	r.ensured("web", 1)
 }
 
-// TestSpeed tests five minutes of back-off on a fast clock.
 func TestSpeed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -429,7 +427,6 @@ func TestSpeed(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestEndIsNoFailure ends a controller during a sync and checks that no Event reports a failure.
 func TestEndIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -450,7 +447,6 @@ func TestEndIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestGitOps tests an actor that reverts a change.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)

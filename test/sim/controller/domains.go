@@ -56,7 +56,6 @@ func (p *pass) changeDomains(ctx context.Context, lb string, l *listener) error 
 	return p.extendDomains(ctx, lb, l, have)
 }
 
-// extendDomains creates missing domains and changes the certificates of others.
 func (p *pass) extendDomains(ctx context.Context, lb string, l *listener, have map[string]domainExtension) error {
 	for _, domain := range sorted(l.domains) {
 		cert := l.domains[domain]

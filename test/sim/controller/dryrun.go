@@ -166,7 +166,6 @@ func hints() map[string]hint {
 	return all
 }
 
-// instead reports whether a call is suppressed, and its error.
 func (d *precheck) instead(ctx context.Context, req requests.AcsRequest) (bool, error) {
 	action := req.GetActionName()
 	h, ok := hints()[action]

@@ -303,7 +303,6 @@ func (p firstPass) createWithOne(ctx context.Context, lb string, g *group) error
 	return nil
 }
 
-// tidy deletes groups of the Service that no port uses.
 func (p firstPass) tidy(ctx context.Context, lb, want *balancer) error {
 	all, err := p.listGroups(ctx, lb.id)
 	if err != nil {

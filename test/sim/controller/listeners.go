@@ -83,7 +83,6 @@ func listenerParams() []listenerParam {
 	}
 }
 
-// A listenerParam maps an annotation to an API parameter.
 type listenerParam struct {
 	annotation, name string
 	protocols        []string
@@ -203,7 +202,6 @@ func forwardOf(annotation string, port int) (int, error) {
 	return 0, nil
 }
 
-// listenersOf returns the listeners with all parameters that the cloud returns.
 func (p *pass) listenersOf(ctx context.Context, lb string) ([]*listener, error) {
 	req := slb.CreateDescribeLoadBalancerListenersRequest()
 	req.LoadBalancerId, req.MaxResults = &[]string{lb}, requests.NewInteger(50)

@@ -282,7 +282,6 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 // sinceByUse is the first release that bills by use by default; before, a missing charge type meant billing by spec.
 const sinceByUse = "v2.12.1"
 
-// bySpec reports whether a charge type, in any case, allows a spec.
 func (p *pass) bySpec(charge string) bool {
 	return strings.EqualFold(charge, payBySpec) || charge == "" && !p.version.since(sinceByUse)
 }

@@ -64,7 +64,6 @@ func (l *loop) run(ctx context.Context, workers int) {
 	running.Wait()
 }
 
-// next syncs the next Service, and reports whether more may follow.
 func (l *loop) next(ctx context.Context) bool {
 	name, shutdown := l.queue.Get()
 	if shutdown {

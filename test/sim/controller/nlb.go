@@ -237,7 +237,6 @@ func (p networkPass) poll(ctx context.Context, interval, limit time.Duration, do
 
 type job struct{ JobId string }
 
-// finished waits for the end of a job, whatever its result.
 func (p networkPass) finished(ctx context.Context, job string, interval, limit time.Duration) error {
 	return p.poll(ctx, interval, limit, func() (bool, error) {
 		var a struct{ Status string }
@@ -320,7 +319,6 @@ func (p networkPass) find(ctx context.Context, lb *networkBalancer) error {
 	return nil
 }
 
-// active waits until the NLB is created and reads it.
 func (p networkPass) active(ctx context.Context, lb *networkBalancer) error {
 	id := lb.id
 	err := p.poll(ctx, activeInterval, activeLimit, func() (bool, error) {

@@ -291,7 +291,6 @@ func (p networkPass) update(ctx context.Context, want, lb *networkBalancer) erro
 	return aggregate(errs)
 }
 
-// updateIPv6 opens the IPv6 addresses to the internet, or closes them.
 func (p networkPass) updateIPv6(ctx context.Context, want, lb *networkBalancer) error {
 	if want.ipv6AddressType == "" || strings.EqualFold(want.ipv6AddressType, lb.ipv6AddressType) {
 		return nil

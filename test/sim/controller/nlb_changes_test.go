@@ -72,7 +72,6 @@ func (r *rig) group(lb string) sim.ServerGroup {
 	return w.ServerGroups[slices.IndexFunc(w.ServerGroups, func(g sim.ServerGroup) bool { return g.ID == id })]
 }
 
-// TestNLBChanges makes one change after the other, and checks the calls and the resulting cloud.
 func TestNLBChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 1, func(r *rig) { r.opts.Speed = 500 })
@@ -355,7 +354,6 @@ func TestNLBRefusesWishes(t *testing.T) {
 	}
 }
 
-// failedWith waits for a failed sync of a Service with a load balancer, and returns its ID.
 func (r *rig) failedWith(service string) string {
 	r.Helper()
 	id := ""

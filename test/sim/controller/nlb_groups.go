@@ -32,7 +32,6 @@ func (p networkPass) networkMine(key string) bool {
 	return len(parts) == 6 && parts[0] == "k8s" && slices.Equal(parts[3:], []string{p.svc.Name, p.svc.Namespace, p.ClusterID})
 }
 
-// A networkGroup is a server group: the backends of one port of the Service.
 type networkGroup struct {
 	*group
 	kind       string            // empty: not requested
@@ -152,7 +151,6 @@ func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l
 	return wrap("build "+mode+" backends error", err)
 }
 
-// byAddress makes backends addresses: of a Pod its own, of a node the internal one.
 func byAddress(all []backend, nodes []*corev1.Node) error {
 	for i := range all {
 		b := &all[i]
@@ -172,7 +170,6 @@ func byAddress(all []backend, nodes []*corev1.Node) error {
 	return nil
 }
 
-// adopt uses the user's group for a port, if the Service names one.
 func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) error {
 	if id == "" {
 		return nil

@@ -38,7 +38,6 @@ type networkListener struct {
 	servicePort                          corev1.ServicePort
 }
 
-// ports returns the ports as descriptions and errors show them.
 func (l *networkListener) ports(between string) string {
 	if l.port != 0 {
 		return strconv.Itoa(l.port)
@@ -53,7 +52,6 @@ func (l *networkListener) span() (first, last int) {
 	return l.first, l.last
 }
 
-// same reports whether two listeners have the same ports.
 func (l *networkListener) same(o *networkListener) bool {
 	return l.protocol == o.protocol && l.port == o.port && (l.port != 0 || l.first == o.first && l.last == o.last)
 }
@@ -388,7 +386,6 @@ func (p networkPass) createListener(ctx context.Context, lb string, l *networkLi
 	return "", p.certificates(ctx, "AssociateAdditionalCertificatesWithListener", id, l.further)
 }
 
-// certificates changes additional certificates, and waits for the jobs.
 func (p networkPass) certificates(ctx context.Context, action, listener string, ids []string) error {
 	var errs []error
 	for part := range slices.Chunk(ids, certificatesPerCall) {
@@ -402,7 +399,6 @@ var listenerAttributes = []string{
 	"ListenerDescription", "IdleTimeout", "SecurityPolicyId", "CaEnabled", "Cps", "ProxyProtocolEnabled", "AlpnEnabled", "AlpnPolicy",
 }
 
-// forTLS reports whether a parameter is compared only for TLS listeners.
 func forTLS(name string) bool {
 	return name == "CaEnabled" || name == "SecurityPolicyId" || strings.HasPrefix(name, "CertificateIds.") || strings.HasPrefix(name, "CaCertificateIds.")
 }
@@ -486,7 +482,6 @@ func (p networkPass) applyListeners(ctx context.Context, plan *networkPlan, done
 	return aggregate(errs)
 }
 
-// steps executes steps in order, and then waits for all of their jobs.
 func (p networkPass) steps(ctx context.Context, steps []networkStep, group string) []error {
 	var errs []error
 	var jobs []string

@@ -9,7 +9,6 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 )
 
-// labelSecurityGroup marks a Service whose source ranges have a security group.
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
 
 // A sourceGroup is the security group that admits only the Service's loadBalancerSourceRanges to its NLB, since v2.14.0.
@@ -131,7 +130,6 @@ func (p networkPass) createSources(ctx context.Context, want *networkBalancer) e
 	return p.cloud.raw(ctx, req, ecs.CreateCreateSecurityGroupResponse())
 }
 
-// sourceRules returns rules that admit the source ranges and nobody else.
 func (p networkPass) sourceRules(sources []string) []ecs.AuthorizeSecurityGroupPermissions {
 	rule := func(policy, source, priority string) ecs.AuthorizeSecurityGroupPermissions {
 		return ecs.AuthorizeSecurityGroupPermissions{

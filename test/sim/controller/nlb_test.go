@@ -25,7 +25,6 @@ func (r *rig) nlb(id string) *sim.NLB {
 	return nil
 }
 
-// TestNLBFirstSync also tests slow jobs and a later change of backends.
 func TestNLBFirstSync(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Jobs: sim.Duration(20 * time.Millisecond)}}, 1, func(r *rig) { r.opts.Speed = 200 })

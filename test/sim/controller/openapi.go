@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// callTimeout is the controller's time-out for a call.
 const callTimeout = 20 * time.Second
 
 // An openapi calls the simulated cloud with the SDK of the real controller. The SDK's client is not safe for concurrent use, so
@@ -118,7 +117,6 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A body ends the context of its request when it is closed.
 type body struct {
 	io.ReadCloser
 	done func()

@@ -208,10 +208,8 @@ func findProgram(bin string) (string, error) {
 	return path, nil
 }
 
-// grace is the time that a real controller has to end before it is killed.
 const grace = 10 * time.Second
 
-// run runs the program until it ends, and stops it when ctx ends.
 func (p *process) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
@@ -268,7 +266,6 @@ func (p *process) close() error {
 
 const tailSize = 8 << 10
 
-// tail returns whole lines from the end of the log.
 func (p *process) tail() string {
 	info, err := p.log.Stat()
 	if err != nil {

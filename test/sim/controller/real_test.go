@@ -162,7 +162,6 @@ func TestRealKubeconfig(t *testing.T) {
 	}
 }
 
-// pipe returns a named pipe; a reader blocks until a writer opens it.
 func pipe(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pipe")
@@ -201,7 +200,6 @@ func TestRealEnds(t *testing.T) {
 			if took := time.Since(began); took > 9*time.Second {
 				t.Errorf("%s: it took %v to end", name, took)
 			}
-			// The pipe ends when all processes of the program have ended.
 			if line, err := r.ReadString('\n'); err == nil || line != "" {
 				t.Errorf("%s: the program wrote %q on", name, line)
 			}

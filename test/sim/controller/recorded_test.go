@@ -238,7 +238,6 @@ func (r *rig) address(id string) string {
 	return ""
 }
 
-// TestGroupInUse tests a reused load balancer on which the user's listener uses the Service's group.
 func TestGroupInUse(t *testing.T) {
 	const text = "Message: there are vips associating with this vServer group."
 	bind := func(r *rig, listeners ...int) {

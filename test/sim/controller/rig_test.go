@@ -212,7 +212,6 @@ func (r *rig) saw(service, want string) *corev1.Event {
 	return found
 }
 
-// synced waits for the marks of a successful sync with a hash other than was.
 func (r *rig) synced(name, was string) *corev1.Service {
 	r.Helper()
 	var svc *corev1.Service
@@ -244,7 +243,6 @@ func (r *rig) get(name string) *corev1.Service {
 	return svc
 }
 
-// ensured waits until Events report n successful syncs of a Service.
 func (r *rig) ensured(name string, n int32) {
 	r.Helper()
 	r.until(fmt.Sprintf("%d syncs of %s", n, name), func() bool {
@@ -277,7 +275,6 @@ func (r *rig) events(service string) []string {
 	return lines
 }
 
-// service creates a LoadBalancer Service with port 80 and these annotations, named without the prefix.
 func (r *rig) service(name string, annotations map[string]string, change ...func(*corev1.Service)) *corev1.Service {
 	r.Helper()
 	svc := &corev1.Service{
@@ -348,7 +345,6 @@ func (r *rig) pods(service string, ips ...string) {
 	r.namedPods(service, "", ips...)
 }
 
-// namedPods sets the ready endpoints of a Service's port. All addresses are of one family.
 func (r *rig) namedPods(service, portName string, ips ...string) {
 	r.Helper()
 	yes, tcp, port := true, corev1.ProtocolTCP, int32(8080)

@@ -203,7 +203,6 @@ func needsRoute(n *corev1.Node) bool {
 	return instanceID(n) != "" && podBlock(n) != "" && !ignored && !ignoredOld && !silent && n.DeletionTimestamp == nil
 }
 
-// table returns the VPC's only route table.
 func (r *routes) table(ctx context.Context) (id string, err error) {
 	list, vpcID := vpc.CreateDescribeRouteTableListRequest(), r.vpc
 	list.VpcId = vpcID
@@ -331,7 +330,6 @@ func (r *routes) periodic(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// named returns a reference with the node's name as its UID.
 func named(n *corev1.Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: types.UID(n.Name)}
 }

@@ -56,7 +56,6 @@ func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	return aggregate(append(errs, wrap("update lb listeners error", p.cleanup(ctx, want, remote))))
 }
 
-// deleteGroups deletes groups in order, until one cannot be deleted.
 func (p *pass) deleteGroups(ctx context.Context, lb string, gone groups) error {
 	for _, g := range gone {
 		if err := p.deleteGroup(ctx, g.id); err != nil {

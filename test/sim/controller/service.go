@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Labels of a Service after a successful sync.
 const (
 	labelHash = "service.beta.kubernetes.io/hash"
 	labelID   = "service.k8s.alibaba/loadbalancer-id"
@@ -217,7 +216,6 @@ func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels 
 	return err
 }
 
-// setHash writes the labels of a synced Service and others, with the controller's error.
 func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id string, more map[string]string) error {
 	labels := map[string]string{labelHash: hash}
 	maps.Copy(labels, more)

@@ -31,7 +31,6 @@ const (
 	interfacesPerCall = 100
 )
 
-// Labels and taints of nodes that are not backends.
 const (
 	labelMaster     = "node-role.kubernetes.io/master"
 	labelVirtual    = "virtual-kubelet"
@@ -91,7 +90,6 @@ func addresses(all []backend) string {
 	return strings.Join(ips, ",")
 }
 
-// server reports whether two backends are the same server, ignoring the port.
 func (b backend) server(o backend) bool {
 	return b.ServerID == o.ServerID && (b.Type != backendENI || b.ServerIP == o.ServerIP)
 }
@@ -214,7 +212,6 @@ func (p *pass) normalWeight() (int, error) {
 	return w, nil
 }
 
-// asENI returns Pods as backends that are reached without a node.
 func asENI(pods []backend) []backend {
 	all := slices.Clone(pods)
 	for i := range all {
@@ -294,8 +291,8 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 	return true, nil
 }
 
-// serves reports whether a node can be a backend: no master by the old label only, not about to be removed, and with conditions,
-// Ready not false. Nodes that the cluster autoscaler is about to remove are excluded since v2.4.0.
+// serves reports whether a node can be a backend: it is not a master (only the old label counts), is not about to be removed, and
+// has conditions of which Ready is not false. Nodes that the cluster autoscaler is about to remove are excluded since v2.4.0.
 func (p *pass) serves(n *corev1.Node) bool {
 	if _, master := n.Labels[labelMaster]; master {
 		return false
@@ -599,7 +596,6 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	return nil
 }
 
-// interfaces returns the IDs of network interfaces in use, by address.
 func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string, error) {
 	found := map[string]string{}
 	for part := range slices.Chunk(ips, interfacesPerCall) {
@@ -724,7 +720,6 @@ type move struct {
 	add, drop, amend []backend
 }
 
-// planGroups returns the work for the wanted groups, and sets the IDs of existing ones.
 func planGroups(want, have groups) []move {
 	var moves []move
 	planned := map[string]bool{}

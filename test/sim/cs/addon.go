@@ -57,7 +57,6 @@ type task struct {
 	ended   time.Time
 }
 
-// inCluster handles a request about the cluster in the path, if that cluster exists.
 func inCluster(do func(*request) (any, *core.Failure)) func(*request) (any, *core.Failure) {
 	return func(q *request) (any, *core.Failure) {
 		if id := q.Params["path.0"]; id != q.state.Cluster.ID {
@@ -130,7 +129,6 @@ func describeAddon(q *request) (any, *core.Failure) {
 	return q.state.Cluster.addon(name), nil
 }
 
-// installed returns the add-on in the path if the cluster has it.
 func (q *request) installed() (string, *core.Failure) {
 	name := q.Params["path.1"]
 	if q.state.Cluster.Addons[name] == "" {
@@ -163,7 +161,6 @@ func addonInstance(q *request) (any, *core.Failure) {
 	return q.state.addonInstance(name), nil
 }
 
-// busy returns the running task of an add-on, or nil.
 func (s *State) busy(addon string) *task {
 	for _, t := range s.tasks {
 		if t.state == "running" && slices.Contains(t.addons, addon) {
@@ -268,7 +265,6 @@ func (q *request) start(kind string, list []wantedAddon, finish func(*State)) an
 	return map[string]any{"cluster_id": s.Cluster.ID, "task_id": t.id}
 }
 
-// upgradeAddons sets add-on versions when its task ends.
 func upgradeAddons(q *request) (any, *core.Failure) {
 	list, bad := q.addons()
 	if bad != nil {

@@ -45,7 +45,6 @@ func Product() *core.Product {
 	return p
 }
 
-// ofCluster answers with show's result for the cluster in the path.
 func ofCluster(show func(*State) any) func(*request) (any, *core.Failure) {
 	return inCluster(func(q *request) (any, *core.Failure) { return show(q.state), nil })
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// protectionActions are the actions about ACK's own deletion protection of namespaces and Services.
 func protectionActions() map[string]*core.Action {
 	return map[string]*core.Action{
 		"DescribeResourcesDeleteProtection": {Do: on(inCluster(describeProtection)), Path: "/clusters/{}/resources/{}/protection"},
@@ -62,6 +61,7 @@ func describeProtection(q *request) (any, *core.Failure) {
 	return list, nil
 }
 
+// updateProtection implements
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection
 func updateProtection(q *request) (any, *core.Failure) {
 	var body struct {

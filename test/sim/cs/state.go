@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// ccm is the add-on of every cluster.
 const ccm = "cloud-controller-manager"
 
 // A Cluster is an ACK cluster.

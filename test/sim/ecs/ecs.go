@@ -216,7 +216,7 @@ func (e *ENI) primary() string {
 	return e.IPs[0]
 }
 
-// isIPv6: answers list the two families separately.
+// isIPv6 tells the two families apart, which answers list separately.
 func isIPv6(ip string) bool { return strings.Contains(ip, ":") }
 
 func (e *ENI) show(s *State) core.Reply {

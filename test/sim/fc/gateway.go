@@ -68,7 +68,6 @@ func (f *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// signed returns the status and reason of a rejection, or zero.
 func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	h := r.Header
 	said := map[string]string{}
@@ -123,7 +122,6 @@ func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	return 0, ""
 }
 
-// refuse writes an error of the gateway itself.
 func (f *Gateway) refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -42,7 +42,6 @@ func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 
 type body[T any] interface{ GetBody() *T }
 
-// ask makes a call that must succeed and returns the answer's body.
 func ask[Q any, B any, A body[B]](t *testing.T, do func(Q) (A, error), q Q) *B {
 	t.Helper()
 	a, err := do(q)

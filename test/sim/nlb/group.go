@@ -73,7 +73,6 @@ func (g *ServerGroup) fill(s *State) {
 	}
 }
 
-// serverGroup returns the request's group if no job changes it.
 func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 	g := q.state.ServerGroups[q.Params["ServerGroupId"]]
 	if g == nil {
@@ -96,7 +95,6 @@ var groupFields = []string{
 // schedulers are a group's scheduling algorithms. Requests may use any case.
 var schedulers = []string{"Wrr", "Wlc", "Rr", "Sch", "Tch", "Qch"}
 
-// setServerGroup changes the group's parameters that are in the request.
 func (q *request) setServerGroup(g *ServerGroup) *core.Failure {
 	p := q.Params
 	scheduler := p["Scheduler"]
@@ -251,7 +249,6 @@ func (q *request) servers() ([]Server, *core.Failure) {
 	return list, nil
 }
 
-// same reports whether two servers are the same entry of a group.
 func (v Server) same(o Server) bool {
 	return v.ID == o.ID && v.Port == o.Port && (v.IP == "" || o.IP == "" || v.IP == o.IP)
 }

@@ -112,7 +112,6 @@ func Product() *core.Product {
 	return p
 }
 
-// nlbResource returns the RAM resource of a request, from the first ID in it.
 func nlbResource(q *core.Request) string {
 	for _, of := range [][2]string{{"ListenerId", "listener/"}, {"LoadBalancerId", "loadbalancer/"}, {"ServerGroupId", "servergroup/"}} {
 		if id := q.Params[of[0]]; id != "" {
@@ -204,7 +203,6 @@ func (n *NLB) fill(s *State) error {
 	return errors.Join(errs...)
 }
 
-// place assigns the next free address of the zone's vSwitch.
 func (z *NLBZone) place(s *State) bool {
 	a, ok := s.vpc.Private(z.VSwitch)
 	z.Address = a
@@ -245,7 +243,6 @@ func (q *request) nlb() (*NLB, *core.Failure) {
 	return nil, notFound("loadbalancer")
 }
 
-// idle returns the request's NLB if no job changes it.
 func (q *request) idle() (*NLB, *core.Failure) {
 	n, bad := q.nlb()
 	switch {
@@ -436,7 +433,6 @@ func noVSwitchIP() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "ResourceNotEnough.VSwitchIp", "The specified resource of VSwitchIp is not enough.")
 }
 
-// occupy takes a requested address of a vSwitch.
 func (s *State) occupy(address string, v *vpc.VSwitch) *core.Failure {
 	a, err := netip.ParseAddr(address)
 	block, bad := netip.ParsePrefix(v.CIDR)
@@ -743,7 +739,6 @@ func nlbTagActions() map[string]*core.Action {
 	}
 }
 
-// nlbTags returns the tags, by ID, of all resources of a kind.
 func (s *State) nlbTags(kind string) (map[string]map[string]string, *core.Failure) {
 	m := map[string]map[string]string{}
 	switch kind {

@@ -157,7 +157,6 @@ func (s *State) usage(u *Quota) float64 {
 	return u.Used
 }
 
-// rate counts the calls of an action in the current period.
 type rate struct {
 	since time.Time
 	calls float64
@@ -279,7 +278,6 @@ func (s *State) quotaARN(u *Quota) string {
 	return "acs:quotas:" + s.Region + ":" + s.AccountID + ":quota/" + u.Product + "/" + u.Code
 }
 
-// pendingFor reports whether an application for a quota is undecided.
 func (s *State) pendingFor(u *Quota) bool {
 	for _, a := range s.QuotaApplications {
 		if a.Product == u.Product && a.Code == u.Code && a.Status == "Process" {

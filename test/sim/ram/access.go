@@ -23,7 +23,6 @@ type statement struct {
 	Condition map[string]any
 }
 
-// words are one string or a list of strings.
 type words []string
 
 func (w *words) UnmarshalJSON(b []byte) error {
@@ -35,7 +34,6 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(w))
 }
 
-// document returns a parsed policy document, from a cache if possible.
 func (s *State) document(text string) (*document, error) {
 	if d := s.parsed[text]; d != nil {
 		return d, nil
@@ -90,7 +88,6 @@ func (s *State) changing(p *Policy, now time.Time) {
 	}
 }
 
-// policy returns a policy of the account or a system policy, or nil.
 func (s *State) policy(name string) *Policy {
 	if p := s.Policies[name]; p != nil {
 		return p
@@ -216,7 +213,6 @@ func matches(list []string, name, lower string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return p == name || core.Glob(strings.ToLower(p), lower) })
 }
 
-// documents returns the caller's effective policy documents.
 func (q *request) documents() []string {
 	var list []string
 	if r := q.state.Roles[q.Caller.Role]; r != nil {

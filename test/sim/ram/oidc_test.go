@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestOIDC assumes a role with a Pod's token, as RRSA does.
 func TestOIDC(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	simtest.Check(t, err)

@@ -126,7 +126,6 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(append(errs, s.fillOIDC(w.OIDCProviders))...)
 }
 
-// fill sets the IDs of a policy's versions, and the default one.
 func (p *Policy) fill(s *State) {
 	p.Type = cmp.Or(p.Type, "Custom")
 	for i := range p.Versions {

@@ -104,7 +104,6 @@ func deleteACL(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// bound returns the listeners that use an access control list.
 func (s *State) bound(acl string) []core.Reply {
 	list := []core.Reply{}
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {

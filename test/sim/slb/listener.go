@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// protocols are the listener protocols as spelled in actions.
 var protocols = []string{"TCP", "UDP", "HTTP", "HTTPS"}
 
 func listenerActions() map[string]*core.Action {
@@ -65,7 +64,6 @@ func (q *request) listener(lb *LoadBalancer, protocol string) (int, *core.Failur
 	return found, nil
 }
 
-// configured are the parameters of a listener with fields of their own.
 var configured = []string{
 	"LoadBalancerId", "ListenerPort", "ListenerProtocol", "VServerGroup", "VServerGroupId", "Description", "Scheduler", "Bandwidth",
 	"ClientToken", "RegionId",
@@ -102,7 +100,6 @@ func sound(p core.Params) *core.Failure {
 	return nil
 }
 
-// configure changes the listener's parameters that are in the request.
 func (q *request) configure(lb *LoadBalancer, l *Listener) *core.Failure {
 	p := q.Params
 	n, bad := p.Number("Bandwidth", -1, 5120, cmp.Or(l.Bandwidth, -1))
@@ -283,7 +280,6 @@ func describeListeners(q *request) (any, *core.Failure) {
 	return core.Reply{"Listeners": part, "TotalCount": len(list), "MaxResults": len(part), "NextToken": next}, nil
 }
 
-// domainExtension returns a further domain of an HTTPS listener by ID.
 func (q *request) domainExtension() (*Listener, int, *core.Failure) {
 	for _, lb := range q.state.LoadBalancers {
 		for i := range lb.Listeners {

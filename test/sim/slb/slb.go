@@ -554,7 +554,6 @@ func describeServerCertificates(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerCertificates": core.Reply{"ServerCertificate": list}}, nil
 }
 
-// numeric reports whether a listener's parameter is a number in answers.
 func numeric(name string) bool {
 	for _, end := range []string{"Timeout", "Threshold", "Interval", "Port", "MaxConnection"} {
 		if strings.HasSuffix(name, end) {

@@ -239,7 +239,6 @@ func (s *State) fillACLs(list []ACL) error {
 	return errors.Join(errs...)
 }
 
-// complete sets defaults of a load balancer's parts, and indexes its vServer groups.
 func (lb *LoadBalancer) complete(s *State) []error {
 	var errs []error
 	for n := range lb.VGroups {

@@ -65,7 +65,6 @@ func (q *request) backends(param string) ([]Backend, *core.Failure) {
 	return out, nil
 }
 
-// change returns the request's vServer group, its load balancer, and the request's backends.
 func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *core.Failure) {
 	lb, g, bad := q.vgroup()
 	if bad != nil {
@@ -75,7 +74,6 @@ func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *core
 	return lb, g, list, bad
 }
 
-// admit rejects backends that a load balancer cannot accept.
 func (q *request) admit(lb *LoadBalancer, more []Backend) *core.Failure {
 	total := len(more)
 	for _, g := range lb.VGroups {
@@ -152,7 +150,6 @@ func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	return q.state.ecs.VPCOf(more[0].Server)
 }
 
-// same reports whether two backends are the same entry of a group.
 func same(a, b Backend) bool {
 	return a.Server == b.Server && a.Port == b.Port && (a.Type != "eni" || a.IP == "" || b.IP == "" || a.IP == b.IP)
 }

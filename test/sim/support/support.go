@@ -160,7 +160,6 @@ func getTicket(q *request) (any, *core.Failure) {
 	})
 }
 
-// listTickets finds tickets by their description or status.
 func listTickets(q *request) (any, *core.Failure) {
 	p := q.Params
 	states, ids := p.List("StatusList"), p.List("TicketIdList")
@@ -182,7 +181,6 @@ func listTickets(q *request) (any, *core.Failure) {
 	return core.Reply{"Code": 0, "Message": "success", "Success": true, "PageNumber": n, "PageSize": size, "TotalCount": len(list), "Data": part}, nil
 }
 
-// listTicketNotes returns a ticket's notes as text of the user.
 func listTicketNotes(q *request) (any, *core.Failure) {
 	t, bad := q.ticket()
 	if bad != nil {
@@ -198,7 +196,6 @@ func listTicketNotes(q *request) (any, *core.Failure) {
 	return done(0, list)
 }
 
-// openTicket returns the request's ticket if it is not closed.
 func (q *request) openTicket() (*Ticket, *core.Failure) {
 	t, bad := q.ticket()
 	if bad == nil && t.Status == "completed" {

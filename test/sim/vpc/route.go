@@ -292,12 +292,10 @@ func deleteRouteEntry(q *request) (any, *core.Failure) {
 	return core.Reply{}, q.drop(p, p["DestinationCidrBlock"], p["NextHopId"])
 }
 
-// failedCodes are the error codes of a batch that differ from those of a single route.
 var failedCodes = map[string]string{
 	"InvalidCIDRBlock.Duplicate": "VPC_ROUTE_ENTRY_CIDR_BLOCK_DUPLICATE", "IncorrectRouteEntryStatus": "VPC_ROUTE_ENTRY_STATUS_ERROR",
 }
 
-// each calls do for each route of a request, and returns the failures.
 func each(q *request, do func(core.Params) (string, *core.Failure)) (any, *core.Failure) {
 	ids, failed := []string{}, []core.Reply{}
 	said := q.Params.Structs("RouteEntries")

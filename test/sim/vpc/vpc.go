@@ -75,7 +75,6 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(s.fillVPCs(w.VPCs), s.fillVSwitches(w.VSwitches), s.fillEIPs(w.EIPs), s.fillZones(w.Zones), s.fillRoutes(w.RouteTables))
 }
 
-// quotaRoutes is the quota of routes in a route table.
 const quotaRoutes = "vpc_quota_route_entrys_num"
 
 // Quotas returns an account's default limits.

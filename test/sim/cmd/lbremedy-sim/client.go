@@ -74,7 +74,6 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	return c.send(ctx, method, path, body, out)
 }
 
-// send is do with an encoded JSON or YAML body.
 func (c *client) send(ctx context.Context, method, path string, body []byte, out any) error {
 	answer, err := c.open(ctx, method, path, body, "application/json")
 	if err != nil {

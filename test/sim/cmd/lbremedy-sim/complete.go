@@ -18,7 +18,6 @@ import (
 // quick is the time-out of completion, because somebody is typing.
 const quick = time.Second
 
-// asking returns a client for completion, or nil if no simulation runs.
 func (p *program) asking(cmd *cobra.Command) *client {
 	if p.settle(cmd.Root().PersistentFlags()) != nil {
 		return nil
@@ -91,7 +90,6 @@ func assignable(t reflect.Type) []cobra.Completion {
 	return all
 }
 
-// ids returns the IDs of a kind, with distinguishing fields.
 func (c *client) ids(cmd *cobra.Command, kind string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(contextOf(cmd), quick)
 	defer cancel()

@@ -36,7 +36,6 @@ func environmentOf(r record, w *sim.World) (environment, error) {
 		"LBREMEDY_REGION": w.Region, "LBREMEDY_CLUSTER": w.Cluster.ID,
 		// For the aliyun CLI: https://www.alibabacloud.com/help/en/cli/environment-variables
 		"ALIBABA_CLOUD_ENDPOINT": r.Address, "ALIBABA_CLOUD_IGNORE_PROFILE": "TRUE",
-		// For the controller.
 		"ALICLOUD_CLIENT_SCHEME": "HTTP", "METADATA_ENDPOINT": "http://" + r.Address,
 		"ACCESS_KEY_ID": k.AccessKeyID, "ACCESS_KEY_SECRET": k.Secret,
 	}

@@ -54,7 +54,6 @@ func typeOf(kind string) reflect.Type {
 	return reflect.TypeFor[map[string]any]()
 }
 
-// worldKind names the world where a kind is expected.
 const worldKind = "world"
 
 func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
@@ -231,7 +230,6 @@ func patchOf(t reflect.Type, texts []string) (map[string]any, error) {
 	return patch, nil
 }
 
-// noise are phrases of YAML and JSON parsers in errors.
 var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct `)
 
 func oneLine(err error) error {

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// version is set by the build.
 var version = "dev"
 
 func main() {

@@ -73,7 +73,6 @@ func (p person) bad(code int, says string, args ...string) {
 	}
 }
 
-// up runs a simulation until the test ends, and returns its announcement.
 func (p person) up(args ...string) announcement {
 	p.Helper()
 	ctx, stop := context.WithCancel(p.Context())
@@ -178,7 +177,6 @@ func TestEnvironment(t *testing.T) {
 	p.good("reset")
 	p.good("env")
 
-	// A shell reads quotes of any kind as text.
 	odd := environment{"A": `it's \ $HOME "x"`}
 	if got := odd.write("sh", false); got != `export A='it'\''s \ $HOME "x"'`+"\n" {
 		t.Errorf("got %s", got)
@@ -346,7 +344,6 @@ func slbClient(t *testing.T, env map[string]string) *slb.Client {
 	return client
 }
 
-// TestFollow follows calls until it has enough.
 func TestFollow(t *testing.T) {
 	p := somebody(t)
 	a := p.up()
@@ -615,7 +612,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestController breaks the cloud, waits for the controller's failure, repairs it, and waits for the load balancer.
 func TestController(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	c := cluster.Join(t)
@@ -667,7 +663,6 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// watchEvents returns a function that waits for an Event of the namespace.
 func watchEvents(t *testing.T, c *cluster.Cluster, ns string) func(reason, part string) {
 	t.Helper()
 	events, err := c.Client().CoreV1().Events(ns).Watch(t.Context(), metav1.ListOptions{})

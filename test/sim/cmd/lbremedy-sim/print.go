@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// print prints a value in the requested format; show prints the table.
 func (p *program) print(value any, show func() error) error {
 	switch p.output {
 	case "json":

@@ -30,13 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A machine is a home directory in which the program runs as a process.
 type machine struct {
 	testing.TB
 	home string
 }
 
-// command returns the program as a process that is not started.
 func (m machine) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(m.Context(), os.Args[0], args...)
 	cmd.Env = []string{programVariable + "=1", "HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "ALIBABA_CLOUD_SECURITY_TOKEN=of somebody's"}
@@ -69,7 +67,6 @@ func (m machine) up(args ...string) running {
 	return r
 }
 
-// end sends a signal and returns the exit code and the duration of the end.
 func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	t.Helper()
 	began := time.Now()

@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A record describes a running simulation in the state directory.
 type record struct {
 	Name       string    `json:"name"`
 	Address    string    `json:"address"` // host:port
@@ -147,7 +146,6 @@ func (p *program) connect() (*client, error) {
 	return newClient(r), nil
 }
 
-// await waits up to limit until the simulation answers.
 func (p *program) await(ctx context.Context, limit time.Duration) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -374,7 +374,6 @@ and put what is saved in its place. What can't be is refused, and kept in its fi
 	}
 }
 
-// edited returns a text after an editor has changed it in a file.
 func (p *program) edited(ctx context.Context, file, text string) ([]byte, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write the file: %w", err)

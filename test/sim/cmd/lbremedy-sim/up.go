@@ -33,7 +33,6 @@ type upRun struct {
 
 const defaultRelease = "v2.14.0"
 
-// An announcement is the output of up when it is ready.
 type announcement struct {
 	record
 	OpenAPI     string      `json:"openapi"`
