@@ -27,7 +27,6 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// A post is what the sink has sent at a moment.
 type post struct {
 	Step   string
 	At     time.Time
@@ -97,7 +96,6 @@ func start(t *testing.T, hook string) string {
 	return "http://" + address
 }
 
-// until repeats wrong until it returns "".
 func until(t *testing.T, wrong func() string) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

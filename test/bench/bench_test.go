@@ -56,7 +56,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkFigures measures all figures and prints their table.
 func BenchmarkFigures(b *testing.B) {
 	r := &rig{dir: b.TempDir(), top: b, built: map[string]bool{}}
 	load := loadAverage()
@@ -273,7 +272,6 @@ type nats struct {
 	process    *process // nil: part of "lbremedy up"
 }
 
-// jetstream returns a separate connection.
 func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
 	b.Helper()
 	nc, err := natsgo.Connect(n.url, natsgo.Token(n.token))
@@ -286,7 +284,6 @@ func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
 	return js, nc.Close
 }
 
-// startNATS starts a server with all streams that syncs each message to disk.
 func (r *rig) startNATS(b *testing.B) *nats {
 	b.Helper()
 	n := &nats{token: rand.Text()}
@@ -379,7 +376,6 @@ func (s *sightings) wait(b *testing.B, limit time.Duration, names ...string) []t
 	return at
 }
 
-// await calls ok every few milliseconds until it returns nil.
 func await(b *testing.B, limit time.Duration, ok func() error) {
 	b.Helper()
 	end := time.Now().Add(limit)

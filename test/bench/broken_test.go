@@ -77,7 +77,6 @@ func (r *rig) broken(b *testing.B) {
 		b.Fatal(err)
 	}
 
-	// The Services whose failure of the day was answered.
 	var mu sync.Mutex
 	answered := map[string]string{} // by UID: the event
 	others := map[string]int{}      // other results of runs
@@ -145,7 +144,6 @@ func (r *rig) broken(b *testing.B) {
 	r.atMost(b, "after 30 days", "MB", float64(last)/mb, goal)
 }
 
-// fail stores a failure of a Service, like an exporter, and returns its ID.
 func fail(ctx context.Context, st *stream.Stream, svc *corev1.Service, class, message string, n int, at time.Time) (string, error) {
 	e, err := event.NewFailed(event.Failure{
 		Cluster: clusterID, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: message,

@@ -20,10 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// clusterID is the cluster ID of the exporter's benchmarks.
 const clusterID = "c-bench"
 
-// testbedID is the cluster ID of the benchmarks with Services that are fixed.
 const testbedID = testbed.ClusterID
 
 const saysFull = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
@@ -114,7 +112,6 @@ func (d *disk) create(ctx context.Context, uid string) error {
 	return err
 }
 
-// run starts the exporter or the bare program, and returns when it works.
 func (d *disk) run(b *testing.B, exporter bool) *process {
 	b.Helper()
 	var p *process

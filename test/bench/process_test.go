@@ -102,7 +102,6 @@ const (
 	bareAnnotation = "example.com/written"
 )
 
-// writeMain reads the Service of each such Event, and writes an annotation.
 func writeMain(ctx context.Context) error {
 	return watchServices(ctx, func(c *kube.Cluster, e kube.Event) error {
 		if e.Reason != bareReason {
@@ -157,7 +156,6 @@ type process struct {
 	end func() // ends it and waits
 }
 
-// begin starts a role of this binary until the benchmark ends.
 func begin(b *testing.B, file string, env ...string) *process {
 	b.Helper()
 	return start(b, exec.Command(file), env)
@@ -216,7 +214,6 @@ func (p *process) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// failed adds the end of the log to an error.
 func (p *process) failed(err error) error {
 	return fmt.Errorf("%w: it said %q", err, p.said())
 }

@@ -134,7 +134,6 @@ func (r *rig) size(b *testing.B) {
 	r.atMost(b, "zipped", "MB", zipped, 8)
 }
 
-// pack returns a file's size in a ZIP archive.
 func pack(file string) (int64, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -206,7 +205,6 @@ func (r *rig) idle(b *testing.B) {
 	r.note(b, "function of it the program's file", "MB", function.memory(b, "RssFile"))
 }
 
-// ready starts a program, returns the time until it was ready, and ends it.
 func ready(b *testing.B, file string, env []string) time.Duration {
 	b.Helper()
 	port := shell.Port(b)

@@ -43,7 +43,6 @@ func scaled(b *testing.B, usual int) int {
 	return n
 }
 
-// owing is the class of these failures.
 const owing = "arrearage"
 
 func accountOf(l ledger.Ledger) ledger.Account {
@@ -68,7 +67,6 @@ func (r *rig) scale(b *testing.B) {
 	services := r.debtors(b, n, 200)
 	told := newSink(b)
 
-	// All in one process, with its own NATS.
 	state, address := b.TempDir(), "127.0.0.1:"+shell.Port(b)
 	alone := append(env, told.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB")
 	all := guarded(b, r.program(b, "functions/cmd/lbremedy"), alone,
@@ -98,7 +96,6 @@ func (r *rig) scale(b *testing.B) {
 	r.taken(b, "up", all)
 	all.end()
 
-	// Separate processes on a shared NATS.
 	told = newSink(b)
 	shared := r.startNATS(b)
 	env = append(env, told.env, "LBREMEDY_NATS="+shared.url, "LBREMEDY_NATS_TOKEN="+shared.token, "XDG_CONFIG_HOME="+state)
@@ -153,7 +150,6 @@ func (r *rig) taken(b *testing.B, name string, p *process) {
 	r.note(b, name+", CPU", "s", p.cpu(b).Seconds())
 }
 
-// debtors returns the account of a cluster with this many load balancers, which is in debt.
 func debtors(balancers int) *sim.World {
 	w := &sim.World{
 		Cluster: sim.Cluster{ID: clusterID, VPC: "vpc-1", VSwitches: []string{"vsw-1"}},
@@ -211,7 +207,6 @@ func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	return made
 }
 
-// owe creates the Event of a Service's failure by the account's debt.
 func (r *rig) owe(ctx context.Context, svc *corev1.Service) error {
 	e := failure(svc.Namespace, svc.Name, string(svc.UID))
 	e.Message = "Error syncing load balancer []: Message: The account is arrearage."
@@ -227,7 +222,6 @@ func uidsOf(services []*corev1.Service) []string {
 	return ids
 }
 
-// outcomes records the Services with a question, by UID.
 func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	b.Helper()
 	seen, st := newSightings(), n.connect(b)

@@ -41,7 +41,6 @@ func (r *rig) up(b *testing.B) *up {
 	return r.running
 }
 
-// startUp calls before with the testbed, and then starts the program with these arguments.
 func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...string) *up {
 	b.Helper()
 	tb, err := testbed.Start(b.Context(), testbed.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
@@ -71,7 +70,6 @@ func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...strin
 	return &up{nats: &nats{url: at.URL, token: at.Token}, testbed: tb, end: func() { p.end(); closeTestbed() }}
 }
 
-// asked returns nil if the address reports health.
 func (p *process) asked(url string) error {
 	answer, err := http.Get(url)
 	if err != nil {
@@ -123,7 +121,6 @@ type street struct {
 	stored     map[string]*sightings
 }
 
-// way are the stations between an Event and the write in the streams.
 var way = []string{"exported", string(event.Intent), string(event.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
@@ -212,7 +209,6 @@ func (s *street) fail(ctx context.Context, i int, reason string) error {
 	return err
 }
 
-// sync sets the marks of a sync on a Service, like the controller.
 func (s *street) sync(ctx context.Context, i int) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": map[string]string{ccm.HashLabel: s.uid(i)}},
@@ -301,7 +297,6 @@ func (s *street) burst(b *testing.B, first, n int) time.Duration {
 	return took
 }
 
-// bare is burst for the bare program.
 func (s *street) bare(b *testing.B, first, n int) time.Duration {
 	b.Helper()
 	return s.atOnce(b, first, n, bareReason, s.touched)

@@ -112,7 +112,6 @@ func (r *rig) soak(b *testing.B) {
 
 type level struct{ memory, goroutines, files, consumers, journal float64 }
 
-// level returns the resources of "lbremedy up", and those of NATS for it.
 func (r *rig) level(b *testing.B, up *process, bus *nats, address string) level {
 	b.Helper()
 	answer, err := http.Get("http://" + address + "/metrics")

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// lasts returns the duration of a benchmark: usual, or that of a variable.
 func lasts(b *testing.B, variable string, usual time.Duration) time.Duration {
 	b.Helper()
 	text := os.Getenv(variable)

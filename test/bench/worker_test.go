@@ -56,7 +56,6 @@ func (r *rig) worker(b *testing.B) {
 	r.atLeast(b, "settled before", "events/s", n/answer(b, env, n, event.Gone).Seconds(), goal)
 }
 
-// publish stores one failure of each Service and returns the duration.
 func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.Duration {
 	b.Helper()
 	began := time.Now()

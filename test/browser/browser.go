@@ -23,7 +23,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// names are the names of Chromium in distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
 // Find returns the path of Chromium, or an error if it is not installed.

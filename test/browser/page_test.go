@@ -21,7 +21,6 @@ func (x *tab) seen(what string) string {
 	return fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
 }
 
-// legible is check without axe-core.
 func (x *tab) legible(what string) {
 	x.t.Helper()
 	what = fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
@@ -39,7 +38,6 @@ func (x *tab) legible(what string) {
 	}
 }
 
-// again checks a tab's page, and the same URL in Chinese.
 func (x *tab) again(what string) {
 	x.t.Helper()
 	was, here := x.look, chromedp.Navigate(eval[string](x, "location.href"))

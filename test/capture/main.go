@@ -59,7 +59,6 @@ func run(ctx context.Context, program, folder string) error {
 	if err != nil {
 		return err
 	}
-	// The testbed with the most Services.
 	all := testbed.Of((&host.Host{Remedies: functions.All}).Classes()...)
 	fixtures := slices.MaxFunc(testbed.ByConfig(all), func(a, b []testbed.Fixture) int { return len(a) - len(b) })
 	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, RAMDelay: time.Second})

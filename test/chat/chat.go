@@ -27,16 +27,13 @@ import (
 // A Group is a group chat with an app, on any platform.
 type Group interface {
 	URL() string
-	// Connected waits until the app has opened another connection.
 	Connected()
 	Disconnect()
 	Cut()
 	// On returns a user's click on a button of the current message, counted from 0.
 	On(message int, user, button string) Click
-	// Click delivers a click, and shows the app's answer.
 	Click(Click)
 	Count() int
-	// Said returns a message's text about clicks.
 	Said(message int) string
 	Say(format string, args ...any)
 	Transcript() string

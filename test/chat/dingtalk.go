@@ -259,7 +259,6 @@ func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// frame sends a frame on the newest connection and returns the answer.
 func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
 	d.Helper()
 	d.mu.Lock()

@@ -18,8 +18,7 @@ import (
 type Feishu struct {
 	platform
 	App, Secret, Group string
-	// Parts is the number of frames of a click.
-	Parts int
+	Parts              int
 
 	cards []*FeishuMessage
 	conns []*feishuConn
@@ -61,7 +60,6 @@ type FeishuText struct {
 	Content string `json:"content"`
 }
 
-// A feishuAck is the app's answer to an event.
 type feishuAck struct {
 	Code    int
 	Headers map[string]string

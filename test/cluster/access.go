@@ -88,7 +88,6 @@ func marker(rules []rbacv1.PolicyRule) (rbacv1.PolicyRule, error) {
 	}, nil
 }
 
-// inForce waits until the authorizer allows the user what the rule says.
 func (c *Cluster) inForce(ctx context.Context, user string, mark rbacv1.PolicyRule) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -165,7 +165,6 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestAloneWaitsForAny checks that a waiting test gets the first cluster that becomes free.
 func TestAloneWaitsForAny(t *testing.T) {
 	for name, frees := range map[string]int{"the second": 1, "the third": 2} {
 		t.Run(name, func(t *testing.T) {

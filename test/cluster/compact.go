@@ -77,7 +77,6 @@ func (c *Cluster) count(ctx context.Context, writes uint64) error {
 	return nil
 }
 
-// etcd calls etcd's key-value service in JSON and returns the answer's revision.
 func (c *Cluster) etcd(ctx context.Context, call string, in map[string]any) (revision string, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -25,7 +25,6 @@ func (c *Cluster) Exclusive(t testing.TB) {
 	}
 }
 
-// take takes the cluster exclusively if it is unused, and reports whether it did.
 func (c *Cluster) take(t testing.TB) bool {
 	t.Helper()
 	gate, err := tryFlock(t, c.Kubeconfig+".gate")
@@ -104,7 +103,6 @@ func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	return func() { lock.Close() }
 }
 
-// held returns how the test, or a parent of it, holds the cluster.
 func (c *Cluster) held(test string) (alone, has bool) {
 	for {
 		if alone, has = c.holds[test]; has {
@@ -134,7 +132,6 @@ func flock(t testing.TB, file string, how int) *os.File {
 	}
 }
 
-// tryFlock locks a file exclusively, or returns an error if another process holds it.
 func tryFlock(t testing.TB, file string) (*os.File, error) {
 	t.Helper()
 	f := openLock(t, file)
@@ -154,7 +151,6 @@ func openLock(t testing.TB, file string) *os.File {
 	return f
 }
 
-// wiped are the resources that wipe deletes in all namespaces.
 var wiped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "services"},
 	{Version: "v1", Resource: "pods"},

@@ -50,7 +50,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// rules is a policy that fixes at low risk, and asks about the rest.
 const rules = "mode: fix\nrisk: low\nbudgets: {share: 100%, least: 100}\nrules:\n- {namespaces: [\"pay-*\"], mode: observe}\n"
 
 func main() {
@@ -250,7 +249,6 @@ func (w *world) console(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// memory returns the first console's maximum resident memory, in MiB.
 func (w *world) memory() (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process))
 	if err != nil {
@@ -327,7 +325,6 @@ func (w *world) back(ctx context.Context) error {
 	return err
 }
 
-// said returns the record of shop/said.
 func (w *world) said() event.Record {
 	if w.began.IsZero() {
 		w.began = time.Now()

@@ -95,7 +95,6 @@ func read(name string) ([]Row, error) {
 	return rows, lines.Err()
 }
 
-// root returns the folder of go.mod at or above the working directory.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {

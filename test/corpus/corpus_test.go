@@ -44,7 +44,6 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestReleases counts the texts of each release. With -v it prints the table.
 func TestReleases(t *testing.T) {
 	table := []string{fmt.Sprintf("%-11s %6s %6s %9s %8s %8s %8s", "release", "texts", "new", "of class", "no class", "dry run", "ignored")}
 	for _, release := range releases {

@@ -28,7 +28,6 @@ const (
 	functionVariable = "LBREMEDY_DEMO_FUNCTION"
 )
 
-// serveFunction serves the class in functionVariable, and reports whether it is set.
 func serveFunction() bool {
 	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == os.Getenv(functionVariable) })
 	if i < 0 {

@@ -88,7 +88,6 @@ type group struct {
 	quiet    time.Duration    // zero: the default
 }
 
-// called returns the controller of a group, which findings name.
 func called(g group) string {
 	if bin, version := controller.Real(); bin != "" {
 		return fmt.Sprintf("%s, taken for CCM %s", bin, version)
@@ -376,7 +375,6 @@ func summary(p remedy.Policy) string {
 	return text
 }
 
-// leftovers returns errors that are not about a single Service.
 func leftovers(ctx context.Context, tb *testbed.Testbed, st *stream.Stream, fixtures []testbed.Fixture) []string {
 	var wrong []string
 	denied := slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return f.Class == "ram-permission" && f.Ends == event.Fixed })

@@ -86,7 +86,6 @@ func plan(o outcome) (kinds, what string) {
 	return kinds, what
 }
 
-// span returns the time until Services were repaired, and the results of the others.
 func span(took []float64, ends map[event.Result]bool) string {
 	var all []string
 	if len(took) > 0 {

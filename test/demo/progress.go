@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A progress is the Services' state as seen in the streams, like an operator's view.
 type progress struct {
 	screen  *screen
 	testbed *testbed.Testbed
@@ -42,7 +41,6 @@ func newProgress(s *screen, tb *testbed.Testbed, fixtures []testbed.Fixture) *pr
 	return p
 }
 
-// of returns the state of a Service, or nil if the fixtures lack it.
 func (p *progress) of(svc event.Service) *service {
 	i := slices.IndexFunc(p.services, func(t *service) bool {
 		about := p.testbed.About(t.Fixture)
@@ -99,7 +97,6 @@ func (p *progress) record(m stream.Message) error {
 	return nil
 }
 
-// step handles an applied, or already applied, step.
 func (p *progress) step(t *service, s event.StepRecord) {
 	text := brief(s.Text.String())
 	if s.Target != "" {
@@ -152,7 +149,6 @@ func (p *progress) say(t *service, kind, text string) {
 	}
 }
 
-// broke records that the streams can no longer be read.
 func (p *progress) broke(err error) {
 	p.mu.Lock()
 	p.err = err

@@ -91,7 +91,6 @@ func TestControllerFails(t *testing.T) {
 	}
 }
 
-// TestCalled checks the name of the controller that breaks the Services, which findings also contain.
 func TestCalled(t *testing.T) {
 	for _, tt := range []struct{ bin, upgrade, want string }{
 		{"", "", "simulated CCM v2.11.2"},

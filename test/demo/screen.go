@@ -78,7 +78,6 @@ func (s *screen) fact(name, format string, args ...any) {
 	s.say(fmt.Sprintf("  %-11s %s", name, cut(fmt.Sprintf(format, args...), s.width-14)))
 }
 
-// fit sets the width of the names' column to the longest.
 func (s *screen) fit(fixtures []testbed.Fixture) {
 	for _, f := range fixtures {
 		s.column = max(s.column, len(f.Service))
@@ -114,7 +113,6 @@ type total struct {
 	outcomes       []outcome
 }
 
-// table prints each Service's result, and adds them up.
 func (p *progress) table(sum *total) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +195,6 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say(s.paint("1", fmt.Sprintf("%s. All as it should be, in %.0f s.", text, took.Seconds())))
 }
 
-// guide prints how to inspect what is left running.
 func (s *screen) guide(dir string, about event.Service, console string, tb *testbed.Testbed, url, token string) error {
 	file := filepath.Join(dir, "env")
 	var exports strings.Builder

@@ -39,7 +39,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render renders the chart with the values, like "helm template".
 func render(values map[string]any, namespace string) (map[string]string, error) {
 	chart, err := loader.Load(filepath.Join(root, "infra/cluster"))
 	if err != nil {
@@ -52,7 +51,6 @@ func render(values map[string]any, namespace string) (map[string]string, error) 
 	return engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 }
 
-// objects returns the rendered objects, each kind and name once.
 func objects(t *testing.T, values map[string]any, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	files, err := render(values, namespace)
@@ -601,7 +599,6 @@ func TestInitialScale(t *testing.T) {
 	}
 }
 
-// TestLeast checks that the chart accepts the minimum that "lbremedy up" accepts.
 func TestLeast(t *testing.T) {
 	for _, text := range []string{"{doctor: {every: 5m}}", "{doctor: {every: 1h0m}}", "{doctor: {every: 10m}}", "{probe: {every: 3m}}", "{probe: {every: 2h}}",
 		"{nats: {streams: {dead: {size: 64Ki, age: 1h}, journal: {size: 100Ki}, failures: {size: 1Mi}}}}"} {

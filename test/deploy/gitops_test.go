@@ -51,7 +51,6 @@ func rendered(t *testing.T, o *unstructured.Unstructured, path ...string) {
 	}
 }
 
-// define creates a kind, which no other test has, and returns the server once it serves it.
 func (c *server) define(t *testing.T, kind *unstructured.Unstructured) *server {
 	t.Helper()
 	kinds := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})

@@ -91,7 +91,6 @@ func manifest(t *testing.T, name string) []byte {
 	return text
 }
 
-// functions returns the objects of the functions of all classes, as the chart makes them.
 func functions(t *testing.T) [][]byte {
 	t.Helper()
 	files, err := render(readValues(t, "testdata/knative.yaml"), "lbremedy")

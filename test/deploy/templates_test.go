@@ -327,7 +327,6 @@ type stack struct {
 	conditions map[string]any
 }
 
-// holds evaluates a condition, or the name of one.
 func (s stack) holds(c any) bool {
 	s.t.Helper()
 	switch c := c.(type) {
@@ -351,7 +350,6 @@ func (s stack) holds(c any) bool {
 
 var rosVariable = regexp.MustCompile(`\$\{([A-Za-z:]+)\}`)
 
-// filled evaluates data with functions.
 func (s stack) filled(v any) any {
 	s.t.Helper()
 	ref := func(name string) any {

@@ -18,7 +18,6 @@ const (
 	changedCLB = "Normal AnnotationChanged service-controller: The service will be updated because the annotations has been changed."
 )
 
-// finalizedCLB are the finalizers of a Service that the controller has seen.
 var finalizedCLB = []string{"service.k8s.alibaba/resources"}
 
 // firstCLB is the outcome of a first sync that leaves only the finalizer and these Events.
@@ -357,7 +356,6 @@ func attributeScenarios() []scenario {
 	}
 }
 
-// reuseScenarios are about load balancers that a Service names, and the Service's status.
 func reuseScenarios() []scenario {
 	const ensured = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]"
 	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1"}}}
@@ -674,7 +672,6 @@ func healingScenarios() []scenario {
 	}
 }
 
-// releaseScenarios are known differences of older releases.
 func releaseScenarios() []scenario {
 	arrears := scenario{nodes: 1, world: sim.World{Account: sim.Account{Arrearage: true}}}
 	terway := sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}}}

@@ -37,11 +37,9 @@ var (
 	nlbTried  = append(nlbLooked[:2:2], "CreateLoadBalancer")
 	nlbGroup  = []string{"CreateServerGroup", "AddServersToServerGroup"}
 	nlbMade   = slices.Concat(nlbTried, []string{"GetLoadBalancerAttribute"}, nlbGroup, []string{"CreateListener"})
-	// nlbFound are the calls that read the controller's own NLB.
-	nlbFound = []string{"ListLoadBalancers", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "ListListeners"}
+	nlbFound  = []string{"ListLoadBalancers", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "ListListeners"}
 )
 
-// network makes a Service request an NLB, with annotations named without the prefix.
 func network(pairs ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
@@ -75,7 +73,6 @@ func edit(change func(s *sim.State, id string)) func(*run) {
 	}
 }
 
-// again makes changes and waits for the resulting sync.
 func again(change ...func(*run)) func(*run) {
 	return func(p *run) {
 		was := p.synced("").Labels[hashLabel]
@@ -126,7 +123,6 @@ func madeNLB(name string, service func(*corev1.Service), actions []string, s sce
 	return s
 }
 
-// nlbSynced are first syncs that succeed.
 func nlbSynced() []scenario {
 	first := slices.Concat(nlbTried, []string{"GetLoadBalancerAttribute"})
 	then := append(nlbGroup[:2:2], "CreateListener")
@@ -206,7 +202,6 @@ func failsNLB(name, message string, actions []string, s scenario) scenario {
 	return s
 }
 
-// nlbRefused are first syncs that the cloud refuses.
 func nlbRefused() []scenario {
 	made := nlbTried[:3:3]
 	first := append(made, "GetLoadBalancerAttribute")
@@ -270,7 +265,6 @@ func nlbRefused() []scenario {
 	}
 }
 
-// nlbUnheard are requests that the controller itself rejects.
 func nlbUnheard() []scenario {
 	const (
 		local    = "[]: build lb local model error: "
@@ -307,7 +301,6 @@ func nlbUnheard() []scenario {
 	}
 }
 
-// nlbWaits are syncs in which some Pods are left out.
 func nlbWaits() []scenario {
 	lost := "Warning SkipSyncBackends nlb-controller: Not sync pods whose eni is invalid: 10.1.5.7"
 	return []scenario{{

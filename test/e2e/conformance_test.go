@@ -50,7 +50,6 @@ type outcome struct {
 	Stalled     string            // what the scenario waited for in vain, with a release other than v2.14.0
 }
 
-// A scenario is a controller's behaviour in a cluster and a cloud of its own.
 type scenario struct {
 	name    string
 	world   sim.World
@@ -178,7 +177,6 @@ func distinct(actions []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(actions)))
 }
 
-// recorded returns the parts of an outcome that the scenario has recorded.
 func (s scenario) recorded(o outcome) outcome {
 	if s.want.Labels == nil {
 		o.Labels = nil
@@ -288,7 +286,6 @@ const (
 	quietStalled = 3 * time.Second
 )
 
-// A stall describes what a scenario waited for in vain.
 type stall string
 
 // play runs the scenario's actions, and returns what it waited for in vain.
@@ -340,7 +337,6 @@ func (s scenario) play(p *run) (stalled string) {
 	return ""
 }
 
-// watch follows the Service and the namespace's Events until stop is called.
 func (p *run) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := p.kube.Informers(p.ns, "")
@@ -449,7 +445,6 @@ func (p *run) wait(what string, ok func() bool) {
 	}
 }
 
-// calm calls tell when the controller has been idle for a while, until stop is called.
 func (p *run) calm(tell func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -503,14 +498,11 @@ func (p *run) lines(marks *strings.Replacer) []string {
 }
 
 var (
-	// given finds IDs that the simulated cloud assigns.
-	given = regexp.MustCompile(`\b(?:n?lb|rsp|sgp?|lsn)-sim[0-9]+\b`)
-	jobID = regexp.MustCompile(`\bjob [0-9a-f-]{36}\b`)
-	// volatile finds parts that differ between answers of the OpenAPI.
+	given    = regexp.MustCompile(`\b(?:n?lb|rsp|sgp?|lsn)-sim[0-9]+\b`)
+	jobID    = regexp.MustCompile(`\bjob [0-9a-f-]{36}\b`)
 	volatile = regexp.MustCompile(`(?s)((?:RequestId|Recommend): |RespHeaders: map\[|EncodedDiagnosticMessage:)[^\n]*`)
 )
 
-// marks returns replacements for names that differ between runs.
 func (p *run) marks() *strings.Replacer {
 	w := p.cloud.Snapshot()
 	addresses := map[string]string{}
@@ -577,7 +569,6 @@ func (p *run) outcome() outcome {
 // hashOfNow replaces the hash of the Service's current content.
 const hashOfNow = "of now"
 
-// hashed returns which content the hash in a Service's label belongs to.
 func (p *run) hashed(svc *corev1.Service) string {
 	p.Helper()
 	now, err := controller.Hash(svc, p.release)
@@ -680,7 +671,6 @@ func (p *run) tags(svc *corev1.Service) map[string]string {
 	return nil
 }
 
-// node creates a ready node, and returns a function that removes it.
 func (p *run) node(n int) (remove func()) {
 	p.Helper()
 	nodes, name := p.kube.CoreV1().Nodes(), fmt.Sprintf("%s-%d", p.ns, n)
@@ -695,7 +685,6 @@ func (p *run) node(n int) (remove func()) {
 	return func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) }
 }
 
-// pods adds addresses to the ready endpoints of the Service.
 func (p *run) pods(ips ...string) {
 	p.Helper()
 	p.namedPods("", ips...)
@@ -781,7 +770,6 @@ func (p *run) annotate(name, value string) {
 	p.patch(`{"metadata":{"annotations":{%q:%q}}}`, lbPrefix+name, value)
 }
 
-// lose deletes the load balancer without the controller.
 func (p *run) lose() {
 	p.Helper()
 	svc := p.synced("")
@@ -821,14 +809,12 @@ func annotated(pairs ...string) func(*corev1.Service) {
 
 func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
 
-// fault returns a change that makes an action fail until repair is called.
 func fault(action, code, message string, status int) func(*run) {
 	return func(p *run) {
 		p.repair = p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
 	}
 }
 
-// both returns a change that makes all of these changes in order.
 func both(f ...func(*run)) func(*run) {
 	return func(p *run) {
 		for _, do := range f {

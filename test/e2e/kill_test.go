@@ -162,7 +162,6 @@ func createNode(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// createServices creates n Services in the background that request the full vSwitch.
 func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *sync.WaitGroup {
 	t.Helper()
 	client := c.Client().CoreV1()
@@ -236,7 +235,6 @@ func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]st
 	}
 }
 
-// allFixed returns an error until each Service is synced and its case is fixed.
 func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace string, n int) error {
 	t.Helper()
 	list, err := c.Client().CoreV1().Services(namespace).List(t.Context(), metav1.ListOptions{})

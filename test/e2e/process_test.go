@@ -30,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// roleVariable makes the test binary one of the parts.
 const roleVariable = "LBREMEDY_E2E_ROLE"
 
 func TestMain(m *testing.M) {
@@ -92,7 +91,6 @@ func exporterMain(ctx context.Context) error {
 	return x.Run(ctx)
 }
 
-// Limits of a run in these tests: its duration, and how long it watches.
 const (
 	bound = 10 * time.Second
 	watch = 5 * time.Second
@@ -123,7 +121,6 @@ func workerMain(ctx context.Context) error {
 	return (&host.Host{Env: env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 
-// A part is a process that is restarted whenever it ends.
 type part struct {
 	role string
 	env  []string
@@ -133,7 +130,6 @@ type part struct {
 	runs int
 }
 
-// keep starts the part and restarts it until the test ends.
 func keep(t *testing.T, role string, env ...string) *part {
 	t.Helper()
 	p := &part{role: role, env: append(os.Environ(), append(env, roleVariable+"="+role)...)}

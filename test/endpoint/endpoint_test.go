@@ -66,7 +66,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A world is what a function needs: a failed Service, a cluster and a cloud.
 type world struct {
 	cloud   *sim.Cloud
 	gate    *gate // in front of the cloud
@@ -114,7 +113,6 @@ func build(t *testing.T) *world {
 	return w
 }
 
-// own returns static credentials for the program.
 func (w *world) own() []string {
 	return []string{"ALIBABA_CLOUD_ACCESS_KEY_ID=" + w.key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + w.key.Secret}
 }
@@ -128,14 +126,12 @@ func remedyOf(t *testing.T, class string) *remedy.Remedy {
 	return functions.All[i]
 }
 
-// hand returns the engine's side of a class's hand.
 func (w *world) hand(r *remedy.Remedy, send func(context.Context, []byte) ([]byte, error)) *hand.Remote {
 	return &hand.Remote{
 		Class: r, Key: w.engine, Decode: step.Decode, Known: functions.Chinese(chinese.Language)().Has, Send: send, Read: w.cluster.Service,
 	}
 }
 
-// about returns a call about the current Service.
 func (w *world) about(t *testing.T, class string) hand.About {
 	t.Helper()
 	svc, err := w.cluster.Service(t.Context(), w.svc.Namespace, w.svc.Name)
@@ -163,7 +159,6 @@ func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	return err
 }
 
-// touches orders a resync step of the Service.
 func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) {
 	t.Helper()
 	steps, err := hand.Steps([]remedy.Step{step.Resync{}})
@@ -246,7 +241,6 @@ func newGate(t *testing.T, to string) *gate {
 
 func (g *gate) addr() string { return g.listen.Addr().String() }
 
-// close makes new connections wait until the gate opens.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -300,7 +294,6 @@ func (f *function) log() string {
 	return f.text.String()
 }
 
-// logged waits until the log has at least n matches of the pattern.
 func (f *function) logged(t *testing.T, pattern string, n int) {
 	t.Helper()
 	find := regexp.MustCompile(pattern)
@@ -316,7 +309,6 @@ func (f *function) logged(t *testing.T, pattern string, n int) {
 	}
 }
 
-// start starts the program and waits until it is ready.
 func (w *world) start(t *testing.T, env ...string) *function {
 	t.Helper()
 	return w.startOf(t, class, env...)
@@ -360,7 +352,6 @@ func (w *world) startOf(t *testing.T, class string, env ...string) *function {
 	return f
 }
 
-// ends checks that the program ends without an error.
 func (f *function) ends(t *testing.T) {
 	t.Helper()
 	select {
@@ -373,7 +364,6 @@ func (f *function) ends(t *testing.T) {
 	}
 }
 
-// posts returns a function that posts calls to a path of the program.
 func (f *function) posts(client *http.Client, path string, header map[string]string) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, call []byte) ([]byte, error) {
 		a, text, err := f.post(ctx, client, path, call, header)
@@ -408,7 +398,6 @@ func stop(t *testing.T, f *function) {
 	}
 }
 
-// refuses waits until a program accepts no more connections.
 func (f *function) refuses(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))

@@ -168,7 +168,6 @@ routes:
 	return to[class].Send
 }
 
-// hold delays the next call to the cloud until the gate opens.
 func (w *world) hold(t *testing.T) {
 	t.Helper()
 	w.gate.close()
@@ -405,7 +404,6 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// away returns an environment without a reachable cluster.
 func away(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")

@@ -36,7 +36,6 @@ type evidence struct {
 	Undone   []string // differences from the state before an undone step
 }
 
-// A witness is a Service of the history and its final state.
 type witness struct {
 	Name, UID, Class string
 	Ends             event.Result // expected result
@@ -82,7 +81,6 @@ type audited struct {
 	Received         time.Time `json:"requestReceivedTimestamp"`
 }
 
-// logs are the API servers' audit logs, as far as read.
 type logs struct {
 	files  []string
 	offset map[string]int64
@@ -293,7 +291,6 @@ func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	return err != nil || said[len(said)-1].Over && !ccm.InForce(svc)
 }
 
-// works reports whether a Service works and the controller's last report is not a failure.
 func (w *world) works(ctx context.Context, service, uid string) bool {
 	if !w.bed.Works(service) {
 		return false

@@ -56,7 +56,6 @@ var kinds = []kind{
 	{name: "disk full", least: 3 * time.Second, most: 8 * time.Second, strike: fill},
 }
 
-// pick returns a random part with one of these roles.
 func pick(w *world, r *rand.Rand, roles ...string) *part {
 	var all []*part
 	for _, role := range roles {
@@ -110,7 +109,6 @@ func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 	return p.Name, func(context.Context) error { close(ends); return <-ended }, nil
 }
 
-// stepDown moves the leadership of a stream to another node.
 func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{stream.Failed, stream.Cases, "KV_lbremedy"}
 	name := names[r.IntN(len(names))]
@@ -127,10 +125,8 @@ func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context
 	})
 }
 
-// links are the connections of a part that can break.
 var links = []string{"nats", "kube", "cloud", "function"}
 
-// partition breaks all connections of one part to one other.
 func partition(m mode) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		for {
@@ -159,7 +155,6 @@ func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Con
 	return hit, func(context.Context) error { through(all, pass); return nil }, nil
 }
 
-// around returns the proxies between one node of NATS and the others.
 func (w *world) around(i int) (all []*proxy) {
 	for j := range nodes {
 		if j != i {
@@ -251,7 +246,6 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(cont
 	}, nil
 }
 
-// compact cuts the exporter's watch and compacts the history that it needs to resume.
 func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
 	through(all, refuse)
@@ -308,7 +302,6 @@ func (w *world) quiet() (over func()) {
 	}
 }
 
-// lose marks a time whose writes to the cluster are lost.
 func (w *world) lose(s span) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -36,7 +36,6 @@ type blow struct {
 	hit   string // what it hit, if it has
 }
 
-// A history is the sequence of failures and faults of a seed.
 type history struct {
 	seed     uint64
 	name     string
@@ -156,7 +155,6 @@ func (h *history) limit(ctx context.Context, w *world) error {
 	})
 }
 
-// fail injects all failures and faults, and returns when the faults have ended.
 func (h *history) fail(ctx context.Context, w *world) []error {
 	var all sync.WaitGroup
 	errs := make([]error, len(h.services)+len(h.blows))
@@ -187,7 +185,6 @@ func (h *history) fail(ctx context.Context, w *world) []error {
 	return errs
 }
 
-// inject makes a Service fail, and retries while API servers are unavailable.
 func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 	for {
 		trying, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -261,7 +258,6 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	return fmt.Sprintf("%s %s by %s, healed: %t: %s", rec.Phase, rec.Result, rec.Who, s.Healed, reasonOf(rec))
 }
 
-// tidy repairs the Services that still fail, like a person.
 func (h *history) tidy(ctx context.Context, w *world) error {
 	if err := w.audit.read(); err != nil {
 		return err

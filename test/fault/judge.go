@@ -124,7 +124,6 @@ func (s witness) ended(rec event.Record) bool {
 	return rec.Result == s.Ends
 }
 
-// reasonOf returns the reason of a case's state, in the journal's words.
 func reasonOf(rec event.Record) string {
 	var all []string
 	for _, text := range []string{string(rec.Held), rec.Rule.String(), rec.Ask.String(), rec.Note.String(), rec.Error} {
@@ -180,7 +179,6 @@ func (e evidence) covers(w write) (*event.Record, string) {
 	return nil, "no journal entry covers it: " + strings.Join(slices.Compact(why), ", or ")
 }
 
-// announces reports whether a write matches a step of a journal.
 func announces(step event.StepRecord, w write) bool {
 	for _, text := range append(slices.Clone(w.Keys), w.Targets...) {
 		if !strings.Contains(string(step.Step), text) {

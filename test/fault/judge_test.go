@@ -54,7 +54,6 @@ func sound() evidence {
 	}
 }
 
-// TestJudge checks that the judge accepts a sound history and finds each planted defect.
 func TestJudge(t *testing.T) {
 	if v := judge(sound()); len(v.Wrong) > 0 || v.Settled != 3 || v.Writes != 3 || len(v.Open) > 0 {
 		t.Fatalf("of a sound history: %+v", v)
@@ -64,7 +63,6 @@ func TestJudge(t *testing.T) {
 		w.At, w.Who = at(seconds), who
 		e.Writes = append(e.Writes, w)
 	}
-	// cut removes records about a Service with these phases.
 	cut := func(e *evidence, uid string, phases ...event.Phase) {
 		e.Records = slices.DeleteFunc(e.Records, func(r recorded) bool { return r.Service.UID == uid && slices.Contains(phases, r.Phase) })
 	}

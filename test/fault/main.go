@@ -120,7 +120,6 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 	return code, nil
 }
 
-// can returns the kinds of faults that can happen in the world.
 func (w *world) can() []kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
 		return k.name == "disk full" && !w.full
@@ -173,7 +172,6 @@ func (t *tally) print(out io.Writer) {
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// tell prints the journal and the writes of a history in order.
 func (e evidence) tell(out io.Writer) {
 	type line struct {
 		at   time.Time

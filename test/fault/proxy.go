@@ -37,7 +37,6 @@ type link struct {
 	lost           bool // some data was lost
 }
 
-// newProxy starts a proxy to host:port addresses.
 func newProxy(to ...string) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +132,6 @@ func (p *proxy) carry(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// pump copies one direction until it ends, and then ends the other.
 func (p *proxy) pump(l *link, to, from net.Conn, back bool) {
 	buffer := make([]byte, 32<<10)
 	for {

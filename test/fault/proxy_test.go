@@ -67,7 +67,6 @@ func (c *caller) hears(text string) {
 	}
 }
 
-// silent expects no data for a moment.
 func (c *caller) silent() {
 	c.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
@@ -78,7 +77,6 @@ func (c *caller) silent() {
 	}
 }
 
-// loses waits until the proxy has lost data.
 func loses(t *testing.T, p *proxy) {
 	t.Helper()
 	shell.Until(t, "something is lost", func() bool {

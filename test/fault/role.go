@@ -38,7 +38,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Limits of a run in these histories: its duration, and how long it watches.
 const (
 	bound = 15 * time.Second // an order to a function needs 5 s beyond its expiry
 	watch = 3 * time.Second
@@ -153,7 +152,6 @@ func workerMain(ctx context.Context, a assignment) error {
 	return (&host.Host{Env: env.Env, Remedies: remedies}).Work(ctx, 16)
 }
 
-// callFunction makes the engine call the function for all classes.
 func (a assignment) callFunction(env *engine.Env) error {
 	key, err := hand.ParseKey([]byte(a.Key))
 	if err != nil {

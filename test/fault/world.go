@@ -65,7 +65,6 @@ type world struct {
 // A span is a time in which something was in force, from the acknowledgement of its start to before the request of its end.
 type span struct{ from, to time.Time }
 
-// newWorld starts a world with its files in a folder.
 func newWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
 	defer cancel()
@@ -218,12 +217,10 @@ func (w *world) startCluster(ctx context.Context, log io.Writer) error {
 
 const plenty = 1000
 
-// rules returns a policy with this mode and budget for each class.
 func rules(mode remedy.Mode, budget int) string {
 	return fmt.Sprintf("mode: %s\nbudgets: {class: %d, least: 1000}\nclasses: {tag-missing: {risk: high, oneWay: true}}\n", mode, budget)
 }
 
-// settings are stream settings on all nodes that fit a small disk.
 func settings(cluster string) stream.Settings {
 	return stream.Settings{
 		Clusters: []string{cluster}, Replicas: nodes, FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20, KeysBytes: 64 << 20,
@@ -258,7 +255,6 @@ func (w *world) setUp(ctx context.Context) error {
 	return w.bed.Allow(ctx, rules(remedy.Fix, plenty))
 }
 
-// shorten shortens the redelivery of a killed part's messages for a class.
 func (w *world) shorten(ctx context.Context, class string) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()

@@ -76,7 +76,6 @@ func TestBreaks(t *testing.T) {
 		}
 		return answer
 	}
-	// about returns the payload of a call, without checking its signature.
 	about := func(call []byte) (e struct {
 		ID, Type, Source, Subject string
 		Data                      struct {
@@ -91,7 +90,6 @@ func TestBreaks(t *testing.T) {
 		}
 		return e
 	}
-	// accepts returns the answer of a hand that takes a call.
 	accepts := func(call []byte, answer string) []byte {
 		e := about(call)
 		text, err := json.Marshal(map[string]any{"id": e.ID, "cluster": e.Source, "class": e.Subject, "uid": e.Data.Failure.Service.UID,

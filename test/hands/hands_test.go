@@ -78,7 +78,6 @@ func inGo(t *testing.T) *remedy.Remedy {
 	return r
 }
 
-// A world is one hand, its API server, and the engine's key.
 type world struct {
 	testing.TB
 	cluster *cluster.Cluster
@@ -90,7 +89,6 @@ type world struct {
 	writes  atomic.Int64
 }
 
-// both runs a test with the hand in Go and the one in Python.
 func both(t *testing.T, test func(*testing.T, *world)) {
 	for name, start := range map[string]func(*testing.T, *world, string){"go": startGo, "python": startPython} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +103,6 @@ func both(t *testing.T, test func(*testing.T, *world)) {
 	}
 }
 
-// proxy counts requests to the API server, and returns its address.
 func (w *world) proxy(t *testing.T) string {
 	t.Helper()
 	to, err := url.Parse(w.cluster.Config.Host)
@@ -192,7 +189,6 @@ func startPython(t *testing.T, w *world, apiServer string) {
 	w.url = strings.TrimSpace(line)
 }
 
-// send posts a call unchanged.
 func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(call))
 	if err != nil {
@@ -228,7 +224,6 @@ func (w *world) remote() (*hand.Remote, *[]byte) {
 	}, last
 }
 
-// fits checks that a call and its answer match the published schemas.
 func (w *world) fits(call, answer []byte) {
 	w.Helper()
 	name := map[string]string{"io.lbremedy.look.v1": "look", "io.lbremedy.apply.v1": "apply"}
@@ -284,7 +279,6 @@ func TestReaches(t *testing.T) {
 	})
 }
 
-// TestLife diagnoses, fixes, proves and undoes a Service.
 func TestLife(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -468,7 +462,6 @@ func payload(t testing.TB, call []byte) map[string]any {
 	return event
 }
 
-// sign returns a call with a changed header and CloudEvent.
 func (w *world) sign(t *testing.T, key ed25519.PrivateKey, header, event, changes map[string]any) []byte {
 	t.Helper()
 	claims := jwt.MapClaims(maps.Clone(event))

@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// editing are the rights of a cluster's administrators.
 var editing = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
 // A guardedEdit is an edit of a Service, and the beginning of the guard's message; empty if it is allowed.

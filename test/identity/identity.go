@@ -38,7 +38,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Files of the generated rights, relative to the root of the repository.
 const (
 	rolesFile     = "infra/cluster/rbac.yaml"
 	admissionFile = "infra/cluster/admission.yaml"
@@ -185,7 +184,6 @@ var read = sync.OnceValues(func() (generated, error) {
 	return g, nil
 })
 
-// documents calls f for each document of a generated file.
 func documents(name string, f func([]byte) error) error {
 	root, err := cluster.Root()
 	if err != nil {
@@ -253,7 +251,6 @@ func Admit(ctx context.Context, c *cluster.Cluster) error {
 	}
 }
 
-// admits reports whether the policy with the mark is in force.
 func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) {
 	config := rest.CopyConfig(c.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: User(mark), Groups: []string{"system:masters"}}
@@ -277,7 +274,6 @@ func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) 
 	return false, fmt.Errorf("ask for the admission policy: %w", err)
 }
 
-// approvalsFile is the chart's part for Approvals, relative to the root of the repository.
 const approvalsFile = "infra/cluster/approvals.yaml"
 
 // Approvals puts in force what the chart installs for Approvals until the test ends, and returns a function that waits until they

@@ -32,7 +32,6 @@ import (
 // wide are RBAC rules that allow everything that the admission policy is to reject.
 var wide = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
-// A change is a change of a Service that a class may or may not make.
 type change struct {
 	name   string
 	status bool // of the status subresource
@@ -81,7 +80,6 @@ var changes = []change{
 	{name: "finalizer beside the status", status: true, patch: `{"metadata":{"finalizers":null}}`, says: "change metadata.finalizers"},
 }
 
-// annotated returns a patch that sets or removes annotations.
 func annotated(value any, keys ...string) string {
 	change := map[string]any{}
 	for _, k := range keys {
@@ -294,7 +292,6 @@ var (
 	dryDelete = metav1.DeleteOptions{DryRun: dry}
 )
 
-// apply makes the change as a dry run.
 func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change) error {
 	var sub []string
 	if ch.status {

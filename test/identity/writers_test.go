@@ -30,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// writing are the rights of users who may create Events in a namespace.
 var writing = []rbacv1.PolicyRule{{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "update", "patch"}}}
 
 type warnings struct {
@@ -44,7 +43,6 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.all = append(w.all, text)
 }
 
-// take returns the warnings since the last call.
 func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +51,6 @@ func (w *warnings) take() string {
 	return all
 }
 
-// bindWriters puts the policy of Events in force, like the chart.
 func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.ValidationAction) {
 	t.Helper()
 	root, err := cluster.Root()

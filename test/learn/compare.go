@@ -36,7 +36,6 @@ func readVerdicts(name string) (Verdicts, error) {
 	return v, nil
 }
 
-// of returns the verdict on a difference, and its key in the file.
 func (v Verdicts) of(kind, what string) (as, why string) {
 	if why := v[kind][what]; why != "" {
 		return what, why
@@ -71,7 +70,6 @@ type Result struct {
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// compare compares a source's facts with the tables.
 func compare(source Facts, ours Tables, verdicts Verdicts) ([]Result, error) {
 	var all []Result
 	for _, kind := range kinds {

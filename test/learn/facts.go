@@ -38,7 +38,6 @@ func (f Facts) add(kind, name string, where ...string) {
 	f[kind][name] = slices.Compact(list)
 }
 
-// reconcilers are the reconcilers compared with the tables, by package folder.
 var reconcilers = map[string]string{
 	"pkg/controller/service/clbv1": "clb",
 	"pkg/controller/service/nlbv2": "nlb",
@@ -52,7 +51,6 @@ type reader struct {
 	values map[types.Object][]ast.Expr // assigned values of variables, fields and parameters
 }
 
-// read returns the facts of a source tree that a reconciler reaches.
 func read(t *tree) Facts {
 	r := &reader{graph: graphOf(t), facts: Facts{}, values: map[types.Object][]ast.Expr{}}
 	for _, u := range r.units {
@@ -74,7 +72,6 @@ func read(t *tree) Facts {
 	return r.facts
 }
 
-// reached reads a unit that the reconciler reaches.
 func (r *reader) reached(u *unit, name string, compared bool) {
 	for _, o := range u.uses {
 		if f, ok := o.(*types.Func); ok && compared && actionOf(f) != "" {
@@ -135,7 +132,6 @@ func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	return strings.TrimPrefix(text, wholePrefix)
 }
 
-// asked returns the annotations that an expression reads.
 func (r *reader) asked(e ast.Expr) (list []string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).Name() == asksDefault {

@@ -40,7 +40,6 @@ func checkout(t *testing.T, old, instead string) string {
 	return dir
 }
 
-// mini returns tables that match the made-up controller.
 func mini(ccm.Version) (Tables, error) {
 	ours := Tables{
 		Facts: Facts{}, messages: []string{
@@ -182,7 +181,6 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestOpen: open differences are printed with their place, and unused verdicts, too.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	verdicts := verdictFile(t, "{text: {+gone: It is gone.}, annotation: {-clb delete-protection: We read it.}}")

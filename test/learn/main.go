@@ -103,7 +103,6 @@ func learn(dir, release string, verdicts Verdicts, tables func(ccm.Version) (Tab
 	return out, err
 }
 
-// show prints open differences, unused verdicts, and the table.
 func show(out io.Writer, all []Release, verdicts Verdicts) error {
 	unused := map[string]bool{}
 	for kind, list := range verdicts {

@@ -25,7 +25,6 @@ type graph struct {
 	meant    map[*types.Func][]types.Object // functions for an interface method
 }
 
-// graphOf finds a tree's units and their uses.
 func graphOf(t *tree) *graph {
 	g := &graph{tree: t, units: map[types.Object]*unit{}, meant: map[*types.Func][]types.Object{}}
 	for path, files := range t.own {
@@ -75,7 +74,6 @@ type walker struct {
 	*unit
 }
 
-// walk visits a node in a function with these results.
 func (w *walker) walk(n ast.Node, results *types.Tuple) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -114,7 +112,6 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 	})
 }
 
-// passes records the parameter types of a call's arguments.
 func (w *walker) passes(call *ast.CallExpr) {
 	s, ok := w.info.TypeOf(call.Fun).(*types.Signature)
 	for i, arg := range call.Args {
@@ -165,13 +162,11 @@ func (g *graph) behind(f *types.Func) []types.Object {
 	return found
 }
 
-// method returns a type's function for an interface method.
 func method(n *types.Named, f *types.Func) types.Object {
 	o, _, _ := types.LookupFieldOrMethod(types.NewPointer(n), true, f.Pkg(), f.Name())
 	return o
 }
 
-// named returns the named type of a type or pointer, or nil.
 func named(t types.Type) *types.Named {
 	if t == nil {
 		return nil
@@ -231,7 +226,6 @@ func actionOf(f *types.Func) string {
 	return product[1] + ":" + name
 }
 
-// from returns the units that a function reaches.
 func (g *graph) from(start types.Object) map[types.Object]*unit {
 	seen := map[types.Object]*unit{}
 	todo := []types.Object{start}

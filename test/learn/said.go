@@ -51,7 +51,6 @@ func (r *reader) written(list *ast.CompositeLit) {
 	r.facts.add(events, kind+" "+strings.Join(r.words(part(list, "Type"), nil), ",")+" "+reason, r.at(list.Pos()))
 }
 
-// part returns the value of a literal's field, or nil.
 func part(e ast.Expr, field string) ast.Expr {
 	list, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -65,7 +64,6 @@ func part(e ast.Expr, field string) ast.Expr {
 	return nil
 }
 
-// words returns the possible texts of an expression.
 func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 	if text, ok := r.constant(e); ok {
 		return []string{text}
@@ -87,7 +85,6 @@ func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
 	return r.each(e, seen, r.objects)
 }
 
-// each collects the values of a variable, field or parameter.
 func (r *reader) each(e ast.Expr, seen []types.Object, of func(ast.Expr, []types.Object) []string) (all []string) {
 	o := r.object(e)
 	if o != nil && slices.Contains(seen, o) {
@@ -164,7 +161,6 @@ func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
 	return !ok || r.callee(call) == nil || r.inside(r.callee(call).Pkg())
 }
 
-// format records a text of the kind and returns it.
 func (r *reader) format(kind string, e ast.Expr, at *ast.CallExpr) string {
 	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "fmt.Sprintf" {
 		e = call.Args[0]

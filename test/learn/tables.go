@@ -155,7 +155,6 @@ func (t Tables) needs(v ccm.Version) {
 	}
 }
 
-// grouped returns the source's actions in the groups of needs.
 func grouped(found map[string][]string) map[string][]string {
 	out := Facts{}
 	base := map[string]bool{}
@@ -175,7 +174,6 @@ func grouped(found map[string][]string) map[string][]string {
 
 var verb = regexp.MustCompile(`%[-+# 0]*[0-9]*(\.[0-9]+)?[a-zA-Z]`)
 
-// pattern returns a regular expression for messages of a format.
 func pattern(format string) (*regexp.Regexp, error) {
 	parts := verb.Split(strings.TrimSpace(format), -1)
 	for i, p := range parts {

@@ -98,7 +98,6 @@ func Delete(ctx context.Context, url, stream string, options ...natsgo.Option) e
 	return ask(ctx, conn, "STREAM.DELETE."+stream, nil)
 }
 
-// ask makes a JetStream request, and returns the server's error.
 func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
 	data, err := json.Marshal(body)
 	if err != nil {

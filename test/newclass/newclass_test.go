@@ -98,7 +98,6 @@ func sandbox(t *testing.T) []string {
 	return []string{"LBREMEDY_SANDBOX=" + filepath.Join(dir, filepath.Base(c.Kubeconfig))}
 }
 
-// tree returns a tree's files, without build results and files of git or an editor.
 func tree(t *testing.T, root fs.FS) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// Resources in the account of the node's cluster.
 const (
 	region    = "cn-hangzhou"
 	clusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
@@ -30,7 +29,6 @@ const (
 	provider  = "ack-rrsa-" + clusterID
 	operator  = "cloud-controller-manager"
 
-	// issuer is the issuer of the API server's tokens.
 	issuer = "https://kubernetes.default.svc"
 	// address is the node's: its DNS resolves all of Alibaba Cloud to it.
 	address = "10.250.0.1"
@@ -157,7 +155,6 @@ func (a *account) forward() {
 	}
 }
 
-// called returns the host names of calls to the cloud.
 func (a *account) called() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

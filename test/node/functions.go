@@ -86,7 +86,6 @@ func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, 
 	return out.String(), nil
 }
 
-// inRepository runs a program of the repository, in its root.
 func (p *platformNode) inRepository(ctx context.Context, name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -222,7 +221,6 @@ func (p *platformNode) installFunctions(ctx context.Context, values string) erro
 	return p.functionsReady(ctx)
 }
 
-// functionsReady waits until all functions are ready; its error says why they are not.
 func (p *platformNode) functionsReady(ctx context.Context) error {
 	_, err := kubectl(ctx, "-n", namespace, "wait", "services.serving.knative.dev", "--all", "--for=condition=Ready", "--timeout=300s")
 	if err == nil || ctx.Err() != nil {

@@ -77,7 +77,6 @@ func podIdentity(kube *kubernetes.Client) http.HandlerFunc {
 	}
 }
 
-// identify returns the patch of a Pod whose ServiceAccount names a role, or nil.
 func identify(ctx context.Context, kube *kubernetes.Client, r *admissionv1.AdmissionRequest) ([]byte, error) {
 	var pod corev1.Pod
 	if err := json.Unmarshal(r.Object.Raw, &pod); err != nil {

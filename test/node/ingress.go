@@ -31,7 +31,6 @@ type ingress struct {
 	routes map[string]route // by host name
 }
 
-// A route is the target of a host name, with the headers to set.
 type route struct {
 	host    string
 	headers map[string]string
@@ -63,7 +62,6 @@ type knativeIngress struct {
 
 const knativeIngresses = "/apis/networking.internal.knative.dev/v1alpha1"
 
-// openIngress starts an ingress at the node's address.
 func openIngress(ctx context.Context, kube *kubernetes.Client) (*ingress, error) {
 	i := &ingress{kube: kube}
 	var err error
@@ -168,7 +166,6 @@ func (i *ingress) take(ctx context.Context, all []knativeIngress) {
 	}
 }
 
-// acknowledge reports in an Ingress's status that its routes exist.
 func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
 	type object = map[string]any
 	now := time.Now().UTC().Format(time.RFC3339)

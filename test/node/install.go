@@ -18,7 +18,6 @@ const (
 	release   = "lbremedy"
 )
 
-// run runs a program on the node and returns its output.
 func run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -108,7 +107,6 @@ func helm(ctx context.Context, chart []string, files ...string) error {
 	return err
 }
 
-// install installs or upgrades a chart with these values, and waits until its Pod is ready.
 func install(ctx context.Context, chart []string, files ...string) error {
 	if err := helm(ctx, chart, files...); err != nil {
 		return err
@@ -118,7 +116,6 @@ func install(ctx context.Context, chart []string, files ...string) error {
 
 func rolledOut(ctx context.Context) error { return rollout(ctx, namespace, "deployment/lbremedy-up") }
 
-// inPod runs the operator's program in the Pod and returns its output.
 func inPod(ctx context.Context, args ...string) (string, error) {
 	return kubectl(ctx, append([]string{"-n", namespace, "exec", "deployment/lbremedy-up", "-c", "up", "--", "lbremedy"}, args...)...)
 }

@@ -110,7 +110,6 @@ func (p *platformNode) unaccounted(ctx context.Context) error {
 	return nil
 }
 
-// call calls a function by its name for the engine, and returns the status and the duration.
 func (p *platformNode) call(ctx context.Context, class, path string) (int, time.Duration, error) {
 	began := time.Now()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -149,7 +148,6 @@ func TestKnativeReady(t *testing.T) {
 	}
 }
 
-// find waits for a process of a Pod's program.
 func find(t *testing.T, what string, is func(proc) bool) (found proc) {
 	t.Helper()
 	eventually(t, "a process is "+what, func() bool {

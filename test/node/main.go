@@ -36,7 +36,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// patience is the time that a Service may take from its failure to its end.
 const patience = 5 * time.Minute
 
 func main() {
@@ -59,7 +58,6 @@ func main() {
 	os.Exit(code)
 }
 
-// A node is the cluster that this process runs in.
 type node struct {
 	dir  string // of "sandbox node"
 	root string // of the repository
@@ -202,7 +200,6 @@ type written struct {
 	Code struct{ Code int }                                      `json:"responseStatus"`
 }
 
-// writes returns the number of writes of lbremedy's Pods to a Service, from the audit log.
 func (n *node) writes(service string) (int, error) {
 	f, err := os.Open(n.dir + "/run/audit.log")
 	if err != nil {
@@ -295,7 +292,6 @@ func (n *node) breakWith(ctx context.Context, name, vswitch string) error {
 	return nil
 }
 
-// works waits until a Service has a load balancer's address, and returns it.
 func (n *node) works(ctx context.Context, service string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -315,7 +311,6 @@ func (n *node) works(ctx context.Context, service string) (string, error) {
 	}
 }
 
-// records returns a Service's records once its case is not waiting.
 func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -86,7 +86,6 @@ func ready(p corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// fixedOnce checks that a Service works, that its case says so, and that it was written to once.
 func (n *node) fixedOnce(t *testing.T, service string) {
 	t.Helper()
 	must(n.works(t.Context(), service))(t)
@@ -99,7 +98,6 @@ func (n *node) fixedOnce(t *testing.T, service string) {
 	}
 }
 
-// confined checks a Pod's process with the kernel.
 func confined(t *testing.T, pid int, user string) {
 	t.Helper()
 	status := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t))
@@ -351,7 +349,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// cases returns the cases as listed by the operator's program in the Pod.
 func cases(t *testing.T) []string {
 	t.Helper()
 	out := must(inPod(t.Context(), "ls", "--all", "-o", `jsonpath={range [*]}{.case}{"\n"}{end}`))(t)

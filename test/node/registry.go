@@ -23,7 +23,6 @@ const (
 	charts     = "oci://" + images + "/charts/lbremedy"
 )
 
-// A registry serves the release that "make node" builds for this machine's architecture.
 type registry struct {
 	crane   string // program that is the registry, and pushes to it
 	store   string // of the images
@@ -95,13 +94,10 @@ func (r *registry) push(ctx context.Context, tag string) error {
 
 func (r *registry) chartVersion() string { return strings.TrimPrefix(r.version, "v") }
 
-// chart returns Helm's arguments for the release's chart.
 func (r *registry) chart() []string { return chartOf(r.chartVersion()) }
 
-// chartOf returns Helm's arguments for a version of the chart in the registry.
 func chartOf(version string) []string { return []string{charts, "--version", version, "--plain-http"} }
 
-// has returns the digest of a name and tag in the registry.
 func (r *registry) has(ctx context.Context, name, tag string) (string, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+registryAt+"/v2/acme/"+name+"/manifests/"+tag, nil)
 	if err != nil {

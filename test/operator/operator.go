@@ -227,7 +227,6 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 	return nil
 }
 
-// decide updates a document as the engine that wrote this record would have.
 func decide(d *event.Document, r event.Record) {
 	c := d.State.Case(r.Class)
 	if c == nil {

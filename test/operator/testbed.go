@@ -107,7 +107,6 @@ func (sc *Testbed) Fixes() string {
 	return fmt.Sprintf("rules: [{namespaces: [%q], mode: fix}]\n", sc.Namespace)
 }
 
-// create creates a node, the failing Service, and one without a load balancer.
 func (sc *Testbed) create(t *testing.T) {
 	t.Helper()
 	ctx, client := t.Context(), sc.Kube.Client()

@@ -90,7 +90,6 @@ func Mentions(t testing.TB, root, program string) []Command {
 	return all
 }
 
-// each calls do for each page of the tree.
 func each(t testing.TB, root string, do func(name, text string)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {

@@ -227,7 +227,6 @@ func since(before, v float64) func(int) float64 {
 	}
 }
 
-// function is the prefix of a function's call series; the result follows.
 const function = `lbremedy_function_calls_total{class="a",cluster="c",result=`
 
 const calls = `lbremedy_cloud_calls_total{cluster="c",action="A",product="slb",result=`
@@ -355,7 +354,6 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// A set hands out series one by one.
 type set struct {
 	series found
 	at     storage.Series

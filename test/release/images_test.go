@@ -21,7 +21,6 @@ import (
 
 var digestLine = regexp.MustCompile(`(?m)^    ([a-z-]+): (sha256:[0-9a-f]{64})$`)
 
-// images builds a tree's images for this machine's architecture, and returns their digests by name.
 func images(t *testing.T, at, version, programs string) map[string]string {
 	t.Helper()
 	must(t, at, []string{"VERSION=" + version, "PROGRAMS=" + programs, "ARCH=" + runtime.GOARCH, "OUT="}, "infra/images/build.sh")

@@ -28,7 +28,6 @@ var unreachable = map[string]string{
 	"html/template/...": "findings are plain text",
 }
 
-// pure are packages below an unreachable one that reach nothing.
 var pure = []string{"net/netip"}
 
 // clock are the names that read the clock or wait for it, by package.
@@ -108,7 +107,6 @@ func classSizes(tr *tree) []string {
 	return out
 }
 
-// classFolders checks that a class folder holds its code, its page and a scenario.
 func classFolders(tr *tree) []string {
 	holds := map[string][]*file{}
 	for _, f := range tr.files {
@@ -145,7 +143,6 @@ func classFolders(tr *tree) []string {
 	return out
 }
 
-// grants checks that every permission has its name in shared/grant.
 func grants(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

@@ -44,7 +44,6 @@ func packageComments(tr *tree) []string {
 	return out
 }
 
-// docs checks that every exported name has a sentence.
 func docs(tr *tree) []string {
 	var out []string
 	check := func(name *ast.Ident, doc *ast.CommentGroup) {
@@ -108,7 +107,6 @@ func checkDecl(d *ast.GenDecl, check func(*ast.Ident, *ast.CommentGroup), out *[
 	}
 }
 
-// receiver returns the name of a method's type.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	for {
@@ -142,7 +140,6 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-// endsWell reports whether the first paragraph of a comment ends with a full stop, or introduces a list or code.
 func endsWell(doc string) bool {
 	first, rest, _ := strings.Cut(strings.TrimSpace(doc), "\n\n")
 	// A list or code may follow its lead without an empty line.
@@ -162,7 +159,6 @@ func firstWords(s string) string {
 	return strings.Join(words[:min(4, len(words))], " ")
 }
 
-// inits checks that importing a package changes nothing.
 func inits(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {

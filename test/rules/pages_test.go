@@ -45,8 +45,7 @@ var installs = []string{"infra/cluster/README.md", "infra/fc/README.md", "infra/
 var (
 	variable = regexp.MustCompile(`\$\{?([A-Z][A-Z0-9_]*)`)
 	assigned = regexp.MustCompile(`[ "]([A-Z][A-Z0-9_]*)=`)
-	// blank finds parts that a reader would have to fill in.
-	blank = regexp.MustCompile(`…|<[a-z][a-z ]*>|(?:^|[ =/])(?:ACCOUNT|CASE|CLUSTER|DIR|FILE|ID|NAMESPACE|REGION|REGISTRY|TAG)(?:$|[ /,:])`)
+	blank    = regexp.MustCompile(`…|<[a-z][a-z ]*>|(?:^|[ =/])(?:ACCOUNT|CASE|CLUSTER|DIR|FILE|ID|NAMESPACE|REGION|REGISTRY|TAG)(?:$|[ /,:])`)
 )
 
 // copied checks that the commands of the installation pages can be copied unchanged: values that differ between installations are

@@ -31,7 +31,6 @@ func patterns(tr *tree) []string {
 	return out
 }
 
-// spelled returns the text of literals that are joined, with a group for each other part.
 func spelled(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:

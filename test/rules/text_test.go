@@ -28,7 +28,6 @@ var forbidden = []word{
 		"a package registry's host: GOPROXY and its like say where packages come from"},
 }
 
-// words checks that no file contains unfinished work or paths of one machine.
 func words(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -94,7 +93,6 @@ var roots = []string{
 	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "README.zh-CN.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
 }
 
-// vague are names of folders that say nothing about their contents.
 var vague = []string{
 	"pkg", "internal", "util", "utils", "common", "docs", "helper", "helpers", "base", "manager", "types", "misc", "lib", "vendor",
 }
@@ -131,13 +129,11 @@ func scripts(tr *tree) []string {
 
 var (
 	// link finds the links and pictures of a page that lead to a file or heading of this repository.
-	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	// unlinked finds the characters of a heading that its anchor lacks.
+	link     = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors returns the anchors of a page's headings.
 func anchors(text []byte) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
@@ -181,7 +177,6 @@ var promised = []string{"help", "new", "gen", "check", "test", "race", "demo", "
 
 var target = regexp.MustCompile(`(?m)^([a-z0-9][a-z0-9-]*):([^=\n].*)?$`)
 
-// targets returns the lines of the Makefile's targets by name.
 func targets(tr *tree) map[string]string {
 	out := map[string]string{}
 	if f := tr.file("Makefile"); f != nil {
@@ -200,7 +195,6 @@ func (tr *tree) file(name string) *file {
 	return tr.files[i]
 }
 
-// makefile checks that the promised targets exist and every target has help.
 func makefile(tr *tree) []string {
 	have := targets(tr)
 	var out []string

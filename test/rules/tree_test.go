@@ -38,7 +38,6 @@ type file struct {
 	ast  *ast.File // nil if it is not Go
 }
 
-// read reads a tree, without folders that are not part of the repository.
 func read(root fs.FS) (*tree, error) {
 	tr := &tree{fset: token.NewFileSet(), packages: map[string][]*file{}}
 	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
@@ -89,20 +88,17 @@ func (f *file) test() bool {
 	return strings.HasSuffix(f.name, "_test.go") || strings.HasPrefix(f.name, "test/")
 }
 
-// code returns the Go files that are shipped.
 func (tr *tree) code() []*file {
 	return slices.DeleteFunc(slices.Clone(tr.files), func(f *file) bool { return f.ast == nil || f.test() })
 }
 
 func (f *file) binary() bool { return bytes.IndexByte(f.text, 0) >= 0 }
 
-// at returns a complaint about a place in a Go file.
 func (tr *tree) at(p token.Pos, format string, args ...any) string {
 	pos := tr.fset.Position(p)
 	return fmt.Sprintf("%s:%d: %s", pos.Filename, pos.Line, fmt.Sprintf(format, args...))
 }
 
-// imports returns the paths that the file imports, with their specs.
 func (f *file) imports() map[string]*ast.ImportSpec {
 	specs := map[string]*ast.ImportSpec{}
 	for _, s := range f.ast.Imports {

@@ -232,7 +232,6 @@ func (tr *tree) place(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", pos.Filename, pos.Line)
 }
 
-// literal returns the value of a string literal, which may be put together from others.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -39,7 +39,6 @@ type program struct {
 	ldflags func(version string) string
 }
 
-// A set is a group of programs built and kept together, from one pair of module files.
 type set struct {
 	mod, sum  string            // contents of go.mod and go.sum
 	files     map[string]string // additional sources of a program
@@ -54,7 +53,6 @@ type manifest struct {
 	parts []string // as <module>:<glob>
 }
 
-// servers are the programs of a cluster without nodes, and kubectl.
 var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs: []program{
 	{
 		name:    "etcd",
@@ -84,7 +82,6 @@ func kubernetesVersion(version string) string {
 	return b.String()
 }
 
-// version returns the version that go.mod requires of the program's module.
 func (s set) version(p program) string {
 	m := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(p.module) + ` (v\S+)`).FindStringSubmatch(s.mod)
 	if m == nil {
@@ -143,7 +140,6 @@ func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	return entry, prune(cache, entry)
 }
 
-// found returns the absolute path of the folder in the environment, if it has the programs.
 func (s set) found(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -225,7 +221,6 @@ func sum(file string) (uint32, error) {
 	return h.Sum32(), nil
 }
 
-// prune removes the cache entries that have been unused for a month.
 func prune(cache, keep string) error {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -272,7 +267,6 @@ func lock(ctx context.Context, file string, progress io.Writer) (func(), error) 
 	}
 }
 
-// build builds the programs into a new folder, and writes sums last.
 func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	goBin, err := exec.LookPath("go")
 	if err != nil {
@@ -325,7 +319,6 @@ func goCommand(ctx context.Context, goBin, src string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// write writes the manifest to a file, with references to programs replaced by our images.
 func (m manifest) write(ctx context.Context, goBin, src, file string) error {
 	var all bytes.Buffer
 	for _, part := range m.parts {
@@ -363,7 +356,6 @@ const imageRegistry = "lbremedy.local"
 
 const knativePrefix = "knative-"
 
-// withImages replaces image references of Knative's release tool by our images.
 func withImages(objects []byte) []byte {
 	return regexp.MustCompile(`ko://knative\.dev/serving/cmd/(\w+)`).ReplaceAll(objects, []byte(imageRegistry+"/"+knativePrefix+"$1:1"))
 }

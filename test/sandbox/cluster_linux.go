@@ -31,7 +31,6 @@ type nodeCluster struct {
 	data string // their data folder, in memory
 }
 
-// inCluster runs a cluster with a node in the current namespaces for the duration of a command.
 func inCluster(ctx context.Context, args []string) (int, error) {
 	dir, command := args[0], args[1:]
 	began := time.Now()
@@ -86,7 +85,6 @@ func (c *nodeCluster) write(name string, data []byte) error {
 	return nil
 }
 
-// writeJSON writes a file of the cluster as JSON, which is valid YAML.
 func (c *nodeCluster) writeJSON(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -280,7 +278,6 @@ func (c *nodeCluster) startDNS(ctx context.Context) error {
 	return d.ready(ctx, http.DefaultClient, local("http", 8181)+"/ready")
 }
 
-// nodeReady waits until the kubelet reports that Pods can run.
 func (c *nodeCluster) nodeReady(ctx context.Context) error {
 	for deadline := time.Now().Add(patience); ; {
 		out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), "--kubeconfig="+c.file("kubeconfig"), "get", "node", nodeName,

@@ -51,7 +51,6 @@ state = "DIR/containerd-state"
       runtime_type = "io.containerd.runc.v2"
 `
 
-// startContainerd starts containerd, imports the image that each Pod needs, and configures the Pod network.
 func (c *nodeCluster) startContainerd(ctx context.Context) error {
 	text := strings.NewReplacer("DIR", c.data, "PAUSE", pauseImage, "PLUGINS", cniPlugins).Replace(containerdConfig)
 	type object = map[string]any
@@ -97,7 +96,6 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// importImage imports an image into containerd, once it responds.
 func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error {
 	all, err := i.tar()
 	if err != nil {
@@ -123,14 +121,12 @@ func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error 
 	}
 }
 
-// An image contains one program, and a folder for temporary files.
 type image struct {
 	name    string
 	program string // path
 	args    []string
 }
 
-// tar returns the image as a tar of an OCI layout.
 func (i image) tar() ([]byte, error) {
 	program, err := os.ReadFile(i.program)
 	if err != nil {

@@ -85,7 +85,6 @@ func (id *identity) fill(more []string) (err error) {
 	return nil
 }
 
-// serving returns a server's certificate for names and addresses, and its key, both as PEM.
 func (id *identity) serving(name string, names ...string) (cert, key []byte, err error) {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, n := range names {
@@ -98,7 +97,6 @@ func (id *identity) serving(name string, names ...string) (cert, key []byte, err
 	return issue(id.authority, id.key, c)
 }
 
-// user returns a client certificate for a user with groups, and its key, both as PEM.
 func (id *identity) user(name string, groups ...string) (cert, key []byte, err error) {
 	return issue(id.authority, id.key, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name, Organization: groups},
@@ -125,7 +123,6 @@ func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return cert, key, err
 }
 
-// issue signs the template, and returns the certificate and its key, both as PEM.
 func issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, template *x509.Certificate) (cert, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

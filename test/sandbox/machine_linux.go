@@ -11,7 +11,6 @@ import (
 	"syscall"
 )
 
-// nodeAddress is the node's address on a bridge of an isolated network.
 const nodeAddress = "10.250.0.1"
 
 // machine is PID 1 of a node: it sets up mounts, cgroups and network, starts the process that runs the cluster, and reaps

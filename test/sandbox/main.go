@@ -216,7 +216,6 @@ func run(ctx context.Context, args []string) (int, error) {
 	return code, errors.Join(err, s.stop())
 }
 
-// An other is another server of a run, in a sandbox process of its own.
 type other struct {
 	server
 	cmd   *exec.Cmd
@@ -265,7 +264,6 @@ func (o *other) stop() {
 	o.cmd.Wait()
 }
 
-// run runs a command with additional environment variables and returns its exit code.
 func (s *server) run(ctx context.Context, args []string, env ...string) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -293,7 +291,6 @@ func (s *server) run(ctx context.Context, args []string, env ...string) (int, er
 	return exitCode(cmd.ProcessState), nil
 }
 
-// exitCode returns a process's exit code as a shell would.
 func exitCode(state *os.ProcessState) int {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

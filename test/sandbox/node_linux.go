@@ -39,7 +39,6 @@ var (
 	platformSum string
 )
 
-// nodeSets are the programs of a cluster with a node besides the servers.
 var nodeSets = []set{
 	{mod: goMod, sum: goSum, programs: []program{
 		kubernetes("kubelet", "about 4 CPU-minutes, once"),
@@ -114,16 +113,13 @@ func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([
 	return all, nil
 }
 
-// needed are the files of the system that a node needs, each with its Debian package.
 var needed = []struct{ file, pkg string }{
 	{"containerd", "containerd"}, {"ctr", "containerd"}, {"containerd-shim-runc-v2", "containerd"}, {"runc", "runc"},
 	{cniPlugins + "/bridge", "containernetworking-plugins"}, {"iptables", "iptables"}, {"nft", "nftables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
 }
 
-// cniPlugins is Debian's folder of CNI plugins.
 const cniPlugins = "/usr/lib/cni"
 
-// lacking returns an error that names what a node lacks.
 func lacking() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a node needs root: it makes namespaces and cgroups")
@@ -169,7 +165,6 @@ func tryOut() error {
 	return tryGroup(filepath.Base(dir))
 }
 
-// try performs the first steps of a machine in namespaces of its own.
 func try(_ context.Context, args []string) (int, error) {
 	if err := os.Mkdir(filepath.Join(args[0], "run"), 0o755); err != nil {
 		return 1, err
@@ -180,12 +175,10 @@ func try(_ context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// ownNamespaces are the separate namespaces of a machine.
 const ownNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 const nodePrefix = "lbremedy-node-"
 
-// node runs a cluster with a node for the duration of a command.
 func node(ctx context.Context, args []string) (int, error) {
 	fs := flags("node [--platform] -- CMD ARGS…",
 		"Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+

@@ -17,7 +17,6 @@ import (
 	"time"
 )
 
-// system is what a node could leave behind on its host.
 type system struct {
 	mounts, groups, links []string
 	files                 []string // folders of a node's programs outside a node
@@ -59,7 +58,6 @@ func look(t *testing.T) system {
 	return s
 }
 
-// processesOf returns the command lines, by process ID, that contain a text, such as a node's directory.
 func processesOf(t *testing.T, text string) map[int]string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")

@@ -216,7 +216,6 @@ func (s *server) startAPIServer(ctx context.Context) error {
 	return id.writeKubeconfig(s.Kubeconfig, s.Server)
 }
 
-// startOne starts an API server and returns its address when it is ready.
 func (s *server) startOne(ctx context.Context, name string, id *identity, admin *http.Client) (address string, err error) {
 	var more []string
 	if s.opts.breakable {
@@ -365,7 +364,6 @@ func (s *server) again(ctx context.Context, c *child) error {
 	return nil
 }
 
-// failure returns an error about the child with the last lines of its log.
 func (c *child) failure(what string) error {
 	log, err := os.ReadFile(c.log)
 	if err != nil {
@@ -376,7 +374,6 @@ func (c *child) failure(what string) error {
 
 func (c *child) end() error { return c.failure(c.cmd.ProcessState.String()) }
 
-// patience is the time for a process to become ready, even on a slow machine.
 const patience = 2 * time.Minute
 
 // ready waits until the URL answers 200. It returns errTaken if the child ended because another process uses its port.

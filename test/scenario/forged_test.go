@@ -162,7 +162,6 @@ func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	}
 }
 
-// forge hands each class each of its failures, and failures of other classes.
 func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	// Newer than the sync, which would otherwise answer the Event.
@@ -228,7 +227,6 @@ func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(co
 	return nil
 }
 
-// leave deletes the Service without the controller's knowledge.
 func (w *world) leave(t *testing.T) {
 	t.Helper()
 	services := w.kube.Client().CoreV1().Services(w.svc.Namespace)
@@ -242,7 +240,6 @@ func (w *world) leave(t *testing.T) {
 	w.svc = svc
 }
 
-// sync syncs the Service in full and stops the controller.
 func (w *world) sync(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -293,7 +290,6 @@ func (w *world) namesIn() []string {
 	}
 }
 
-// forgeries returns messages that resemble those of the class.
 func forgeries(r *remedy.Remedy, said, names []string) []string {
 	var all []string
 	for _, code := range r.Codes {
@@ -313,7 +309,6 @@ func forgeries(r *remedy.Remedy, said, names []string) []string {
 	return all
 }
 
-// messages returns the Warnings of the classifier's corpus by class.
 func messages(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A phase is the part of a run in which a call is made.
 type phase int
 
 // The phases, the cheapest to repeat first.
@@ -27,7 +26,6 @@ const (
 	phases
 )
 
-// A usage records which scenarios made which accepted calls, and the risks of their plans.
 type usage struct {
 	by    [phases]map[string][]script // by call, written as grants
 	risks map[string]bool
@@ -71,7 +69,6 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	rest := r.Grants()
 	for p := range phases {
 		for len(rest) > 0 {
-			// The scenario that covers most of them.
 			tells := map[string][]grant.Grant{}
 			scripts := map[string]script{}
 			for _, g := range rest {
@@ -142,7 +139,6 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 	return errs
 }
 
-// withoutWrite repeats one scenario without each of the rights.
 func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase, grants []grant.Grant) []error {
 	var errs []error
 	for _, g := range grants {

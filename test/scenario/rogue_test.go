@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
-// rogue is a step that claims to annotate, but writes to objects of others.
 type rogue struct {
 	step.Annotate
 	try func(context.Context, *remedy.Case, *remedy.Writers) error

@@ -151,7 +151,6 @@ func read(t *testing.T, file string) script {
 	return s
 }
 
-// A heading is a scenario's description of the failure event, besides the message.
 type heading struct {
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
@@ -273,10 +272,8 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	return nil
 }
 
-// secret finds the secret parts of a signed URL.
 var secret = regexp.MustCompile(`(?:AccessKeyId|SecurityToken|Signature)=([^&"\s]{4,})`)
 
-// leaked returns an error if the record contains a secret of the message.
 func leaked(rec event.Record, message string) error {
 	data, err := json.Marshal(rec)
 	if err != nil {
@@ -327,7 +324,6 @@ func untranslated(rec event.Record, others string) error {
 	return nil
 }
 
-// heard returns the texts of others in a scenario: all sections except want.
 func heard(s script) string {
 	var all []string
 	for _, f := range s.archive.Files {
@@ -560,7 +556,6 @@ func (s script) write(got string) error {
 	return os.WriteFile(s.file, txtar.Format(s.archive), 0o644)
 }
 
-// report formats a record as in the want section.
 func (w *world) report(rec event.Record, err error) string {
 	var b strings.Builder
 	line := func(key, text string) {

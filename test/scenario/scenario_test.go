@@ -69,7 +69,6 @@ func lawful() *remedy.Remedy {
 	}
 }
 
-// plans applies change to the plans of the class.
 func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
 	diagnose := r.Diagnose
 	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

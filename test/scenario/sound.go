@@ -54,7 +54,6 @@ func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	return nil
 }
 
-// unsettled is longer than checks ignore a Service after a change.
 const unsettled = 5 * time.Minute
 
 // sound returns the doctor's critical findings about the scenario's Service: a fixed Service has none.

@@ -57,7 +57,6 @@ func known(format string) bool {
 	return false
 }
 
-// A same hand checks that requests and answers survive JSON.
 type same struct{ hand.Hand }
 
 func (s same) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {

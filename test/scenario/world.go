@@ -143,7 +143,6 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	}
 }
 
-// wired returns the hands of these clients, as for functions.
 func wired(of *hand.Clients) func(*remedy.Remedy) hand.Hand {
 	return func(r *remedy.Remedy) hand.Hand {
 		h, err := remote(of, clusterID, r)
@@ -234,7 +233,6 @@ func newGround(t *testing.T, class string) *ground {
 	return on
 }
 
-// furnish creates the namespace and the node of all scenarios, if missing.
 func (g *ground) furnish(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, client := t.Context(), g.cluster.Client()
@@ -271,14 +269,12 @@ func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.
 	return rest.CopyConfig(g.acts)
 }
 
-// stream empties all streams and returns a connection.
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
 	nats.Empty(t, g.url, "engine", "engine")
 	return nats.Connect(t, stream.Config{URL: nats.As(g.url, "engine", "engine")})
 }
 
-// fill fills in the variables of a scenario's text.
 func (w *world) fill(text string) string {
 	text = ago.ReplaceAllStringFunc(text, func(s string) string {
 		d, err := time.ParseDuration(ago.FindStringSubmatch(s)[1])
@@ -311,7 +307,6 @@ func (w *world) unfill(text string) string {
 	return strings.NewReplacer(string(w.svc.UID), "${uid}", ccm.DefaultName(w.svc), "${name}").Replace(text)
 }
 
-// createService creates the scenario's Service with labels, finalizers and status, and deletes others.
 func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	t.Helper()
 	ctx, client := t.Context(), w.kube.Client()
@@ -381,7 +376,6 @@ func clean(t *testing.T, c *cluster.Cluster, namespace string) {
 
 const mergePatch = "application/merge-patch+json"
 
-// kinds are the kinds of other objects that a scenario may have.
 var kinds = map[string]schema.GroupVersionResource{
 	"Service":        corev1.SchemeGroupVersion.WithResource("services"),
 	"Node":           corev1.SchemeGroupVersion.WithResource("nodes"),
@@ -399,7 +393,6 @@ var kinds = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
 }
 
-// createObject creates another object of the scenario, with its status, and deletes it at the end.
 func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	t.Helper()
 	if strings.TrimSpace(doc) == "" {
@@ -472,10 +465,8 @@ func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	})
 }
 
-// tagged matches the image of a release.
 var tagged = regexp.MustCompile(`:v\d[^@]*$`)
 
-// upgrade sets the image of the controller's DaemonSet to another release.
 func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	at := []string{"spec", "template", "spec", "containers"}
@@ -675,7 +666,6 @@ func (w *world) controller() controller.Options {
 	return opts
 }
 
-// A snapshot is everything that a class could have changed.
 type snapshot struct {
 	Service corev1.Service
 	Pods    []string // namespace and name
@@ -704,7 +694,6 @@ func (w *world) snapshot(t *testing.T) snapshot {
 	return s
 }
 
-// allow returns the snapshot without the steps' targets.
 func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	s = s.clone()
 	for _, rec := range steps {
@@ -774,7 +763,6 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	return s
 }
 
-// listeners returns the listeners of a load balancer with this port and protocol, which can be changed in place.
 func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.Listener) {
 	for i := range s.World.LoadBalancers {
 		if s.World.LoadBalancers[i].ID != lb {
@@ -895,7 +883,6 @@ func (w *world) record(used *usage, p phase) {
 	}
 }
 
-// refuse makes one kind of call fail until heal is called.
 func (w *world) refuse(call string) (heal func()) {
 	if product, action, ok := strings.Cut(call, ":"); ok {
 		return w.cloud.Fault(sim.Fault{Product: product, Action: action, Caller: w.class.Class, Status: http.StatusForbidden, Code: "NoPermission",
@@ -911,7 +898,6 @@ func (w *world) refuse(call string) (heal func()) {
 	}
 }
 
-// A recorder records calls to the API server, and refuses one kind of them.
 type recorder struct {
 	mu      sync.Mutex
 	made    map[string]bool

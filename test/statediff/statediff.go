@@ -64,7 +64,6 @@ func object(kind schema.GroupResource, o metav1.Object) string {
 
 func service(s event.Service) string { return At("services", s.Namespace+"/"+s.Name) }
 
-// listed returns the listable kinds of the API server.
 func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
 	t.Helper()
 	groups, err := c.Client().Discovery().ServerPreferredResources()
@@ -244,7 +243,6 @@ func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
 	return all
 }
 
-// marks returns the controller's marks on a synced Service.
 func marks(svc event.Service) []Allowance {
 	path := service(svc)
 	return []Allowance{
@@ -410,7 +408,6 @@ func ByController(before, after State, svc event.Service) []Allowance {
 	return append(own, made(before, after, svc)...)
 }
 
-// made returns the load balancers that the controller created for a Service, and the marks of existing ones as the Service's.
 func made(before, after State, svc event.Service) []Allowance {
 	var own []Allowance
 	name := nameOwn(svc)

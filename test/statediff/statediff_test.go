@@ -62,7 +62,6 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) S
 	return s
 }
 
-// of returns a part of an object by path.
 func of(object any, way ...string) map[string]any {
 	for _, name := range way {
 		object = object.(map[string]any)[name]
@@ -72,7 +71,6 @@ func of(object any, way ...string) map[string]any {
 
 var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
 
-// webName is the controller's name for web's load balancer.
 const webName = "a3f9a12bc11112222333344445555666"
 
 // fix is a plan that sets an annotation, restores a tag and extends a policy.
@@ -255,7 +253,6 @@ func TestUnapplied(t *testing.T) {
 	}
 }
 
-// TestByChanges checks that a record explains exactly what it names.
 func TestByChanges(t *testing.T) {
 	t.Parallel()
 	rec := fix

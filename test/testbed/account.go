@@ -15,7 +15,6 @@ const (
 	credentials = "credentials"
 )
 
-// accountFixtures are the fixtures of an account that cannot or may not perform a request.
 func accountFixtures() []Fixture {
 	slow := Config{Own: "flow control", Speed: 50}
 	// One call in a quarter of an hour; each sync needs two.

@@ -23,7 +23,6 @@ const (
 
 var limits = Config{Own: "low quotas"}
 
-// shared turns a CLB into an old shared-resource instance.
 func shared(lb *sim.LoadBalancer) { lb.Spec, lb.ChargeType = "", "PayBySpec" }
 
 // crowded fills a CLB with backends of somebody else, except for one place.

@@ -37,7 +37,6 @@ func ballastBalancer(i int) string { return fmt.Sprintf("lb-ballast-%03d", i) }
 func ballastPod(i int) string      { return fmt.Sprintf("10.64.%d.%d", 128+i/250, i%250+2) }
 func ballastENI(i int) string      { return fmt.Sprintf("eni-ballast-%03d", i/ballastENIs) }
 
-// port returns the port of the i-th Service on its load balancer.
 func (z Size) port(i int) int { return ballastPort + i/z.LoadBalancers }
 
 func (z Size) check(o Options) error {
@@ -84,7 +83,6 @@ func (z Size) fill(w *sim.World, namespace, cluster string) {
 
 const atOnce = 16
 
-// settle creates the Services with all marks of a sync, and deletes them with the testbed.
 func (tb *Testbed) settle(ctx context.Context, z Size) error {
 	if z.Services == 0 {
 		return nil

@@ -30,7 +30,6 @@ type fixtureFile struct {
 	Fixtures []fixtureSpec `json:"fixtures"`
 }
 
-// A fixtureSpec is a fixture as data; see [Fixture] for its fields.
 type fixtureSpec struct {
 	Name    string          `json:"name"`
 	Story   string          `json:"story"`
@@ -114,7 +113,6 @@ func readAnnotate(arg []byte) (operation, error) {
 	return annotated(pairs(to)...), nil
 }
 
-// readRefuse returns an operation that makes the cloud reject an action of CLB until accept.
 func readRefuse(arg []byte) (operation, error) {
 	var of struct {
 		Action  string `json:"action"`
@@ -127,7 +125,6 @@ func readRefuse(arg []byte) (operation, error) {
 	return refused(of.Action, of.Code, of.Message), nil
 }
 
-// readGroups returns an operation that tags this many security groups as the Service's.
 func readGroups(arg []byte) (operation, error) {
 	var n int
 	err := json.Unmarshal(arg, &n)
@@ -143,7 +140,6 @@ func readGroups(arg []byte) (operation, error) {
 	}, err
 }
 
-// readIgnore returns an operation that makes an action of CLB succeed without effect for the controller, until accept.
 func readIgnore(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -154,7 +150,6 @@ func readIgnore(arg []byte) (operation, error) {
 	return failing(sim.Fault{Product: "slb", Action: of.Action, Caller: controllerName, Code: "Ignored", Status: http.StatusOK}), nil
 }
 
-// readAnswer returns an operation that replaces the cloud's answer to an action of CLB until accept.
 func readAnswer(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -167,7 +162,6 @@ func readAnswer(arg []byte) (operation, error) {
 	return failing(sim.Fault{Product: "slb", Action: of.Action, Status: of.Status, Body: of.Body}), nil
 }
 
-// readNothing accepts an operation without an argument, written {}.
 func readNothing(do operation) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
 }
@@ -187,7 +181,6 @@ func patch(p []byte, v any) {
 	}
 }
 
-// strict decodes JSON into v and rejects unknown fields.
 func strict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -202,7 +195,6 @@ func pairs(of map[string]string) []string {
 	return all
 }
 
-// sequence combines operations; nil without any.
 func sequence(of []operationSpec) operation {
 	if len(of) == 0 {
 		return nil

@@ -14,10 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// controllerName is the name of the controller's DaemonSet, of its add-on, and of its caller in the cloud.
 const controllerName = "cloud-controller-manager"
 
-// testbedLabel selects a testbed's nodes in a shared cluster.
 const testbedLabel = "lbremedy.io/testbed"
 
 // NodesOf returns the label selector of the testbed's nodes in a namespace.
@@ -70,7 +68,6 @@ func (tb *Testbed) clear(ctx context.Context) {
 
 func (tb *Testbed) workerNode(i int) string { return fmt.Sprintf("%s-worker-%d", tb.Namespace, i+1) }
 
-// node returns the name of the node of a kind, and adds it to the cluster if necessary.
 func (tb *Testbed) node(ctx context.Context, k kind) (string, error) {
 	tb.joining.Lock()
 	defer tb.joining.Unlock()

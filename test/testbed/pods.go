@@ -100,7 +100,6 @@ func turnsReady(ctx context.Context, tb *Testbed, service string) error {
 	return tb.endpoints(ctx, service)
 }
 
-// given gives the Service's Pods network interfaces.
 func given(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	all := slices.Clone(tb.pods[service])
@@ -192,7 +191,6 @@ func (tb *Testbed) start(ctx context.Context, service string, p pod) error {
 	return tb.runs(ctx, p)
 }
 
-// runs writes a Pod's status, as a kubelet does.
 func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	ready, state := corev1.ConditionTrue, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 	if p.idle {

@@ -35,19 +35,16 @@ func takesOver(of func(service string) string) operation {
 
 func itself(service string) string { return service }
 
-// neighbourly moves a CLB to the other VPC.
 func neighbourly(lb *sim.LoadBalancer) {
 	lb.AddressType, lb.VPC, lb.VSwitch = "intranet", otherVPC, otherVSW
 }
 
 func sixth(lb *sim.LoadBalancer) { lb.IPVersion = "ipv6" }
 
-// pointed makes a person's listener forward to the group of the Service.
 func pointed(lb *sim.LoadBalancer) {
 	lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, VGroup: lb.VGroups[0].ID, Status: "running"})
 }
 
-// pointedNetwork is pointed for an NLB.
 func pointedNetwork(ctx context.Context, tb *Testbed, service string) error {
 	return networkBalancer(func(st *sim.State, n *sim.NLB) {
 		for id, g := range st.ServerGroups {
@@ -58,7 +55,6 @@ func pointedNetwork(ctx context.Context, tb *Testbed, service string) error {
 	})(ctx, tb, service)
 }
 
-// ungrouped deletes the groups that the Service's NLB would use.
 func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	own := ownName(tb.watch.service(service))
 	tb.Cloud.Edit(func(st *sim.State) {

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// allPods is the address block that a testbed with routes divides among its nodes.
 const allPods = "172.20.0.0/16"
 
 const saysRouteDenied = "You are not authorized to do this action. You should be authorized by RAM."
@@ -97,7 +96,6 @@ func (tb *Testbed) routed(about event.Service) bool {
 	return !lacks
 }
 
-// leadsTo reports whether a route to a node's Pods exists, and its condition says so.
 func leadsTo(st *sim.State, n *corev1.Node) bool {
 	made := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse

@@ -25,7 +25,6 @@ const (
 	udp = corev1.ProtocolUDP
 )
 
-// An operation changes a testbed for one of its Services.
 type operation func(ctx context.Context, tb *Testbed, service string) error
 
 func inOrder(all ...operation) operation {
@@ -39,7 +38,6 @@ func inOrder(all ...operation) operation {
 	}
 }
 
-// A draft is a Service before its creation, with its Pods.
 type draft struct {
 	svc  *corev1.Service
 	pods pods
@@ -75,7 +73,6 @@ func created(options ...option) operation {
 	}
 }
 
-// with sets annotations, from pairs of short names and values.
 func with(pairs ...string) option {
 	return func(d *draft) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -94,7 +91,6 @@ func network(d *draft) {
 	}
 }
 
-// borrows names the load balancer created by lent or lentNetwork.
 func borrows(d *draft) { d.svc.Annotations[prefix+"id"] = lentID(d.svc.Name, d.svc) }
 
 func bare(d *draft) { delete(d.svc.Annotations, prefix+"zone-maps") }
@@ -201,7 +197,6 @@ func refused(action, code, text string) operation {
 	return failing(sim.Fault{Product: "slb", Action: action, Code: code, Message: text})
 }
 
-// failing adds a fault to the cloud until accepted.
 func failing(fault sim.Fault) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		lift := tb.Cloud.Fault(fault)
@@ -212,7 +207,6 @@ func failing(fault sim.Fault) operation {
 	}
 }
 
-// accepted removes the fault of refused or failing.
 func accepted(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -284,7 +278,6 @@ func (tb *Testbed) balancer(service string) (string, error) {
 	return id, nil
 }
 
-// lentID returns the ID of a person's load balancer for a Service.
 func lentID(service string, svc *corev1.Service) string {
 	if svc.Spec.LoadBalancerClass != nil {
 		return "nlb-of-" + service
@@ -292,7 +285,6 @@ func lentID(service string, svc *corev1.Service) string {
 	return "lb-of-" + service
 }
 
-// lent creates a CLB by hand for the Service's owner.
 func lent(change ...func(*sim.LoadBalancer)) operation { return lentAs("", change...) }
 
 func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
@@ -319,7 +311,6 @@ func lentNetworkAs(suffix string, change ...func(*sim.NLB)) operation {
 	}
 }
 
-// rebound makes the Service name the other load balancer that was lent.
 func rebound(kind, suffix string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		return tb.annotate(ctx, service, map[string]any{prefix + "id": kind + "-of-" + service + suffix})
@@ -348,7 +339,6 @@ func byPods(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{backendType: "eni"})
 }
 
-// byNodes removes the annotation that selects the backends.
 func byNodes(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{backendType: nil})
 }

@@ -472,7 +472,6 @@ func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NL
 	return nil, nil
 }
 
-// filled returns the IDs of the Service's groups with a backend on its load balancer, of either kind.
 func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster string) []string {
 	var ids []string
 	if lb != nil {
@@ -491,7 +490,6 @@ func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster st
 	return ids
 }
 
-// serves reports whether a load balancer of either kind forwards each port of a Service to a backend.
 func serves(st *sim.State, lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service, cluster string) bool {
 	if lb == nil && n == nil || len(filled(st, lb, svc, cluster)) < groupsOf(svc) {
 		return false

@@ -204,7 +204,6 @@ func TestOtherFailure(t *testing.T) {
 	}
 }
 
-// TestComplete compares the fixtures with the list of classes, and checks their fields.
 func TestComplete(t *testing.T) {
 	has, names := map[string]bool{}, map[string]bool{}
 	for _, f := range append(All(), Others()...) {

@@ -14,7 +14,6 @@ const (
 
 const saysFull = "The specified VSwitch has no available ip."
 
-// lateConfig is a testbed with Terway and a controller since v2.13.0.
 var lateConfig = Config{Version: "v2.14.0", Terway: true}
 
 // FullVSwitch is a Service that requests an address in a full vSwitch.

@@ -45,13 +45,11 @@ type failure struct {
 	at time.Time
 }
 
-// A last is the result of a Service's last reported sync.
 type last struct {
 	succeeded bool      // it reported a success
 	failed    time.Time // not before the last failure, on this process's clock
 }
 
-// reasons are the reasons of these Events in all releases of the controller.
 var reasons = []string{
 	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
 	"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
@@ -208,7 +206,6 @@ func (w *watch) until(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// synced waits for the marks of a successful sync, and returns the Service.
 func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error) {
 	var svc *corev1.Service
 	err := w.until(ctx, func() bool {
@@ -227,7 +224,6 @@ func marked(svc *corev1.Service) bool {
 	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }
 
-// service returns the last seen state of a Service, or nil.
 func (w *watch) service(name string) *corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -261,8 +257,7 @@ func saying(text string) func(failure) bool {
 	return func(f failure) bool { return strings.Contains(f.Message, text) }
 }
 
-// recovered reports whether the controller's last Event about a Service reports success after a failure, and a time between the
-// two.
+// recovered returns a time between a failure and a later success that the controller's last Event about a Service reports.
 func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,7 +265,6 @@ func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	return l.failed, l.succeeded && !l.failed.IsZero()
 }
 
-// said returns the controller's messages about a Service, for errors.
 func (w *watch) said(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -73,7 +73,6 @@ var lost = []string{"slb:CreateLoadBalancerUDPListener", "slb:TagResources", "nl
 // newInUse is an action that controllers need since v2.12.1.
 const newInUse = "nlb:ListAsynJobs"
 
-// without returns the needed actions except these.
 func without(actions ...string) []string {
 	return slices.DeleteFunc(slices.Clone(needed), func(a string) bool { return slices.Contains(actions, a) })
 }

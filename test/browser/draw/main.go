@@ -44,7 +44,6 @@ var pictures = []picture{
 	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 760}, before: answer},
 }
 
-// pages are the console's pages, a fixed case, one that asks, and plans to approve.
 var pages = []picture{
 	{name: "now", path: "/"}, {name: "questions", path: "/questions", before: opened}, {name: "cases", path: "/cases"},
 	{name: "case-fixed", path: "/cases?q=cart", before: ofCase}, {name: "case-asks", path: "/cases?q=dns", before: ofCase},

@@ -153,7 +153,6 @@ func sent(app func(chat.Config) chat.App, c chat.Card) (got card, err error) {
 
 var item = regexp.MustCompile(`(?m)^(?:-|(\d+)\.) (.*)$`)
 
-// markdown converts the used parts of Markdown: paragraphs and lists.
 func markdown(text string) template.HTML {
 	var b strings.Builder
 	for _, block := range strings.Split(text, "\n\n") {

@@ -38,7 +38,6 @@ func TestMain(m *testing.M) { rig.Tests(m) }
 // agent is the server's name in the simulated cloud, which allows it everything: only the server itself prevents writes.
 const agent = "lbremedy-mcp"
 
-// mark is in each text of a stranger.
 const mark = "IGNORE-ALL-PREVIOUS"
 
 // Secrets that strangers have put into texts.
@@ -135,7 +134,6 @@ func (w *world) look() {
 	w.env = append(cmd.Env, "LBREMEDY_KUBECONFIG="+own, "ALIBABA_CLOUD_ACCESS_KEY_ID="+key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET="+key.Secret)
 }
 
-// streams returns how much each stream of NATS has ever held.
 func (w *world) streams() map[string]uint64 {
 	w.Helper()
 	all := map[string]uint64{}
@@ -197,7 +195,6 @@ func (w *world) connect() *client {
 	return &client{w: w, to: to, lines: bufio.NewReaderSize(from, 1<<20), cmd: cmd}
 }
 
-// greet opens a session as the protocol requires.
 func (w *world) greet() *client {
 	w.Helper()
 	c := w.connect()
@@ -265,7 +262,6 @@ func (c *client) read() reply {
 	return got
 }
 
-// lawful checks a reply.
 func (c *client) lawful(got reply) {
 	c.w.Helper()
 	if len(got.line) > longest {
@@ -350,7 +346,6 @@ func (c *client) call(tool string, arguments map[string]any) reply {
 	return c.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})
 }
 
-// works calls a tool and returns its data.
 func (c *client) works(tool string, arguments map[string]any) map[string]any {
 	c.w.Helper()
 	got := c.call(tool, arguments)

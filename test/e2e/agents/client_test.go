@@ -52,7 +52,6 @@ var install = sync.OnceValues(func() (string, error) {
 	return dir, cmd.Run()
 })
 
-// changing are the parts of a transcript that differ between runs.
 var changing = []struct {
 	of   *regexp.Regexp
 	name string

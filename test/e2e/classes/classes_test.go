@@ -127,7 +127,6 @@ func demonstration(t *testing.T) []byte {
 	return text
 }
 
-// runClasses injects the fixtures' failures on one testbed. ahead is how far the engine's clock is advanced.
 func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead time.Duration) {
 	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -240,7 +239,6 @@ func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead ti
 	}
 }
 
-// same reports differences, at most a few of them, as a failure of the test.
 func same(t *testing.T, what string, diff []string) {
 	t.Helper()
 	const shown = 40
@@ -249,7 +247,6 @@ func same(t *testing.T, what string, diff []string) {
 	}
 }
 
-// A rig is lbremedy on a testbed, with what its journal has recorded so far.
 type rig struct {
 	testbed *testbed.Testbed
 	stream  *stream.Stream
@@ -303,7 +300,6 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte
 
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
-// start starts the exporter and a worker for each class; end stops them.
 func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	t.Helper()
 	x, err := r.testbed.Exporter(ctx, r.stream)
@@ -419,28 +415,24 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixt
 
 func key(f testbed.Fixture) string { return f.Service + " " + f.Class }
 
-// ended returns how the last run on the fixture's failure ended.
 func (r *rig) ended(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.settled[key(f)]
 }
 
-// written returns the last record of the fixture's failure that has applied steps.
 func (r *rig) written(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.steps[key(f)]
 }
 
-// asked returns the findings of the questions about the fixture's failure, without their numbers.
 func (r *rig) asked(f testbed.Fixture) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.asks[key(f)])
 }
 
-// figures are the parts of a finding that may differ between looks.
 var figures = regexp.MustCompile(`\d+`)
 
 // until waits until ok holds for all fixtures, and names those for which it does not.
@@ -478,7 +470,6 @@ func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	}
 }
 
-// later advances the clock for fixtures that wait, and checks that each asks once.
 func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixture) {
 	t.Helper()
 	for _, f := range fixtures {
@@ -519,7 +510,6 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 // lasts is longer than the quarter of an hour after which a failure that was to pass becomes a question.
 const lasts = 16 * time.Minute
 
-// undo undoes a fixture's fix, and returns steps that cannot be undone.
 func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f testbed.Fixture) []statediff.Allowance {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == f.Class })

@@ -37,7 +37,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is the folder of the built programs.
 var built string
 
 func TestMain(m *testing.M) {
@@ -55,7 +54,6 @@ const (
 
 const limit = 12 * time.Minute
 
-// A rig is the shared NATS and the operator's view of it.
 type rig struct {
 	*testing.T
 	ctx      context.Context
@@ -68,14 +66,12 @@ type rig struct {
 	records []event.Record
 }
 
-// A place is one cluster and everything that belongs to it.
 type place struct {
 	testbed  *testbed.Testbed
 	receiver *receiver
 	key      hand.Key // of its engine
 }
 
-// A receiver gets the notifications for one cluster.
 type receiver struct {
 	url  string
 	wake func() // called after each notification
@@ -176,13 +172,11 @@ func (r *rig) as(user string) *stream.Stream {
 	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(user), Grace: time.Second})
 }
 
-// environ returns the environment of a cluster's program that connects as a NATS user.
 func (r *rig) environ(cluster, user string) []string {
 	return append(r.places[cluster].testbed.Environ(r.url, ""),
 		"LBREMEDY_NATS_NKEY="+r.seed(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
-// says runs the operator's program for a cluster, and checks that its output contains want.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
@@ -192,7 +186,6 @@ func (r *rig) says(cluster, want string, args ...string) {
 	}
 }
 
-// policy puts a policy in force in a cluster.
 func (r *rig) policy(cluster, rules string) {
 	r.Helper()
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
@@ -242,7 +235,6 @@ func (r *rig) of(cluster, service string) []event.Record {
 	})
 }
 
-// ends waits for a record of a cluster's Service that is as wanted, and returns it.
 func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
 	var found event.Record
@@ -263,7 +255,6 @@ func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool
 	return found
 }
 
-// fixed waits until a cluster's Service is fixed and works.
 func (r *rig) fixed(cluster, service string) event.Record {
 	r.Helper()
 	rec := r.ends(cluster, service, "fixed", func(rec event.Record) bool { return rec.Result == event.Fixed })
@@ -283,7 +274,6 @@ func (r *rig) fail(cluster, class, service string) {
 	r.must(r.places[cluster].testbed.Fail(r.ctx, f))
 }
 
-// programs are the functions of both clusters, by class.
 var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
 
 // functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for them.
@@ -326,7 +316,6 @@ func TestClusters(t *testing.T) {
 	// The routes of the second cluster lead to the functions of the first, which reject its calls.
 	wrong := r.engine(two, first)
 
-	// Different failures of Services with the same name.
 	r.fail(two, lost, "web")
 	r.fail(one, full, "web")
 	if rec := r.fixed(one, "web"); rec.Class != full {
@@ -429,7 +418,6 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// held returns whether a record is held for this reason.
 func held(by event.Hold) func(event.Record) bool {
 	return func(rec event.Record) bool { return rec.Held == by }
 }

@@ -114,7 +114,6 @@ func TestStandIn(t *testing.T) {
 	r.looks("a sick world", table(ills))
 }
 
-// table returns the expected findings of a sick world, sorted.
 func table(ills []illness) []string {
 	var all []string
 	for _, ill := range ills {
@@ -124,7 +123,6 @@ func table(ills []illness) []string {
 	return all
 }
 
-// looks checks the world, and compares the findings of at least warning severity with want.
 func (r *rig) looks(what string, want []string) {
 	r.Helper()
 	result := r.run(r.env)

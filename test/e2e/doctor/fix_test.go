@@ -152,7 +152,6 @@ func (f fix) args(policy string, more ...string) []string {
 	return append([]string{"doctor", "--fix", f.check, namespace + "/" + f.service, "-o", "json", "--policy", policy, "--wait", "0s"}, more...)
 }
 
-// fix repairs one finding with the program and undoes that.
 func (r *rig) fix(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
@@ -196,7 +195,6 @@ func (r *rig) fix(f fix, files map[string]string) {
 	}
 }
 
-// rightsOf returns the rights of a person who fixes the findings of a check and undoes that.
 func rightsOf(r *remedy.Remedy) []grant.Grant {
 	all := [][]grant.Grant{r.Grants(), approval.Grants}
 	for _, s := range r.Steps {

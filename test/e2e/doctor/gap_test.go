@@ -35,7 +35,6 @@ func (r *rig) gaps() {
 	r.lacks("with all of it again", whole, r.run(r.env), false)
 }
 
-// place returns the key by which permissions are removed together.
 func place(g grant.Grant) string {
 	if g.RAM() {
 		return g.Product()

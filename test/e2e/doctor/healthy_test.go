@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// everywhere is one Pod on each worker.
 var everywhere = []int{1, 2, 3}
 
 var healthy = []struct {
@@ -50,7 +49,6 @@ func manyPorts(svc *corev1.Service) {
 	svc.Spec.Ports = append(svc.Spec.Ports, p, more)
 }
 
-// build makes the healthy world and waits until the controller has synced it.
 func (r *rig) build() {
 	r.Helper()
 	r.policy(policyText)

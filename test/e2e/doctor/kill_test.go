@@ -22,7 +22,6 @@ import (
 // roundVariable makes the test binary perform one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// rulesVariable names the policy file of that run.
 const rulesVariable = "LBREMEDY_E2E_RULES"
 
 // onTimer checks the cluster once, as "lbremedy up" does on a timer, as configured by the environment.
@@ -100,7 +99,6 @@ func (r *rig) kill() []string {
 	return told
 }
 
-// unlocked checks that the next run is refused, and then removes the lock.
 func (r *rig) unlocked() {
 	r.Helper()
 	if _, err := (&doctor.ScheduledRun{Env: r.env.Env, Cloud: r.env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {

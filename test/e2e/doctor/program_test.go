@@ -43,7 +43,6 @@ func (r *rig) person(name string, grants []grant.Grant) operator {
 	return operator{r, r.environ(r.proxy(name, grants, nil), name, grants)}
 }
 
-// says runs the program, checks the exit code, and returns the output.
 func (d operator) says(code int, args ...string) (out, errs string) {
 	d.Helper()
 	file, err := program()
@@ -70,7 +69,6 @@ func (d operator) finds(code int, args ...string) doctor.Result {
 	return result
 }
 
-// examined checks the sick world with the program and the checks' own rights.
 func (r *rig) examined(want []string) {
 	r.Helper()
 	d := r.person(caller, scheduledGrants())

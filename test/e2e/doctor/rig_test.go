@@ -168,7 +168,6 @@ func lines(result doctor.Result, least doctor.Severity) []string {
 	return all
 }
 
-// unknowns returns the findings that are unknown, one line each.
 func unknowns(result doctor.Result) []string {
 	var all []string
 	for _, u := range result.Unknown {
@@ -221,7 +220,6 @@ func onNode(n int32) change {
 	}
 }
 
-// create creates a Service with ready Pods on these workers, counted from 1.
 func (r *rig) create(name string, workers []int, changes ...change) {
 	r.Helper()
 	svc := &corev1.Service{
@@ -241,7 +239,6 @@ func (r *rig) create(name string, workers []int, changes ...change) {
 	r.must(err)
 }
 
-// staff sets the endpoints of a Service to ready Pods on these workers.
 func (r *rig) staff(service string, workers []int) {
 	r.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -278,7 +275,6 @@ func (r *rig) patch(service, text string, subresources ...string) {
 	r.must(err)
 }
 
-// annotate sets an annotation, or removes it if the value is empty.
 func (r *rig) annotate(service, name, value string) {
 	r.Helper()
 	said := "null"
@@ -295,7 +291,6 @@ func (r *rig) service(name string) *corev1.Service {
 	return svc
 }
 
-// until waits until ok returns true, and calls it after each change of a Service or an Event.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	if err := r.testbed.Until(r.ctx, ok); err != nil {
@@ -318,7 +313,6 @@ func (r *rig) failed(service string) {
 	r.until("wait for "+service+" to fail", func() bool { return r.counted(service, "SyncLoadBalancerFailed") > 0 })
 }
 
-// counted returns how often an Event about a Service was seen.
 func (r *rig) counted(service, reason string) int {
 	r.Helper()
 	list, err := r.testbed.Cluster.Client().CoreV1().Events(namespace).
@@ -348,7 +342,6 @@ func (r *rig) aged(service, reason string) {
 	r.must(err)
 }
 
-// balancer changes the CLB of a Service without the controller.
 func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 	r.Helper()
 	id := r.balancerOf(service)

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// scheduled runs the doctor as "lbremedy up" does on a timer, and checks how many cases it opens and closes.
 func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	r.Helper()
 	result, err := (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx)
@@ -63,7 +62,6 @@ func checksOf(matters []string) []string {
 	return slices.Compact(all)
 }
 
-// journal returns the cases whose newest record has this result, sorted.
 func (r *rig) journal(result event.Result) []string {
 	r.Helper()
 	var all []string
@@ -95,7 +93,6 @@ func (r *rig) told() []string {
 
 const caseSubjects = "lbremedy.case." + testbed.ClusterID + ".>"
 
-// nameOf returns the name of a record's case: check and object.
 func nameOf(rec event.Record) string {
 	return strings.TrimPrefix(rec.Class, doctor.ClassPrefix) + " " + rec.Service.Name
 }
@@ -107,7 +104,6 @@ func (r *rig) same(what string, want, got []string) {
 	}
 }
 
-// A receiver is the target of a webhook, and counts notifications by kind and check.
 type receiver struct {
 	r *rig
 
@@ -115,7 +111,6 @@ type receiver struct {
 	came map[string]int // by kind and check, such as "opened drift"
 }
 
-// tell starts a notifier for the cases in the journal.
 func (r *rig) tell() *receiver {
 	r.Helper()
 	d := &receiver{r: r, came: map[string]int{}}

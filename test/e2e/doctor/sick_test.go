@@ -19,10 +19,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// policyText is the operator's policy in the sick world.
 const policyText = `doctor: {protect: [shop], localPorts: 30000-30050}`
 
-// An illness is a fault in the world, and the findings that the doctor has to report.
 type illness struct {
 	service string // created for it; empty: none
 	pods    []int
@@ -356,10 +354,8 @@ func (r *rig) cordon() {
 	})
 }
 
-// keepsCordoned keeps cordoned nodes as backends of the Service.
 func keepsCordoned(svc *corev1.Service) { delete(svc.Annotations, prefix+"remove-unscheduled-backend") }
 
-// adopt replaces the listener of a reused CLB by one made by hand.
 func (r *rig) adopt(service string) {
 	r.Helper()
 	r.balancer(service, func(lb *sim.LoadBalancer) {
@@ -406,7 +402,6 @@ func byHand(service string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// measured stores a case whose fix measured how long the controller takes.
 func (r *rig) measured(took time.Duration) {
 	r.Helper()
 	const class = "busy"

@@ -86,7 +86,6 @@ func TestNight(t *testing.T) {
 	}
 }
 
-// ofRun returns pairs of values that differ between runs and their replacements.
 func ofRun(r *rig.Rig) []string {
 	r.Helper()
 	host, err := os.Hostname()
@@ -99,7 +98,6 @@ func ofRun(r *rig.Rig) []string {
 	}
 }
 
-// screen runs the program and compares its output with the file of this step.
 func (w *walk) screen(args ...string) {
 	w.Helper()
 	w.n++
@@ -176,7 +174,6 @@ var varying = []struct {
 	{regexp.MustCompile(`(  AGE)  \d+\b`), "$1"},
 }
 
-// broken finds where a text wraps, which differs between runs.
 var broken = regexp.MustCompile(`\n {11,}`)
 
 func same(plain *strings.Replacer, text string) string {

@@ -30,7 +30,6 @@ type situation struct {
 	moves   bool                    // the cases change meanwhile, so screens are not compared with files
 }
 
-// failsWith returns a preparation: a failure reaches a result, and then is called.
 func failsWith(f testbed.Fixture, result event.Result, then func(*rig.Rig, event.Record)) func(*rig.Rig) string {
 	return func(r *rig.Rig) string {
 		r.Start()
@@ -43,7 +42,6 @@ func failsWith(f testbed.Fixture, result event.Result, then func(*rig.Rig, event
 	}
 }
 
-// heldBy returns a preparation in which something holds back the fix of a Service.
 func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 	return func(r *rig.Rig) string {
 		r.Start()
@@ -212,7 +210,6 @@ func edited(r *rig.Rig) string {
 	return rec.Case
 }
 
-// works waits until the Service works after a person has run the commands.
 func works(r *rig.Rig) {
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return r.Testbed.Healed("web") }))
 }
@@ -289,7 +286,6 @@ func turn(text string) int {
 	return 1
 }
 
-// commandsOf returns the commands of an output, and the number of words before the first one.
 func commandsOf(got rig.Said) (before int, commands []string) {
 	for line := range strings.Lines(got.Out + "\n" + got.Err) {
 		for _, p := range say.Segments(strings.TrimSpace(line)) {
@@ -329,7 +325,6 @@ func run(r *rig.Rig, dir, text string) {
 	}
 }
 
-// annotates finds the annotation that a kubectl command sets or removes.
 var annotates = regexp.MustCompile(`^kubectl -n \S+ annotate service web ([a-z./-]*[a-z])(-|=\S*)(?: --overwrite)?$`)
 
 func TestMain(m *testing.M) { rig.Tests(m) }

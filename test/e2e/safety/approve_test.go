@@ -111,7 +111,6 @@ func TestApproveTooLate(t *testing.T) {
 	}
 }
 
-// rewrite removes a right from the RAM policy that is unrelated to the failure.
 func rewrite(st *sim.State) {
 	for _, p := range st.Policies {
 		for i := range p.Versions {

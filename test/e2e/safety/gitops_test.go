@@ -127,10 +127,8 @@ func TestGitOps(t *testing.T) {
 	}
 }
 
-// A write creates a Service as a tool does.
 type write func(*rig.Rig, *corev1.Service)
 
-// applyAs creates a Service by server-side apply.
 func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
@@ -149,7 +147,6 @@ func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Must(err)
 }
 
-// lastApplied creates a Service by client-side kubectl apply.
 func lastApplied(r *rig.Rig, svc *corev1.Service) {
 	r.Helper()
 	data, err := json.Marshal(svc)
@@ -158,7 +155,6 @@ func lastApplied(r *rig.Rig, svc *corev1.Service) {
 	updateAs(r, svc, "kubectl-client-side-apply")
 }
 
-// annotate changes annotations of a Service; nil removes one.
 func annotate(r *rig.Rig, service string, change map[string]any, manager string) {
 	r.Helper()
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})

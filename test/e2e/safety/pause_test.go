@@ -72,7 +72,6 @@ func TestPause(t *testing.T) {
 	up.end(r)
 }
 
-// TestPauseUnreadable checks that an unreadable pause or policy stops all writes.
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -141,7 +140,6 @@ type upProcess struct {
 	errs      shell.Log
 }
 
-// up starts "lbremedy up" with the policy in force, and returns when it watches.
 func up(r *rig.Rig) *upProcess {
 	r.Helper()
 	u := &upProcess{}
@@ -168,7 +166,6 @@ func up(r *rig.Rig) *upProcess {
 	return u
 }
 
-// end stops it as Ctrl-C does, and checks that it ends without an error.
 func (u *upProcess) end(r *rig.Rig) {
 	r.Helper()
 	r.Must(u.interrupt())

@@ -104,7 +104,6 @@ func (d *receiver) take(h http.Header, body []byte) error {
 	return nil
 }
 
-// hears returns the first notification that is as wanted.
 func (d *receiver) hears(what string, wanted func(notification) bool) notification {
 	d.r.Helper()
 	var found notification
@@ -130,7 +129,6 @@ func (d *receiver) hears(what string, wanted func(notification) bool) notificati
 	return found
 }
 
-// keys returns the tickets of all notifications.
 func (d *receiver) keys() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -296,7 +294,6 @@ func complain(r *rig.Rig, service, reason, kind, text string) {
 	}
 }
 
-// support waits until the only ticket with Alibaba Cloud's support is as wanted.
 func support(r *rig.Rig, wanted func(sim.Ticket) bool) {
 	r.Helper()
 	var all []sim.Ticket

@@ -50,7 +50,6 @@ func main() {
 	}
 }
 
-// A panel has the drawn fields of a panel.
 type panel struct {
 	Type, Title string
 	GridPos     struct{ X, Y, W, H int }
@@ -108,7 +107,6 @@ func run(dashboard, samples, picture string) error {
 	return out.Close()
 }
 
-// arrange returns the drawn panels with their places, and the total height.
 func (s *store) arrange(all []panel) (drawn []panel, height int, err error) {
 	slices.SortStableFunc(all, func(a, b panel) int { return cmp.Or(a.GridPos.Y-b.GridPos.Y, a.GridPos.X-b.GridPos.X) })
 	for n := 0; n < rows && len(all) > 0; {
@@ -400,7 +398,6 @@ func (s *store) lines(area draw.Canvas, p panel) error {
 	return nil
 }
 
-// pieces splits a series at gaps.
 func pieces(points []promql.FPoint, start time.Time) []plotter.XYs {
 	var out []plotter.XYs
 	last := int64(math.MinInt64)

@@ -33,7 +33,6 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// stillFails reports whether the Service still asks for a name.
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	name, _ := ccm.Annotation(c.Service, nameOf)
 	return remedy.Is(name != ""), nil
