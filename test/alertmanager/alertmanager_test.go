@@ -110,8 +110,7 @@ func until(t *testing.T, wrong func() string) {
 	}
 }
 
-// The sink keeps one alert, which fires, changes, ends and fires again. Alertmanager notifies of the beginning and of the end
-// only.
+// The sink keeps one alert, which fires, changes, ends and fires again. Alertmanager notifies of the beginning and of the end only.
 func TestAlerts(t *testing.T) {
 	told := make(chan string, 100)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -117,8 +117,7 @@ func writeMain(ctx context.Context) error {
 	})
 }
 
-// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the benchmark
-// is killed.
+// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the benchmark is killed.
 func guardMain(ctx context.Context) error {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	for _, v := range os.Environ() {

@@ -42,8 +42,7 @@ func (r *rig) remote(b *testing.B) {
 	r.note(b, "100 at once", "ms", ms(s.burst(b, warm+single, 100)))
 }
 
-// singles makes Services fail one after the other, and returns each one's time from the answer to the creation of its Event to
-// its write.
+// singles makes Services fail one after the other, and returns each one's time from the answer to the creation of its Event to its write.
 func (s *street) singles(b *testing.B, warm, n int) []time.Duration {
 	b.Helper()
 	var took []time.Duration

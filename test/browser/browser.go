@@ -1,6 +1,5 @@
-// Package browser tests lbremedy's console in a headless Chromium, as a person uses it. It is a separate module, which keeps the
-// browser's driver out of lbremedy's dependencies. The program test/console of the main module runs the console and executes
-// orders.
+// Package browser tests lbremedy's console in a headless Chromium, as a person uses it. It is a separate module, which keeps the browser's
+// driver out of lbremedy's dependencies. The program test/console of the main module runs the console and executes orders.
 package browser
 
 import (

@@ -1,15 +1,14 @@
-// Package chat simulates chat platforms on the wire: their published calls and connections, and how real ones behave. They
-// request a new connection, cut one, check whether it lives, deliver a click twice, and pass on anything that a client sends.
-// They reject a call that differs from the published form with their own errors.
+// Package chat simulates chat platforms on the wire: their published calls and connections, and how real ones behave. They request a new
+// connection, cut one, check whether it lives, deliver a click twice, and pass on anything that a client sends. They reject a call that
+// differs from the published form with their own errors.
 //
 // Sources: for DingTalk https://open.dingtalk.com/document/orgapp/stream,
 // https://open.dingtalk.com/document/orgapp/create-and-deliver-cards,
 // https://open.dingtalk.com/document/orgapp/interactive-card-update-interface and, for the frames,
 // https://github.com/open-dingtalk/dingtalk-stream-sdk-go v0.9.1 with its card callback. For Feishu
-// https://open.feishu.cn/document/server-docs/im-v1/message/create,
-// https://open.feishu.cn/document/server-docs/im-v1/message-card/patch,
-// https://open.feishu.cn/document/feishu-cards/card-callback-communication and, for the frames,
-// https://github.com/larksuite/oapi-sdk-go (ws).
+// https://open.feishu.cn/document/server-docs/im-v1/message/create, https://open.feishu.cn/document/server-docs/im-v1/message-card/patch,
+// https://open.feishu.cn/document/feishu-cards/card-callback-communication and, for the frames, https://github.com/larksuite/oapi-sdk-go
+// (ws).
 package chat
 
 import (

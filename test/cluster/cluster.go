@@ -64,8 +64,7 @@ type Options struct {
 	Log      io.Writer     // progress of a first build, and start-up errors; nil: standard error
 }
 
-// Join returns the cluster that the tests of this run share: the first in LBREMEDY_SANDBOX, or one that starts and ends with this
-// process.
+// Join returns the cluster that the tests of this run share: the first in LBREMEDY_SANDBOX, or one that starts and ends with this process.
 func Join(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -323,8 +322,7 @@ func (c *Cluster) Client() *kubernetes.Client { return c.client }
 // Dynamic returns an admin's client for objects of any kind.
 func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
 
-// Namespace creates a uniquely named namespace and returns its name. Until the test ends, no other test can take the cluster
-// exclusively.
+// Namespace creates a uniquely named namespace and returns its name. Until the test ends, no other test can take the cluster exclusively.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	c.hold(t, false)

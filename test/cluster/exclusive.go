@@ -93,8 +93,7 @@ func (c *Cluster) share(t testing.TB) (release func()) {
 	}
 }
 
-// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock occupied
-// forever.
+// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock occupied forever.
 func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	t.Helper()
 	gate := flock(t, c.Kubeconfig+".gate", how)

@@ -21,8 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// apart is the class that a separate process handles as a function. This program is that function if functionVariable names the
-// class.
+// apart is the class that a separate process handles as a function. This program is that function if functionVariable names the class.
 const (
 	apart            = "tag-missing"
 	functionVariable = "LBREMEDY_DEMO_FUNCTION"

@@ -99,8 +99,7 @@ func called(g group) string {
 	return fmt.Sprintf("simulated CCM %s (%s at first)", g.config.Upgrade, version)
 }
 
-// usual is the default group. The first three Services of a vSwitch find room in the requested zone, the others in the other
-// zone.
+// usual is the default group. The first three Services of a vSwitch find room in the requested zone, the others in the other zone.
 func usual() group {
 	return group{config: testbed.Config{Version: oldVersion, Upgrade: newVersion}, fixtures: []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"),

@@ -222,8 +222,7 @@ func TestIdentitiesBesideChart(t *testing.T) {
 	}
 }
 
-// A server is the sandbox's API server. Tests write only namespaces and otherwise use dry runs, so they do not disturb other
-// tests.
+// A server is the sandbox's API server. Tests write only namespaces and otherwise use dry runs, so they do not disturb other tests.
 type server struct {
 	config  *rest.Config
 	mapper  meta.RESTMapper

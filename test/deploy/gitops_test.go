@@ -103,8 +103,7 @@ func TestArgoCD(t *testing.T) {
 	}
 }
 
-// Flux's own types accept the example, and the chart its values. Flux's definitions are not in Go modules, so no API server
-// validates it.
+// Flux's own types accept the example, and the chart its values. Flux's definitions are not in Go modules, so no API server validates it.
 func TestFlux(t *testing.T) {
 	all := examples(t, "flux.yaml")
 	for i, into := range []any{new(sourcev1.OCIRepository), new(helmv2.HelmRelease)} {

@@ -25,8 +25,7 @@ const (
 	templateCluster = "c0ffee"
 )
 
-// made is the roles that roles.sh makes with some arguments: their trust policies by role, and the documents of each one's
-// policies.
+// made is the roles that roles.sh makes with some arguments: their trust policies by role, and the documents of each one's policies.
 type made struct {
 	Trust    map[string]any
 	Policies map[string][]any

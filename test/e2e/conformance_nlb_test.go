@@ -95,8 +95,7 @@ func nlbWorld() sim.World {
 	}
 }
 
-// nlbScenarios returns the scenarios of NLB, with outcomes of a real controller v2.14.0 unless a scenario says why it cannot run
-// there.
+// nlbScenarios returns the scenarios of NLB, with outcomes of a real controller v2.14.0 unless a scenario says why it cannot run there.
 func nlbScenarios() []scenario {
 	scenarios := slices.Concat(nlbSynced(), nlbRefused(), nlbUnheard(), nlbWaits(), nlbChanges(), nlbLater(), nlbEnds(), nlbReleases())
 	for i := range scenarios {

@@ -277,9 +277,8 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	return out
 }
 
-// How long a controller of another release than v2.14.0 may be idle before the scenario ends, because that release may never do
-// what the scenario waits for. If the simulated controller has stalled, the real one is stopped before its first retry, which
-// comes after 5 s.
+// How long a controller of another release than v2.14.0 may be idle before the scenario ends, because that release may never do what the
+// scenario waits for. If the simulated controller has stalled, the real one is stopped before its first retry, which comes after 5 s.
 const (
 	quiet        = 6 * time.Second
 	quietReal    = 45 * time.Second

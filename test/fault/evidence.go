@@ -22,8 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only compared with
-// them.
+// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only compared with them.
 type evidence struct {
 	Services []witness
 	Failures []failure

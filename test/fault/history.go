@@ -131,8 +131,7 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	return e, err
 }
 
-// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the previous
-// history.
+// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the previous history.
 func (h *history) limit(ctx context.Context, w *world) error {
 	budget := cmp.Or(h.budget, plenty)
 	w.mu.Lock()

@@ -1,14 +1,13 @@
-// Fault plays random histories on lbremedy and judges them. A seed determines a history: Services fail in different classes while
-// two faults occur at random times. All parts are processes: three nodes of NATS, which store each message three times and sync
-// it to disk, two API servers on one etcd, two workers, a function that one of them calls, and the exporter. Cloud and controller
-// are simulated in this process. A proxy connects each pair of parts.
+// Fault plays random histories on lbremedy and judges them. A seed determines a history: Services fail in different classes while two
+// faults occur at random times. All parts are processes: three nodes of NATS, which store each message three times and sync it to disk, two
+// API servers on one etcd, two workers, a function that one of them calls, and the exporter. Cloud and controller are simulated in this
+// process. A proxy connects each pair of parts.
 //
-// The judge does not trust the parts. It takes writes from the audit logs of the API servers and from the cloud's log, and
-// failures from the audited Events. It reads the journal only to compare: each write has to be announced there before, by its
-// author, and made once.
+// The judge does not trust the parts. It takes writes from the audit logs of the API servers and from the cloud's log, and failures from
+// the audited Events. It reads the journal only to compare: each write has to be announced there before, by its author, and made once.
 //
-// SEED is the first seed (default 1), MINUTES the duration and HISTORIES the number of histories. KINDS=a,b limits the kinds of
-// faults. The exit code is 0 only if all histories were correct.
+// SEED is the first seed (default 1), MINUTES the duration and HISTORIES the number of histories. KINDS=a,b limits the kinds of faults. The
+// exit code is 0 only if all histories were correct.
 package main
 
 import (

@@ -71,8 +71,7 @@ func play() {
 	os.Exit(0)
 }
 
-// natsMain runs a node of NATS. Clients and other nodes use only the addresses of proxies; the address that it advertises leads
-// nowhere.
+// natsMain runs a node of NATS. Clients and other nodes use only the addresses of proxies; the address that it advertises leads nowhere.
 func natsMain(ctx context.Context, a assignment) error {
 	o := &server.Options{
 		ServerName: a.Name, Host: "127.0.0.1", Port: a.Port, JetStream: true, StoreDir: filepath.Join(a.Dir, "store"), SyncAlways: true, NoSigs: true,

@@ -111,8 +111,7 @@ func (r Rights) Grants() []grant.Grant {
 	return grant.Set(out)
 }
 
-// Cluster returns a config that acts as the ServiceAccount with these rights. The admission policy applies to its writes after
-// Admit.
+// Cluster returns a config that acts as the ServiceAccount with these rights. The admission policy applies to its writes after Admit.
 func (r Rights) Cluster(ctx context.Context, c *cluster.Cluster, who string) (*rest.Config, error) {
 	return c.Impersonate(ctx, User(who), r.Rules)
 }

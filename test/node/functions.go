@@ -29,8 +29,7 @@ type platformNode struct {
 	closers []io.Closer
 }
 
-// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how long each
-// took.
+// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how long each took.
 func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	n, err := join(ctx)
 	if err != nil {
@@ -163,8 +162,7 @@ func (p *platformNode) certify(ctx context.Context) error {
 	return nil
 }
 
-// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they have a
-// leader.
+// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they have a leader.
 func (p *platformNode) setup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -181,8 +179,7 @@ func (p *platformNode) setup(ctx context.Context) error {
 	}
 }
 
-// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of knative, to a
-// file.
+// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of knative, to a file.
 func (p *platformNode) withFunctions(name string, knative map[string]any) (string, error) {
 	type object = map[string]any
 	f := object{

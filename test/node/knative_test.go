@@ -91,8 +91,7 @@ func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Logf("%d Services were broken meanwhile; each was fixed by one write", len(services))
 }
 
-// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait for a
-// person.
+// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait for a person.
 func (p *platformNode) unaccounted(ctx context.Context) error {
 	out, err := p.lbremedy(ctx, "status", "-o", "json")
 	var st struct {

@@ -1,14 +1,13 @@
-// Node installs lbremedy in a cluster with a real kubelet, and shows how the Pod repairs Services there and continues after being
-// killed.
+// Node installs lbremedy in a cluster with a real kubelet, and shows how the Pod repairs Services there and continues after being killed.
 //
-// It runs inside "sandbox node", where etcd, API server, controllers, scheduler, kubelet, kube-proxy, DNS and containerd are
-// real. A freshly built release is pushed to a registry on the node: Helm installs the chart from it, and the kubelet pulls the
-// chart's images by digest. The Pod uses Alibaba Cloud's real host names and gets its RAM role with its ServiceAccount's token.
-// Only the cloud and the controller are simulated, by test/sim. The tests beside it do more, and on another node install the
-// chart with functions on Knative, two Pods that call them, and NATS of three Pods.
+// It runs inside "sandbox node", where etcd, API server, controllers, scheduler, kubelet, kube-proxy, DNS and containerd are real. A
+// freshly built release is pushed to a registry on the node: Helm installs the chart from it, and the kubelet pulls the chart's images by
+// digest. The Pod uses Alibaba Cloud's real host names and gets its RAM role with its ServiceAccount's token. Only the cloud and the
+// controller are simulated, by test/sim. The tests beside it do more, and on another node install the chart with functions on Knative, two
+// Pods that call them, and NATS of three Pods.
 //
-// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. KEEP=1 leaves the cluster running
-// until Ctrl-C and prints how to inspect it. The exit code is 0 only if everything went as expected, 130 after Ctrl-C, else 1.
+// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. KEEP=1 leaves the cluster running until
+// Ctrl-C and prints how to inspect it. The exit code is 0 only if everything went as expected, 130 after Ctrl-C, else 1.
 package main
 
 import (
@@ -246,8 +245,7 @@ func (n *node) story(ctx context.Context, s *screen) error {
 	})
 }
 
-// chapter breaks a Service, calls meanwhile, waits until the Service works, and prints how. It checks that the Pod wrote to it
-// once.
+// chapter breaks a Service, calls meanwhile, waits until the Service works, and prints how. It checks that the Pod wrote to it once.
 func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile func() error) error {
 	if err := n.breakService(ctx, service); err != nil {
 		return err

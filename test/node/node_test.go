@@ -261,8 +261,7 @@ func (n *node) insideVPC(t *testing.T) {
 	}
 }
 
-// inTheMiddle breaks a Service and waits until the Pod has written to it, in the middle of its plan. No controller runs that
-// could react.
+// inTheMiddle breaks a Service and waits until the Pod has written to it, in the middle of its plan. No controller runs that could react.
 func (n *node) inTheMiddle(t *testing.T, service string) (pid int) {
 	t.Helper()
 	pid = must(n.process(t.Context()))(t)

@@ -83,8 +83,7 @@ type Call struct {
 	Types  bool // In is typed at a terminal
 }
 
-// Variables with a call's access key. They are not in the process's environment, so calls with different keys can run in
-// parallel.
+// Variables with a call's access key. They are not in the process's environment, so calls with different keys can run in parallel.
 const (
 	KeyID     = "ALIBABA_CLOUD_ACCESS_KEY_ID"
 	KeySecret = "ALIBABA_CLOUD_ACCESS_KEY_SECRET"

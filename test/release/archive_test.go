@@ -63,8 +63,7 @@ func unpack(t *testing.T, packed []byte) map[string]file {
 	}
 }
 
-// archive checks the archive of the program, with its completions and the licences of what is linked into it, and that of
-// functions.
+// archive checks the archive of the program, with its completions and the licences of what is linked into it, and that of functions.
 func archive(t *testing.T, packed, functions []byte) {
 	files := unpack(t, packed)
 	for name, want := range map[string]string{

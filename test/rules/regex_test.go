@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// patterns checks that regex.New gets a regular expression, which is compiled only when used. A name among the parts represents
-// one.
+// patterns checks that regex.New gets a regular expression, which is compiled only when used. A name among the parts represents one.
 func patterns(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

@@ -19,8 +19,7 @@ const (
 	chineseHelp = "alibabacloud.com/help/zh/"
 )
 
-// translated checks that every page of a class or check has a Chinese twin of the same headings, paragraphs, items, code and
-// links.
+// translated checks that every page of a class or check has a Chinese twin of the same headings, paragraphs, items, code and links.
 func translated(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {

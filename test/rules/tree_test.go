@@ -1,11 +1,10 @@
-// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library, comments, and
-// forbidden words. A rule is a function from the tree to sentences; each sentence names a place, the violation and the
-// correction. Rules read only source text, so they also work in a tree that does not build. Every rule has examples that break it
-// (TestRules).
+// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library, comments, and forbidden words.
+// A rule is a function from the tree to sentences; each sentence names a place, the violation and the correction. Rules read only source
+// text, so they also work in a tree that does not build. Every rule has examples that break it (TestRules).
 //
-// The tables hold decisions that the design leaves open: packages of types (k8s.io/api, k8s.io/apimachinery, CloudEvents) are
-// vocabulary, which several packages may import; other libraries have one home. Class code may use net/netip, which computes with
-// addresses and does no I/O.
+// The tables hold decisions that the design leaves open: packages of types (k8s.io/api, k8s.io/apimachinery, CloudEvents) are vocabulary,
+// which several packages may import; other libraries have one home. Class code may use net/netip, which computes with addresses and does no
+// I/O.
 package rules
 
 import (

@@ -96,8 +96,7 @@ func verbs(format string) []string {
 	return slices.Compact(out)
 }
 
-// sayers are the methods, and package functions with their package, that take a format that people read, with its argument
-// number.
+// sayers are the methods, and package functions with their package, that take a format that people read, with its argument number.
 var sayers = map[string]int{
 	"command.Wrong": 0, "command.Exactly": 2, "say.F": 0, "say.Errorf": 0, "say.Or": 1, "say.Count": 1, ".And": 0,
 	".Phrase": 0, ".Note": 0, ".Say": 0, ".Field": 0, ".line": 0, ".list": 0,
@@ -113,8 +112,7 @@ var counted = regexp.MustCompile(`\bcount [^"{}]*"([^"]+)"`)
 
 var told = regexp.MustCompile(`\bsay ("(?:[^"\\]|\\.)*")`)
 
-// sentencesOf returns the formats that people read, each with one place that uses it, and complaints about formats that are not
-// literals.
+// sentencesOf returns the formats that people read, each with one place that uses it, and complaints about formats that are not literals.
 func sentencesOf(tr *tree) (map[string]string, []string) {
 	var out []string
 	formats := map[string]string{}

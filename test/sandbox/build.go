@@ -90,9 +90,8 @@ func (s set) version(p program) string {
 	return m[1]
 }
 
-// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter of the
-// compiler's time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the same version are
-// compiled once.
+// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter of the compiler's
+// time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the same version are compiled once.
 func (s set) args(p program, out string) []string {
 	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", p.ldflags(s.version(p)), "-o", out, p.pkg}
 }

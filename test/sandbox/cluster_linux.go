@@ -116,8 +116,7 @@ func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	return c.nodeReady(ctx)
 }
 
-// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba Cloud on the
-// node.
+// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba Cloud on the node.
 func (c *nodeCluster) identities(outside string) (err error) {
 	if err := os.Mkdir(c.file("pki"), 0o755); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -251,8 +250,7 @@ func (c *nodeCluster) startNode() error {
 	return err
 }
 
-// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba Cloud to
-// the node.
+// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba Cloud to the node.
 func (c *nodeCluster) startDNS(ctx context.Context) error {
 	err := c.write("Corefile", []byte(`.:53 {
 	errors

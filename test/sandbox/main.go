@@ -1,13 +1,12 @@
-// Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations. It has no controllers, scheduler or nodes:
-// objects are stored, authorized and watched, and nothing else happens. The server ends with its parent, and removes all of its
-// files.
+// Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations. It has no controllers, scheduler or nodes: objects are
+// stored, authorized and watched, and nothing else happens. The server ends with its parent, and removes all of its files.
 //
-// Both are built from the Go modules pinned here, with kubectl, so it needs only a Go toolchain, no containers or downloaded
-// programs. The build takes some CPU-minutes once; the programs are then cached in the user's cache directory. If
-// KUBEBUILDER_ASSETS is set, as by setup-envtest, the programs in that folder are used instead.
+// Both are built from the Go modules pinned here, with kubectl, so it needs only a Go toolchain, no containers or downloaded programs. The
+// build takes some CPU-minutes once; the programs are then cached in the user's cache directory. If KUBEBUILDER_ASSETS is set, as by
+// setup-envtest, the programs in that folder are used instead.
 //
-// "sandbox node" also has the controllers, the scheduler and one node, on which Pods run. It needs root, Linux, and containerd
-// from the system's packages.
+// "sandbox node" also has the controllers, the scheduler and one node, on which Pods run. It needs root, Linux, and containerd from the
+// system's packages.
 package main
 
 import (

@@ -93,8 +93,7 @@ func knative(name, effort string) program {
 	}
 }
 
-// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the platform's if
-// requested.
+// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the platform's if requested.
 func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([]string, error) {
 	sets := append([]set{servers}, nodeSets...)
 	if withPlatform {

@@ -57,9 +57,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestForgedOthers checks forged Events about healthy Nodes and the cluster, in the namespaces default and kube-system: for every
-// reason, its texts and each message of the corpus, no class writes or plans a write, and no class that reads the cause suggests
-// anything.
+// TestForgedOthers checks forged Events about healthy Nodes and the cluster, in the namespaces default and kube-system: for every reason,
+// its texts and each message of the corpus, no class writes or plans a write, and no class that reads the cause suggests anything.
 func TestForgedOthers(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy_others/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -114,8 +114,7 @@ type script struct {
 
 func (s script) name() string { return strings.TrimSuffix(filepath.Base(s.file), ".txtar") }
 
-// rights returns the class's generated rights in the scenario, without those that a test's change of the class no longer
-// declares.
+// rights returns the class's generated rights in the scenario, without those that a test's change of the class no longer declares.
 func (s script) rights(r *remedy.Remedy) (identity.Rights, error) {
 	rights, err := identity.Of(r.Class)
 	for _, g := range rights.Grants() {

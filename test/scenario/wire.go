@@ -37,8 +37,7 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	}, nil
 }
 
-// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the class, or in
-// test/classes.
+// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the class, or in test/classes.
 func known(format string) bool {
 	if chinese.Language().Has(format) {
 		return true

@@ -208,8 +208,7 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 	return account, writer
 }
 
-// A ground has the shared parts of a class's worlds, which are rebuilt: starting NATS for each would take longer than everything
-// else.
+// A ground has the shared parts of a class's worlds, which are rebuilt: starting NATS for each would take longer than everything else.
 type ground struct {
 	cluster *cluster.Cluster
 	url     string // of NATS
@@ -255,8 +254,7 @@ func (g *ground) furnish(t *testing.T, namespace string) {
 	g.furnished[nodeName] = true
 }
 
-// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are granted
-// once.
+// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are granted once.
 func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
 	t.Helper()
 	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
@@ -297,8 +295,7 @@ var applicationID = regexp.MustCompile(`\bapplication [0-9a-f-]{36}\b`)
 
 var caseName = regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`)
 
-// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers ${request} or
-// ${application}.
+// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers ${request} or ${application}.
 func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
@@ -444,8 +441,7 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 }
 
-// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API server has seen
-// it.
+// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API server has seen it.
 func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	var role rbacv1.ClusterRole
@@ -615,8 +611,7 @@ func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	return &env, &hands
 }
 
-// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than the
-// scenario's state.
+// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than the scenario's state.
 func (w *world) controllerAfterWrite(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

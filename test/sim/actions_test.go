@@ -53,8 +53,7 @@ func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request fun
 	}}
 }
 
-// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the container service and
-// has a body.
+// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the container service and has a body.
 func plainly(name, product, version, path string, said ...string) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		r := requests.NewCommonRequest()
@@ -176,8 +175,7 @@ func denied(t *testing.T, product, action string, err error) {
 	}
 }
 
-// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without grants, and with a wrong
-// key.
+// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without grants, and with a wrong key.
 func TestActions(t *testing.T) {
 	calls := slices.Concat(slbCalls(), vpcCalls(), ecsCalls(), ramCalls(), stsCalls(), csCalls(), supportCalls(), nlbCalls())
 	byName := map[string]actionCall{}

@@ -68,8 +68,7 @@ func (want asked) pick(calls []Call) []wireCall {
 	return list
 }
 
-// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is closed at the next
-// call.
+// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is closed at the next call.
 func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,15 +1,13 @@
-// Package sim is a simulated Alibaba Cloud: one HTTP server on loopback that serves the OpenAPI. It checks signatures, time
-// stamps, nonces and access keys, and rejects every action that RAM does not allow, so an undeclared permission fails a test.
-// Error codes and texts are those of the public API reference and of recorded answers, and documented limits of parameters, pages
-// and documents apply.
+// Package sim is a simulated Alibaba Cloud: one HTTP server on loopback that serves the OpenAPI. It checks signatures, time stamps, nonces
+// and access keys, and rejects every action that RAM does not allow, so an undeclared permission fails a test. Error codes and texts are
+// those of the public API reference and of recorded answers, and documented limits of parameters, pages and documents apply.
 //
-// Begin with [New] and a [World]. Tests can read the calls ([Cloud.Calls]), compare the state ([Cloud.Snapshot]), change it
-// outside the API ([Cloud.Edit]) and inject faults ([Cloud.Fault]).
+// Begin with [New] and a [World]. Tests can read the calls ([Cloud.Calls]), compare the state ([Cloud.Snapshot]), change it outside the API
+// ([Cloud.Edit]) and inject faults ([Cloud.Fault]).
 //
-// Each product is a package below this one with a table of actions and a state; core has their common parts. Handlers run with
-// the state locked, so each action is atomic. A product that needs another's state comes after it in newState. To add a product,
-// add its table to the list in wire.go and its state to [State]; another kind of signature also needs a case in
-// [Cloud.ServeHTTP].
+// Each product is a package below this one with a table of actions and a state; core has their common parts. Handlers run with the state
+// locked, so each action is atomic. A product that needs another's state comes after it in newState. To add a product, add its table to the
+// list in wire.go and its state to [State]; another kind of signature also needs a case in [Cloud.ServeHTTP].
 package sim
 
 import (
@@ -198,8 +196,7 @@ func (c *Cloud) Client(name string, actions ...string) Credentials {
 	return k.Credentials()
 }
 
-// Holder returns credentials of a caller with the rights of a RAM policy document. A repeated name keeps its key and gets the new
-// one.
+// Holder returns credentials of a caller with the rights of a RAM policy document. A repeated name keeps its key and gets the new one.
 func (c *Cloud) Holder(name, document string) Credentials {
 	k := &Caller{Name: name, Allow: []string{"*"}, Policy: document}
 	k.Fill()
@@ -273,8 +270,7 @@ func (c *Cloud) Snapshot() *World {
 	return c.state.world()
 }
 
-// Edit changes the state outside the API, while nothing else runs; change must not call the Cloud. Added objects then get
-// defaults.
+// Edit changes the state outside the API, while nothing else runs; change must not call the Cloud. Added objects then get defaults.
 func (c *Cloud) Edit(change func(*State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,8 +279,7 @@ func (c *Cloud) Edit(change func(*State)) {
 	c.state.settle()
 }
 
-// Replace replaces the state by a World, outside the API. IDs, client tokens and jobs continue. After an error nothing has
-// changed.
+// Replace replaces the state by a World, outside the API. IDs, client tokens and jobs continue. After an error nothing has changed.
 func (c *Cloud) Replace(w *World) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

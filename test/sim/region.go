@@ -12,8 +12,7 @@ var endpoint = regexp.MustCompile(`^([a-z]+)(?:-vpc)?(?:[.-]([a-z]{2}-[a-z0-9-]+
 
 var regionID = regexp.MustCompile(`^(ap|cn|eu|me|na|us)-[a-z0-9-]+$`)
 
-// locate sets the request's region: the requested one, or the endpoint's. A product's endpoint accepts only versions of that
-// product.
+// locate sets the request's region: the requested one, or the endpoint's. A product's endpoint accepts only versions of that product.
 func (in *incoming) locate(host string) {
 	in.region = in.params["RegionId"]
 	m := endpoint.FindStringSubmatch(host)

@@ -120,8 +120,7 @@ func (c *Cloud) done() {
 	}
 }
 
-// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after stopping a
-// client.
+// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after stopping a client.
 func (c *Cloud) Idle(ctx context.Context) error {
 	c.mu.Lock()
 	if c.inHand == 0 {

@@ -6,9 +6,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A World is the initial content of a simulated account. The zero value of every field is useful: without a VPC there is one VPC,
-// without a vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form, sorted, with all defaults
-// set.
+// A World is the initial content of a simulated account. The zero value of every field is useful: without a VPC there is one VPC, without a
+// vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form, sorted, with all defaults set.
 type World struct {
 	Region            string             `json:"region,omitempty"`    // cn-hangzhou if empty
 	AccountID         string             `json:"accountId,omitempty"` // 16 digits

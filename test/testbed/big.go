@@ -15,10 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Size is the number of objects in a world besides the fixtures' own: synced Services, which share load balancers of their
-// owners, and vSwitches outside the cluster. The controller could have left them, so a starting one has nothing to do. The
-// Services are deleted with the testbed. Their backends are Pods, because a cluster has fewer node ports than a big one has
-// Services.
+// A Size is the number of objects in a world besides the fixtures' own: synced Services, which share load balancers of their owners, and
+// vSwitches outside the cluster. The controller could have left them, so a starting one has nothing to do. The Services are deleted with
+// the testbed. Their backends are Pods, because a cluster has fewer node ports than a big one has Services.
 type Size struct {
 	Services, LoadBalancers, VSwitches int
 }
@@ -152,8 +151,7 @@ func (tb *Testbed) ballast(ctx context.Context, z Size, i int, address string) e
 	return err
 }
 
-// Synced waits until n syncs of the simulated controller have succeeded since the testbed started. A real controller does not
-// report that.
+// Synced waits until n syncs of the simulated controller have succeeded since the testbed started. A real controller does not report that.
 func (tb *Testbed) Synced(ctx context.Context, n int) error {
 	return tb.watch.until(ctx, func() bool {
 		tb.watch.mu.Lock()

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestBig builds a tenth of a big world, and checks that a starting controller has nothing to do and that failures can be
-// injected.
+// TestBig builds a tenth of a big world, and checks that a starting controller has nothing to do and that failures can be injected.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)

@@ -25,8 +25,7 @@ func strayed(lb *sim.LoadBalancer) { lb.Name = "frontend"; delete(lb.Tags, nameT
 
 func strayedNetwork(_ *sim.State, n *sim.NLB) { n.Name = "frontend"; delete(n.Tags, nameTag) }
 
-// LostTag is a Service whose load balancer was renamed and lost the name tag in the console. The controller fails when it syncs
-// backends.
+// LostTag is a Service whose load balancer was renamed and lost the name tag in the console. The controller fails when it syncs backends.
 func LostTag() Fixture {
 	return Fixture{
 		Name: "tag-lost", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true,

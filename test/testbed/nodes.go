@@ -54,8 +54,7 @@ func (tb *Testbed) build(ctx context.Context) error {
 	return tb.daemonSet(ctx)
 }
 
-// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the cluster is a
-// sandbox.
+// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the cluster is a sandbox.
 func (tb *Testbed) clear(ctx context.Context) {
 	tb.mu.Lock()
 	joined := slices.Clone(tb.joined)
@@ -181,8 +180,7 @@ func outage(over bool) operation {
 	}
 }
 
-// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated controller runs
-// instead.
+// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated controller runs instead.
 func (tb *Testbed) daemonSet(ctx context.Context) error {
 	app := map[string]string{"app": controllerName}
 	data, err := encode(&appsv1.DaemonSet{

@@ -218,8 +218,7 @@ func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error
 	return svc, nil
 }
 
-// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists since
-// v2.4.0.
+// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists since v2.4.0.
 func marked(svc *corev1.Service) bool {
 	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }

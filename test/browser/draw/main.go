@@ -1,6 +1,5 @@
-// Draw takes the pictures of the console and of chat cards for "make capture". With a folder it writes the console's pictures
-// there; -every takes each page on a computer and a phone, in each language. With an HTML page and a file it writes a picture of
-// the page.
+// Draw takes the pictures of the console and of chat cards for "make capture". With a folder it writes the console's pictures there; -every
+// takes each page on a computer and a phone, in each language. With an HTML page and a file it writes a picture of the page.
 package main
 
 import (

@@ -19,8 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the transcript anew")
 
-// install returns a folder with another vendor's client and its dependencies, which npm fetches once and verifies by
-// package-lock.json.
+// install returns a folder with another vendor's client and its dependencies, which npm fetches once and verifies by package-lock.json.
 var install = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -80,8 +80,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// allowed are fixtures whose plans exceed the risk in the demonstration's policy, with their results under a policy that allows
-// it.
+// allowed are fixtures whose plans exceed the risk in the demonstration's policy, with their results under a policy that allows it.
 var allowed = map[string]event.Result{
 	"cert-expired": event.Fixed, "balancer-two": event.Fixed, "balancer-two-nlb": event.Fixed, "eni-lent": event.Synced, "listener-left": event.Fixed,
 	"deletion-protected": event.Fixed, "deletion-protected-nlb": event.Fixed, "nodes-cordoned": event.Fixed,

@@ -42,8 +42,7 @@ func onTimer() error {
 	return err
 }
 
-// killed checks the cluster in a process of its own, and kills it without warning at its nth request of a path, which gets no
-// answer.
+// killed checks the cluster in a process of its own, and kills it without warning at its nth request of a path, which gets no answer.
 func (r *rig) killed(path string, n int32) {
 	r.Helper()
 	self, err := os.Executable()
@@ -113,8 +112,7 @@ func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 
-// environ returns the environment of a program that uses the testbed through a kubeconfig, and the cloud with the RAM actions of
-// grants.
+// environ returns the environment of a program that uses the testbed through a kubeconfig, and the cloud with the RAM actions of grants.
 func (r *rig) environ(kubeconfig, name string, grants []grant.Grant) []string {
 	key := r.testbed.Cloud.Client(name, grant.Actions(grants)...)
 	return []string{

@@ -61,8 +61,7 @@ const (
 	room      = 4000 // free addresses of a vSwitch that has 4,092
 
 	limit = 8 * time.Minute
-	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that Events are
-	// kept.
+	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that Events are kept.
 	later = 20 * time.Minute
 )
 
@@ -325,8 +324,7 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
-// aged adds an Event like the controller's of this reason, as if written for two hours. The controller may still be writing its
-// own Events.
+// aged adds an Event like the controller's of this reason, as if written for two hours. The controller may still be writing its own Events.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
 	events := r.testbed.Cluster.Client().CoreV1().Events(namespace)

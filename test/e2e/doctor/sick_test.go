@@ -327,8 +327,7 @@ func (r *rig) inject(all []illness) {
 	}
 }
 
-// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one without the
-// annotation.
+// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one without the annotation.
 func (r *rig) cordon() {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),

@@ -214,9 +214,8 @@ func works(r *rig.Rig) {
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return r.Testbed.Healed("web") }))
 }
 
-// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed command as
-// printed. No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words precede the first
-// command of a case.
+// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed command as printed.
+// No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words precede the first command of a case.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {

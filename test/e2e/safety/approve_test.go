@@ -69,8 +69,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestApproveTooLate: if something changes, or the approval expires before the plan is applied, the class asks again and writes
-// nothing.
+// TestApproveTooLate: if something changes, or the approval expires before the plan is applied, the class asks again and writes nothing.
 func TestApproveTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -145,9 +145,8 @@ func (d *receiver) tells(name string) string {
 	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, shell.File(d.r, "key", secret))
 }
 
-// TestTicket: a ticket is opened once, updated while Services join, closed with the outcome, and reopened instead of duplicated:
-// by webhook, at Alibaba Cloud's support, and as Events on the Services. A webhook that is down for an hour delays nobody and
-// misses nothing.
+// TestTicket: a ticket is opened once, updated while Services join, closed with the outcome, and reopened instead of duplicated: by
+// webhook, at Alibaba Cloud's support, and as Events on the Services. A webhook that is down for an hour delays nobody and misses nothing.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()

@@ -152,8 +152,7 @@ func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (st
 	return nil
 }
 
-// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is known, even with an
-// error.
+// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is known, even with an error.
 func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
 	remote := &balancer{}
 	want, err := p.wanted(ctx)

@@ -68,8 +68,7 @@ type Options struct {
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
 	DryRun    bool            // check every Service once, change nothing, report, and end
 
-	// Before, if not nil, is called with each Event before it is stored. It delays that Event and all later ones until it
-	// returns.
+	// Before, if not nil, is called with each Event before it is stored. It delays that Event and all later ones until it returns.
 	Before func(*corev1.Event)
 
 	Log *slog.Logger // nil: none
@@ -301,8 +300,7 @@ type sink struct {
 // lastEvent is the object of a marker Event that follows all Events written before it and is not stored.
 const lastEvent = "last-event"
 
-// drain waits until all written Events are stored, or ctx ends. The recorder drops Events if too many wait, so the marker is
-// repeated.
+// drain waits until all written Events are stored, or ctx ends. The recorder drops Events if too many wait, so the marker is repeated.
 func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()

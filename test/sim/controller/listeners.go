@@ -399,8 +399,7 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	return p.extendDomains(ctx, lb, l, nil)
 }
 
-// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its listener is
-// recreated.
+// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its listener is recreated.
 func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) error {
 	l, have := c.want, c.have
 	if have.status == "stopped" {

@@ -226,8 +226,7 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	if own || cluster {
 		return "can not reuse loadbalancer created by kubernetes."
 	}
-	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a Service could no longer be
-	// changed.
+	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a Service could no longer be changed.
 	shown := p.annotation("external-ip-type") == "eip" && p.version.since("v2.7.0")
 	if shown || len(ingress) == 0 {
 		return ""
@@ -239,9 +238,8 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	return fmt.Sprintf("service has been associated with ip [%v], cannot be bound to ip [%s]", ingress[0].IP, lb.address)
 }
 
-// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if that is full, releases
-// since v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a load balancer that got none is later found by
-// name.
+// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if that is full, releases since
+// v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a load balancer that got none is later found by name.
 func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	lb := *want
 	lb.addressType = cmp.Or(lb.addressType, addressInternet)

@@ -27,8 +27,7 @@ const (
 	proxyMarks = "ProxyProtocolV2Config."
 )
 
-// A networkListener is a port, or a range of ports: a wanted one with the requested parameters, an existing one with those of the
-// cloud.
+// A networkListener is a port, or a range of ports: a wanted one with the requested parameters, an existing one with those of the cloud.
 type networkListener struct {
 	id, protocol, status, group, groupID string
 	port                                 int // 0: from first to last
@@ -308,8 +307,7 @@ func (p networkPass) readCertificates(ctx context.Context, all []*networkListene
 	}))
 }
 
-// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its name. Each step returns
-// its job.
+// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its name. Each step returns its job.
 type networkPlan struct {
 	now     []networkStep
 	waiting map[string][]networkStep

@@ -109,8 +109,7 @@ func (l *routeLoop) handler() cache.ResourceEventHandler {
 	}
 }
 
-// run maintains routes until ctx ends. It also syncs all nodes every five minutes, and in releases before batched also at the
-// start.
+// run maintains routes until ctx ends. It also syncs all nodes every five minutes, and in releases before batched also at the start.
 func (l *routeLoop) run(ctx context.Context) {
 	l.routes.pause = func(d time.Duration) { _ = l.wait(ctx, d) }
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
@@ -242,9 +241,8 @@ func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, 
 	}
 }
 
-// together creates missing routes in one call, and returns how often each node is retried. After a failed call, the real
-// controller counts each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so its pauses grow by a
-// factor of four.
+// together creates missing routes in one call, and returns how often each node is retried. After a failed call, the real controller counts
+// each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so its pauses grow by a factor of four.
 func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[string]int) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !needsRoute(n) })
 	again = map[string]int{}

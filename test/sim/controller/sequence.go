@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// inTurn syncs sequentially, as releases before v2.12.0 did: load balancer, groups, listeners, cleanup, each read just before it
-// is written. These releases lose the ID of a load balancer that cannot be created or used, so the Event has "[]". Since v2.6.0
-// they continue after an attribute that cannot be changed, so listeners can add a second error. They also clean up after a sync
-// of backends only.
+// inTurn syncs sequentially, as releases before v2.12.0 did: load balancer, groups, listeners, cleanup, each read just before it is
+// written. These releases lose the ID of a load balancer that cannot be created or used, so the Event has "[]". Since v2.6.0 they continue
+// after an attribute that cannot be changed, so listeners can add a second error. They also clean up after a sync of backends only.
 func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	if p.changed {

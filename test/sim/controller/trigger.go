@@ -104,8 +104,7 @@ func (l *loop) sliceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its labels, readiness or
-// schedulability.
+// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its labels, readiness or schedulability.
 func (l *loop) nodeHandler() cache.ResourceEventHandler {
 	wake := func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {

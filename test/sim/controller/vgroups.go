@@ -341,8 +341,7 @@ func (p *pass) ipv6() bool {
 	return p.DualStack && p.annotation("ip-version") == frontend && p.annotation("backend-ip-version") == "ipv6"
 }
 
-// byService is the index of EndpointSlices by their Service. Releases before v2.9.1 read Endpoints instead, which hold the same
-// for IPv4.
+// byService is the index of EndpointSlices by their Service. Releases before v2.9.1 read Endpoints instead, which hold the same for IPv4.
 const byService = "service"
 
 func serviceOf(o any) ([]string, error) {
@@ -371,9 +370,8 @@ func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 	return all, nil
 }
 
-// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that no slice has leads to
-// no Pods; up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the source), as all named ports did in the first
-// generation.
+// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that no slice has leads to no Pods;
+// up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the source), as all named ports did in the first generation.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
@@ -662,8 +660,7 @@ func within(ip string, blocks []netip.Prefix) bool {
 	return err == nil && slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
 }
 
-// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It ignores errors in
-// reading these.
+// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It ignores errors in reading these.
 func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 	all, err := p.listGroups(ctx, lb)
 	if err != nil {

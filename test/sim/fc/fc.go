@@ -57,8 +57,7 @@ type Failure struct {
 // ErrTimeout means that a function did not answer in time. The platform then ends the instance.
 var ErrTimeout = errors.New("the function did not answer in time")
 
-// A Runtime is the platform of one function instance. Its methods may be called concurrently; the caller limits parallel
-// invocations.
+// A Runtime is the platform of one function instance. Its methods may be called concurrently; the caller limits parallel invocations.
 type Runtime struct {
 	address string
 	queue   chan delivery

@@ -76,9 +76,8 @@ func Quotas() []quotas.Quota {
 // Used returns how many resources count against a quota, if they are counted.
 func (s *State) Used(quota string) (int, bool) { return len(s.NLBs), quota == quotaNLBs }
 
-// Product is the network load balancer. A load balancer or listener with a job in progress accepts no changes; [Lag] determines a
-// job's duration
-// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview).
+// Product is the network load balancer. A load balancer or listener with a job in progress accepts no changes; [Lag] determines a job's
+// duration (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview).
 func Product() *core.Product {
 	one := []string{"LoadBalancerId"}
 	p := &core.Product{
@@ -286,8 +285,7 @@ func (q *request) affordable() *core.Failure {
 	}
 }
 
-// addressType returns an address type as in answers. Requests may use lower case, as the controller does if a Service names no
-// type.
+// addressType returns an address type as in answers. Requests may use lower case, as the controller does if a Service names no type.
 func addressType(s string) string {
 	for _, t := range []string{"Internet", "Intranet"} {
 		if strings.EqualFold(s, t) {

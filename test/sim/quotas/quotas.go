@@ -182,8 +182,7 @@ func (s *State) Throttle(q *core.Request) *core.Failure {
 	return nil
 }
 
-// Product is the quota center
-// (https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-overview).
+// Product is the quota center (https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-overview).
 func Product() *core.Product {
 	return &core.Product{
 		Name: "quotas", Version: "2020-05-10", Host: "quotas.aliyuncs.com", Refusal: core.NotAuthorized,

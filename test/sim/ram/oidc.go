@@ -132,8 +132,7 @@ func signedJWT(key string, parts []string) bool {
 	return false
 }
 
-// assumeRoleWithOIDC, the only unsigned action, returns credentials of a role to the holder of a token of a provider that the
-// role trusts.
+// assumeRoleWithOIDC, the only unsigned action, returns credentials of a role to the holder of a token of a provider that the role trusts.
 func assumeRoleWithOIDC(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	prefix := "acs:ram::" + s.AccountID + ":oidc-provider/"

@@ -170,8 +170,7 @@ func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// longestDocument and mostVersions are RAM's limits for a policy:
-// https://www.alibabacloud.com/help/en/ram/product-overview/limits
+// longestDocument and mostVersions are RAM's limits for a policy: https://www.alibabacloud.com/help/en/ram/product-overview/limits
 const (
 	longestDocument = 6144
 	mostVersions    = 5

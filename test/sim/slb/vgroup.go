@@ -115,8 +115,7 @@ func (q *request) runs(b Backend) *core.Failure {
 	return nil
 }
 
-// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is not
-// documented.
+// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is not documented.
 func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	most := q.state.quotas.Limit(quotaAttached, math.MaxInt)
 	if len(q.state.LoadBalancers) <= most {

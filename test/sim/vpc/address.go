@@ -83,8 +83,7 @@ func (s *State) spot(a netip.Addr, vswitch string) spot {
 	return spot{"", a}
 }
 
-// Take marks an address as used in the VPC of a vSwitch, or as public if vswitch is empty. It reports false if it is already
-// used.
+// Take marks an address as used in the VPC of a vSwitch, or as public if vswitch is empty. It reports false if it is already used.
 func (s *State) Take(a netip.Addr, vswitch string) bool {
 	at := s.spot(a, vswitch)
 	_, used := s.taken[at]

@@ -80,8 +80,7 @@ func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	return r.ProcessState.ExitCode(), time.Since(began)
 }
 
-// TestReadyAtOnce: the program starts within 100 ms. Because other programs run, the fastest attempt counts, or else its
-// processor time.
+// TestReadyAtOnce: the program starts within 100 ms. Because other programs run, the fastest attempt counts, or else its processor time.
 func TestReadyAtOnce(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	best, work := time.Hour, time.Hour

@@ -1,10 +1,9 @@
-// Package standin runs the simulated controller as a program that takes the place of a real one in CCM_BIN. It tests
-// the path to a real controller, from the variable to the Events, not the controller's behaviour.
+// Package standin runs the simulated controller as a program that takes the place of a real one in CCM_BIN. It tests the path to a real
+// controller, from the variable to the Events, not the controller's behaviour.
 //
-// It accepts exactly the inputs of a real v2.14.0, in the same form: flags with their types and checks, the fields of
-// the cloud configuration with keys in base64, and endpoints and scheme from the environment. Where a real controller
-// would quietly do something that no test wants, such as call the real cloud, wait for leader election or use the
-// metadata service, it ends with an error.
+// It accepts exactly the inputs of a real v2.14.0, in the same form: flags with their types and checks, the fields of the cloud
+// configuration with keys in base64, and endpoints and scheme from the environment. Where a real controller would quietly do something that
+// no test wants, such as call the real cloud, wait for leader election or use the metadata service, it ends with an error.
 //
 // Sources: cmd/manager/main.go, pkg/config/{controller_config,runtime_config,cloud_config,feature_gates}.go and
 // pkg/provider/alibaba/base/{clientMgr,token,metadata}.go of the controller. Begin with [Program].
@@ -76,8 +75,7 @@ func Process() int {
 	return 1
 }
 
-// Program returns the path of a stand-in program for CCM_BIN, valid until the test ends. The test binary has to call
-// Main.
+// Program returns the path of a stand-in program for CCM_BIN, valid until the test ends. The test binary has to call Main.
 func Program(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
