@@ -46,7 +46,6 @@ func run(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// start builds and starts an Alertmanager that calls the hook at each change, and returns its address.
 func start(t *testing.T, hook string) string {
 	source := filepath.Join(t.TempDir(), "source")
 	if err := os.CopyFS(source, os.DirFS(run(t, ".", "list", "-m", "-f", "{{.Dir}}", "github.com/prometheus/alertmanager"))); err != nil {

@@ -166,7 +166,6 @@ func (r *rig) print() {
 	}
 }
 
-// number formats a figure with three significant digits, or as an integer if it is large.
 func number(f float64) string {
 	switch {
 	case f >= 100 || f == float64(int(f)):
@@ -300,7 +299,6 @@ func (r *rig) startNATS(b *testing.B) *nats {
 	return n
 }
 
-// nats returns the shared server of the exporter's benchmarks.
 func (r *rig) nats(b *testing.B) *nats {
 	b.Helper()
 	r.natsOnce.Do(func() { r.bus = r.startNATS(b) })
@@ -352,7 +350,6 @@ func (s *sightings) forget(names ...string) {
 	}
 }
 
-// wait waits until all of them have been seen, and returns the times in the same order.
 func (s *sightings) wait(b *testing.B, limit time.Duration, names ...string) []time.Time {
 	b.Helper()
 	timeout := time.After(limit)
@@ -393,7 +390,6 @@ func await(b *testing.B, limit time.Duration, ok func() error) {
 	}
 }
 
-// alike calls do for 0 to n-1 in several goroutines. The first error ends it.
 func alike(goroutines, n int, do func(int) error) error {
 	next := make(chan int)
 	errs := make(chan error, goroutines)

@@ -33,7 +33,6 @@ func (r *rig) cause(b *testing.B) {
 	r.atMost(b, "one of all, relative to one of a tenth", "", many.Seconds()/float64(services)/(few.Seconds()/float64(services/10)), 1.25)
 }
 
-// hit makes n Services fail at once because of the controller's lost access key, and returns the time until each had its outcome.
 func (r *rig) hit(b *testing.B, n int) time.Duration {
 	const class, message = "credentials", "Error syncing load balancer []: Message: Specified access key is not found."
 	st := r.startNATS(b).connect(b)

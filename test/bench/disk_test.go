@@ -76,7 +76,6 @@ func (d *disk) services(b *testing.B, n int) []string {
 	return d.make(b, n, corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone})
 }
 
-// loadBalancers creates n LoadBalancer Services that the exporter knows, and returns their UIDs.
 func (d *disk) loadBalancers(b *testing.B, n int) []string {
 	b.Helper()
 	return d.make(b, n, corev1.ServiceSpec{
@@ -202,7 +201,6 @@ func (r *rig) stored(b *testing.B) {
 	p.end()
 }
 
-// steady creates Events at a steady rate and returns each one's time to disk.
 func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration {
 	b.Helper()
 	ids, answered, errs := d.services(b, n), make([]time.Time, n), make([]error, n)

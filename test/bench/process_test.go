@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// roleVariable makes the test binary one of the parts that are not programs of their own.
 const roleVariable = "LBREMEDY_BENCH_ROLE"
 
 func play(role string) {
@@ -225,7 +224,6 @@ func (p *process) said() string {
 	return strings.TrimSpace(string(said[max(0, len(said)-4000):]))
 }
 
-// memory returns a value of the process's status in megabytes, such as VmRSS.
 func (p *process) memory(b *testing.B, line string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stored returns the number of others' Events stored before the exporter starts.
 func stored(b *testing.B) int {
 	b.Helper()
 	text := os.Getenv("LBREMEDY_BENCH_EVENTS")

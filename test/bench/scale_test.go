@@ -29,7 +29,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// scaled returns the number of Services: usual, or LBREMEDY_BENCH_SCALE.
 func scaled(b *testing.B, usual int) int {
 	b.Helper()
 	text := os.Getenv("LBREMEDY_BENCH_SCALE")

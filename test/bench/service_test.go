@@ -163,7 +163,6 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 	return s
 }
 
-// follow records the times of messages in the stream, and the results of cases.
 func (s *street) follow(b *testing.B, st *stream.Stream) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -285,7 +284,6 @@ func (r *rig) write(b *testing.B) {
 	r.note(b, "1,000 at once bare", "ms", ms(s.bare(b, warm+single+100, 1000)))
 }
 
-// burst makes n Services fail at once and returns the time until the last write. It ends their cases.
 func (s *street) burst(b *testing.B, first, n int) time.Duration {
 	b.Helper()
 	s.room(first)
@@ -329,7 +327,6 @@ func (s *street) ids(first, n int) []string {
 	return ids
 }
 
-// stages logs each stage's duration from the API server's answer to the write, for these Services.
 func (s *street) stages(b *testing.B, from, to int) {
 	b.Helper()
 	took := make([][]time.Duration, len(way))

@@ -86,7 +86,6 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 	return time.Since(began)
 }
 
-// answer runs a worker until it has answered n events with the result, and returns the duration.
 func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
@@ -115,7 +114,6 @@ func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Durati
 	return last.Sub(began)
 }
 
-// classify measures the time to classify a message of the corpus of package event.
 func (r *rig) classify(b *testing.B) {
 	const times = 50_000
 	var rows []event.Input

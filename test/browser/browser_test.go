@@ -133,7 +133,6 @@ func (x *tab) until(text string, do func(text string)) float64 {
 	return eval[float64](x, "window.seen") - float64(began.UnixMicro())/1000
 }
 
-// quiet checks that the page had no errors and made no requests to others.
 func (x *tab) quiet(w *World) {
 	x.t.Helper()
 	x.mu.Lock()

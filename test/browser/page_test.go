@@ -60,7 +60,6 @@ func (x *tab) open() {
 	eval[bool](x, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
 }
 
-// cut finds elements whose text is cut off or overflows.
 const cut = `[...document.querySelectorAll("body *")].filter(e => {
 	const s = getComputedStyle(e);
 	return e.clientWidth > 1 && s.textOverflow !== "ellipsis" && (!/auto|scroll/.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1 ||

@@ -67,7 +67,6 @@ func (d *DingTalk) Cards() []DingCard {
 	return all
 }
 
-// show adds a card to the transcript as its template shows it.
 func (d *DingTalk) show(doing string, n int) {
 	p := d.cards[n].Params
 	var said, buttons []string
@@ -206,7 +205,6 @@ func (d *DingTalk) change(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": true})
 }
 
-// put sets variables of a card and keeps the others.
 func (d *DingTalk) put(n int, params map[string]string) {
 	now := maps.Clone(d.cards[n].Params)
 	maps.Copy(now, params)

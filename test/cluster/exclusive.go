@@ -168,7 +168,6 @@ var wiped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "events"}, // last: deleting the others may create some
 }
 
-// own are objects that the API server creates, and recreates, itself.
 var own = map[types.NamespacedName]bool{
 	{Namespace: "default", Name: "kubernetes"}:                                               true,
 	{Namespace: "kube-system", Name: "extension-apiserver-authentication"}:                   true,
@@ -179,7 +178,6 @@ var own = map[types.NamespacedName]bool{
 // check again.
 const proof = "lbremedy-approvals"
 
-// wipe deletes all objects of wiped resources at once, ignoring finalizers.
 func (c *Cluster) wipe(ctx context.Context) error {
 	registration := c.client.AdmissionregistrationV1()
 	for _, remove := range []func(context.Context, string, metav1.DeleteOptions) error{

@@ -129,7 +129,6 @@ func run(ctx context.Context, big bool) error {
 	return w.show(ctx)
 }
 
-// fail breaks Services and waits until they are fixed or asked about.
 func (w *world) fail(ctx context.Context, h *host.Host) error {
 	fixtures := []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.FullVSwitch(testbed.FullVSwitchI).As("checkout"), testbed.LostTag().As("web"),
@@ -293,7 +292,6 @@ func (w *world) obey(ctx context.Context, order string) (answer string, err erro
 	return "", fmt.Errorf("there is no order %q", order)
 }
 
-// account creates a ServiceAccount that may look and answer, and returns a token.
 func (w *world) account(ctx context.Context, name string) (string, error) {
 	accounts := w.tb.Cluster.Client().CoreV1().ServiceAccounts(w.tb.Namespace)
 	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {

@@ -36,7 +36,6 @@ func serveFunction() bool {
 	return true
 }
 
-// function starts the function of the class apart, which the engine then calls; end stops it.
 func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.Env, dir string) (end func(), err error) {
 	key, err := hand.NewKey()
 	if err != nil {

@@ -120,7 +120,6 @@ func usual() group {
 	}}
 }
 
-// choose returns the groups for comma-separated classes, or the usual one if empty.
 func choose(classes string) ([]group, error) {
 	if classes == "" {
 		return []group{usual()}, nil
@@ -144,7 +143,6 @@ func choose(classes string) ([]group, error) {
 	return groups, nil
 }
 
-// supported removes failures that the controller in use cannot have.
 func supported(groups []group) ([]group, error) {
 	for i := range groups {
 		groups[i].fixtures = slices.DeleteFunc(groups[i].fixtures, func(f testbed.Fixture) bool { return !f.Supported() })
@@ -299,7 +297,6 @@ func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token st
 	return operator.Call{Env: environ}.Console(ctx)
 }
 
-// lbremedy starts the exporter, the worker and a function; end stops them.
 func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, token string) (_ *host.Host, end func(), err error) {
 	st, err := stream.Connect(ctx, stream.Config{URL: url, Token: token, Name: "lbremedy demo", Grace: time.Second})
 	if err != nil {

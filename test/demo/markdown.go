@@ -66,7 +66,6 @@ func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	return b.String()
 }
 
-// plan returns the kinds of steps in an outcome's plan, and their description; empty without a plan.
 func plan(o outcome) (kinds, what string) {
 	if len(o.plan.Steps) == 0 {
 		return "", ""

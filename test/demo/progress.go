@@ -171,7 +171,6 @@ func (p *progress) ended() bool {
 	})
 }
 
-// wrong returns how a Service differs from the expectation, or "".
 func (t *service) wrong(tb *testbed.Testbed) string {
 	healed := tb.Healed(t.Service)
 	switch {

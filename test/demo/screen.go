@@ -231,7 +231,6 @@ The first line sets:
 	return nil
 }
 
-// cut shortens a text to n characters, at the end of a word if possible.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

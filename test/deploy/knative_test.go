@@ -44,7 +44,6 @@ func strict(doc []byte, o any) error {
 	return errors.Join(append(mistakes, err)...)
 }
 
-// checkKnative returns Knative's validation error of an object; known reports whether the object is of a Knative kind.
 func checkKnative(doc []byte) (known bool, err error) {
 	return checkKnativeIn(context.Background(), doc)
 }

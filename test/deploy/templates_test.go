@@ -66,7 +66,6 @@ func (m made) attach(role string, document any) {
 	m.Policies[role] = append(m.Policies[role], document)
 }
 
-// diff ignores the order of a role's policies.
 func (m made) diff(want made) string {
 	for _, all := range []made{m, want} {
 		for _, policies := range all.Policies {
@@ -152,10 +151,8 @@ func TestTerraform(t *testing.T) {
 	}
 }
 
-// A tfModule is the module as Terraform parses it: attributes by the path of their blocks.
 type tfModule struct{ blocks map[string]hcl.Attributes }
 
-// documented are the arguments in the provider's documentation, of the kinds that the module has.
 var documented = map[string][]string{
 	"alicloud_ram_role":                   {"assume_role_policy_document", "description", "force", "max_session_duration", "role_name", "tags"},
 	"alicloud_ram_policy":                 {"description", "force", "policy_document", "policy_name", "rotate_strategy", "tags"},

@@ -20,12 +20,10 @@ const (
 
 var finalizedCLB = []string{"service.k8s.alibaba/resources"}
 
-// firstCLB is the outcome of a first sync that leaves only the finalizer and these Events.
 func firstCLB(actions []string, events ...string) outcome {
 	return outcome{Events: events, Labels: map[string]string{}, Finalizers: finalizedCLB, Actions: actions}
 }
 
-// laterCLB is the outcome of a sync that fails after one that succeeded: labels and status are unchanged.
 func laterCLB(id string, actions []string, events ...string) outcome {
 	return outcome{
 		Events: events, Finalizers: finalizedCLB, Actions: actions, Ingress: []string{"IP(" + id + ")"},

@@ -65,7 +65,6 @@ func all(changes ...func(*corev1.Service)) func(*corev1.Service) {
 
 func wish(name, value string) func(*run) { return func(p *run) { p.annotate(name, value) } }
 
-// edit changes the cloud without the controller; id is the NLB's.
 func edit(change func(s *sim.State, id string)) func(*run) {
 	return func(p *run) {
 		id := p.synced("").Labels[idLabel]

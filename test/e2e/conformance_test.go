@@ -168,7 +168,6 @@ func TestDiffer(t *testing.T) {
 
 var portInUse = regexp.MustCompile(`^Warning SyncLoadBalancerFailed .* The Port \[\d+\] is conflict\.`)
 
-// rounds returns tracks of actions with repeated reads removed from each run of reads.
 func rounds(tracks []string) []string {
 	return slices.CompactFunc(slices.Clone(tracks), func(a, b string) bool { return a == b && isRead.MatchString(a) })
 }
@@ -220,7 +219,6 @@ type run struct {
 	ends    []func() // cleanups; the real controller may run next
 }
 
-// run runs the scenario with the real controller bin, or with the simulated one if bin is empty.
 func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	t.Helper()
 	p := &run{
@@ -287,7 +285,6 @@ const (
 
 type stall string
 
-// play runs the scenario's actions, and returns what it waited for in vain.
 func (s scenario) play(p *run) (stalled string) {
 	p.Helper()
 	defer func() {
@@ -468,7 +465,6 @@ func (p *run) saw(line string) {
 	p.wait(line, func() bool { return slices.Contains(p.lines(p.marks()), line) })
 }
 
-// synced waits for a successful sync with a hash other than was, and for its Event.
 func (p *run) synced(was string) *corev1.Service {
 	p.Helper()
 	var svc *corev1.Service
@@ -565,7 +561,6 @@ func (p *run) outcome() outcome {
 	return o
 }
 
-// hashOfNow replaces the hash of the Service's current content.
 const hashOfNow = "of now"
 
 func (p *run) hashed(svc *corev1.Service) string {

@@ -39,7 +39,6 @@ import (
 
 const class = "tag-missing"
 
-// programs builds the programs of all classes once, and returns their folder, with the names of the classes' folders.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "lbremedy-endpoint")
 	if err != nil {
@@ -171,7 +170,6 @@ func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) 
 	return h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
 }
 
-// orders orders a resync step of the Service, and checks the mark.
 func (w *world) orders(t *testing.T, h *hand.Remote) {
 	t.Helper()
 	a, err := w.touches(t, h)

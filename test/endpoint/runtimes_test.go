@@ -136,7 +136,6 @@ func TestGoRuntime(t *testing.T) {
 	f.ends(t)
 }
 
-// gateway returns the engine's function for invoking by the API. of has what the platform adds to each invocation.
 func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) func(context.Context, []byte) ([]byte, error) {
 	t.Helper()
 	caller := core.Credentials{AccessKeyID: "engine", Secret: "secret"}
@@ -241,7 +240,6 @@ func TestCustomRuntime(t *testing.T) {
 	w.inHand(t, f, h)
 }
 
-// inHand sends SIGTERM during a call, which is answered all the same.
 func (w *world) inHand(t *testing.T, f *function, h *hand.Remote) {
 	t.Helper()
 	w.hold(t)

@@ -41,14 +41,12 @@ type witness struct {
 	Healed           bool
 }
 
-// A failure is the controller's report of a failure, or of its end, from the API server's log.
 type failure struct {
 	UID, Reason string
 	At          time.Time
 	Over        bool
 }
 
-// A write is a request that changed something, from the server's log.
 type write struct {
 	At       time.Time // of the request
 	Who      string    // part
@@ -63,7 +61,6 @@ type write struct {
 	Presence string    // for people
 }
 
-// A recorded is a record of the journal with NATS's time of storage.
 type recorded struct {
 	event.Record
 	Sequence uint64
@@ -140,7 +137,6 @@ var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "Fai
 
 var successes = []string{"EnsuredLoadBalancer"}
 
-// hear records the controller's Events. Lines are in order.
 func (l *logs) hear(a audited) {
 	if a.ObjectRef.Resource != "events" || a.ResponseStatus.Code >= 300 {
 		return

@@ -164,14 +164,12 @@ func (w *world) around(i int) (all []*proxy) {
 	return all
 }
 
-// silent mutes the exporter's watch, while its connection remains open.
 func silent(_ context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
 	through(all, mute)
 	return "exporter", func(context.Context) error { through(all, pass); return nil }, nil
 }
 
-// twice delivers each answer of the cloud to one part twice.
 func twice(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	p := pick(w, r, "worker", "function")
 	through(p.proxies["cloud"], double)
@@ -289,7 +287,6 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// quiet marks the time, until over is called, in which nothing may be written.
 func (w *world) quiet() (over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -328,7 +325,6 @@ func (w *world) pause(ctx context.Context, cluster string) (resume func(context.
 	}, nil
 }
 
-// ruling waits until no other fault changes the policy or restores an old one.
 func (w *world) ruling(ctx context.Context) (release func(), err error) {
 	select {
 	case w.rules <- struct{}{}:

@@ -49,7 +49,6 @@ type history struct {
 	recovered time.Duration // from the last fault's end until all had ended
 }
 
-// newHistory returns the history of a seed: two possible faults at a time.
 func newHistory(seed uint64, can []kind, services int) *history {
 	r := rand.New(rand.NewPCG(seed, 19))
 	h := &history{seed: seed, name: fmt.Sprintf("h%d", seed)}
@@ -203,7 +202,6 @@ func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 	}
 }
 
-// settle waits until all Services have ended, and returns which have not in time.
 func (h *history) settle(ctx context.Context, w *world) (open string) {
 	ctx, cancel := context.WithTimeout(ctx, backlog)
 	defer cancel()
@@ -237,7 +235,6 @@ func (h *history) settle(ctx context.Context, w *world) (open string) {
 	}
 }
 
-// stands returns why a Service has not ended; empty if it has.
 func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid string) string {
 	msg, err := w.stream.Last(ctx, stream.Cases, event.CaseSubject(w.bed.ID, uid, f.Class))
 	if err != nil {

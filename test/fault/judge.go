@@ -19,7 +19,6 @@ type verdict struct {
 	Settled int      // Services with the expected result
 }
 
-// judge returns what is wrong with a history, from the evidence alone.
 func judge(e evidence) verdict {
 	var v verdict
 	wrong := func(format string, args ...any) { v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...)) }

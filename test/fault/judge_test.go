@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// at returns a time of the sound history, in seconds since its start.
 func at(seconds float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }

@@ -36,7 +36,6 @@ type assignment struct {
 
 const roleVariable = "LBREMEDY_FAULT_PART"
 
-// clock is the file with the error of a part's clock.
 const clock = "clock"
 
 type part struct {
@@ -117,7 +116,6 @@ func (p *part) start() (chan struct{}, error) {
 	return ended, nil
 }
 
-// signal ignores a process that has just ended.
 func (p *part) signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -75,7 +75,6 @@ func (p *proxy) close() {
 	_ = p.listener.Close()
 }
 
-// reset resets a link, like a firewall that has dropped it.
 func (l *link) reset() {
 	for _, c := range []net.Conn{l.client, l.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -151,7 +150,6 @@ func (p *proxy) pump(l *link, to, from net.Conn, back bool) {
 	}
 }
 
-// copies returns how often to write what was read, and waits if necessary.
 func (p *proxy) copies(l *link, back bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

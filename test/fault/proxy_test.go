@@ -55,7 +55,6 @@ func (c *caller) says(text string) {
 	}
 }
 
-// hears expects this line, or the end of the connection if empty.
 func (c *caller) hears(text string) {
 	c.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {

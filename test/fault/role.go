@@ -43,7 +43,6 @@ const (
 	watch = 3 * time.Second
 )
 
-// play is the main function of a part. It returns if the process is not a part.
 func play() {
 	text := os.Getenv(roleVariable)
 	if text == "" {
@@ -229,7 +228,6 @@ func wrong(file string) func() time.Time {
 	return func() time.Time { return time.Now().Add(time.Duration(by.Load())) }
 }
 
-// joined connects to NATS as the judge, once the nodes have a leader.
 func joined(ctx context.Context, nats string) (*stream.Stream, error) {
 	var last error
 	for ctx.Err() == nil {

@@ -325,7 +325,6 @@ func (w *world) startParts(ctx context.Context) error {
 	return nil
 }
 
-// admit gives a part its generated rights, as a user of the cluster and a caller of the cloud.
 func (w *world) admit(ctx context.Context, a *assignment, who string, proxies map[string][]*proxy) error {
 	rights, err := identity.Of(who)
 	if err != nil {

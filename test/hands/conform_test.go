@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// conforms runs "lbremedy hand test" and returns the exit code, the broken rules, and the output.
 func (w *world) conforms(address, cases string) (code int, wrong []string, said string) {
 	w.Helper()
 	key := filepath.Join(w.TempDir(), "engine.pem")

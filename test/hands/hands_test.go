@@ -203,7 +203,6 @@ func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	return a.StatusCode, body, err
 }
 
-// remote returns the engine's side of the hand, and a variable with its last call.
 func (w *world) remote() (*hand.Remote, *[]byte) {
 	last := new([]byte)
 	c, err := kube.New(w.cluster.Config)
@@ -248,7 +247,6 @@ func (w *world) fits(call, answer []byte) {
 	}
 }
 
-// service creates a Service, and returns the description for a call about it.
 func (w *world) service() hand.About {
 	w.Helper()
 	ns := w.cluster.Namespace(w)
@@ -475,7 +473,6 @@ func (w *world) sign(t *testing.T, key ed25519.PrivateKey, header, event, change
 	return []byte(text)
 }
 
-// hmac returns a call signed with the public key as a shared secret.
 func hmac(t *testing.T, public, body string) []byte {
 	t.Helper()
 	head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + public + `"}`))

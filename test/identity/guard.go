@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// guardFile is the guard's policy, relative to the root of the repository.
 const guardFile = "infra/cluster/guard.yaml"
 
 // Guard puts the guard in force until the test ends, in one namespace or in all others. It waits until the guard rejects a change

@@ -26,7 +26,6 @@ import (
 
 var editing = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
-// A guardedEdit is an edit of a Service, and the beginning of the guard's message; empty if it is allowed.
 type guardedEdit struct {
 	name   string
 	made   func(*corev1.Service) // changes a Service with a CLB of the controller's own
@@ -62,7 +61,6 @@ func network(more ...string) func(*corev1.Service) {
 	}
 }
 
-// bare makes it a Service without a successful sync.
 func bare(svc *corev1.Service) {
 	delete(svc.Labels, ccm.BalancerLabel)
 	svc.Status.LoadBalancer.Ingress = nil

@@ -147,7 +147,6 @@ func (r *reader) asked(e ast.Expr) (list []string) {
 	return list
 }
 
-// assigned records values that a unit assigns to variables, fields and parameters.
 func (r *reader) assigned(n ast.Node) {
 	note := func(target, value ast.Expr) {
 		if o := r.object(target); o != nil {
@@ -176,7 +175,6 @@ func (r *reader) assigned(n ast.Node) {
 	})
 }
 
-// object returns the variable or field of an expression, or nil.
 func (r *reader) object(e ast.Expr) types.Object {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -190,7 +188,6 @@ func (r *reader) object(e ast.Expr) types.Object {
 	return nil
 }
 
-// defaults reads a package variable that maps annotations to values.
 func (r *reader) defaults(n ast.Node) {
 	v, ok := n.(*ast.ValueSpec)
 	if !ok {
@@ -215,7 +212,6 @@ func (r *reader) defaults(n ast.Node) {
 	}
 }
 
-// callee returns the called function, or nil for a value or a type.
 func (r *reader) callee(call *ast.CallExpr) *types.Func {
 	f, _ := r.object(call.Fun).(*types.Func)
 	return f

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// checkout writes the made-up controller, with a replaced text, to a folder named like a release.
 func checkout(t *testing.T, old, instead string) string {
 	t.Helper()
 	files, err := txtar.ParseFile(filepath.Join("testdata", "mini.txtar"))
@@ -72,7 +71,6 @@ func verdictFile(t *testing.T, text string) string {
 	return name
 }
 
-// TestSame checks the table and the exit code 0 without differences.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -71,7 +71,6 @@ func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 	return r.each(e, seen, r.words)
 }
 
-// objects returns the possible kinds of an object: its type, or the kind in a reference.
 func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
 	if n := named(r.info.TypeOf(e)); n != nil && !types.IsInterface(n) && n.Obj().Name() != "ObjectReference" {
 		return []string{n.Obj().Name()}
@@ -102,7 +101,6 @@ func (r *reader) each(e ast.Expr, seen []types.Object, of func(ast.Expr, []types
 	return all
 }
 
-// once matches errors about immutable attributes.
 var once = regexp.MustCompile(`can not change|cannot be changed`)
 
 // text reads an error with a format, and the attribute that it calls immutable: the one in the enclosing condition.

@@ -122,7 +122,6 @@ func tree(t *testing.T, root fs.FS) map[string][]byte {
 	return files
 }
 
-// write writes files to a folder. Scripts remain executable.
 func write(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	for name, text := range files {

@@ -143,7 +143,6 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 	return rollout(ctx, namespace, "statefulset/nats")
 }
 
-// certify creates the certificates of NATS as infra/nats/README.md describes, also for the address of its Service.
 func (p *platformNode) certify(ctx context.Context) error {
 	const page = "infra/nats/README.md"
 	text, err := os.ReadFile(filepath.Join(p.root, page))
@@ -210,7 +209,6 @@ func (p *platformNode) withFunctions(name string, knative map[string]any) (strin
 	return file, nil
 }
 
-// installFunctions installs or upgrades the chart with functions, and waits until all are ready.
 func (p *platformNode) installFunctions(ctx context.Context, values string) error {
 	if err := install(ctx, p.chart(), values); err != nil {
 		return err
@@ -228,7 +226,6 @@ func (p *platformNode) functionsReady(ctx context.Context) error {
 	return fmt.Errorf("%w\n%s\n%s", err, services, pods)
 }
 
-// instances returns the number of a class's Pods that are not terminating.
 func (p *platformNode) instances(ctx context.Context, class string) (int, error) {
 	out, err := kubectl(ctx, "-n", namespace, "get", "pods", "-l", "serving.knative.dev/service=lbremedy-"+class, "-o",
 		`jsonpath={range .items[*]}{.metadata.deletionTimestamp}{"\n"}{end}`)

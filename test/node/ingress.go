@@ -111,7 +111,6 @@ func (i *ingress) route(host string) route {
 	return i.routes[name]
 }
 
-// follow applies changes of Ingresses, and acknowledges them in their status.
 func (i *ingress) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		if all, err := i.list(ctx); err == nil { // none exist before Knative is installed

@@ -44,7 +44,6 @@ func onKnative(t *testing.T) *platformNode {
 	return must(joinedPlatform())(t)
 }
 
-// broken creates two failing Services a second until stop, which returns their names.
 func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var names []string
@@ -76,7 +75,6 @@ func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string
 	}
 }
 
-// nothingLost checks that each Service was fixed by one write, and that the ledger balances.
 func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Helper()
 	if len(services) == 0 {

@@ -64,13 +64,11 @@ type node struct {
 	*registry
 	*account
 
-	// lbremedy runs the operator's program with access to the journal, and returns its output.
 	lbremedy func(ctx context.Context, args ...string) (string, error)
 }
 
 var errOutside = errors.New("it runs on a node: make node")
 
-// join returns the current node, with an account, a controller and an empty registry.
 func join(ctx context.Context) (*node, error) {
 	dir := os.Getenv("LBREMEDY_NODE")
 	if dir == "" {
@@ -218,7 +216,6 @@ func (n *node) writes(service string) (int, error) {
 	return count, nil
 }
 
-// story breaks a Service, kills the Pod, and breaks another one meanwhile.
 func (n *node) story(ctx context.Context, s *screen) error {
 	if err := n.chapter(ctx, s, "web", func() error { return nil }); err != nil {
 		return err

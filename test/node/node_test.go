@@ -246,7 +246,6 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// insideVPC checks that Pods used STS's endpoint inside the VPC, which needs no internet access.
 func (n *node) insideVPC(t *testing.T) {
 	t.Helper()
 	called := n.called()

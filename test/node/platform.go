@@ -23,7 +23,6 @@ var knativeSettings = map[string]map[string]string{
 	"config-autoscaler": {"allow-zero-initial-scale": "true", "stable-window": "6s", "scale-to-zero-grace-period": "6s"},
 }
 
-// installKnative installs Knative Serving from its module's objects, and waits until it accepts Services.
 func installKnative(ctx context.Context, dir string) error {
 	kinds := filepath.Join(dir, "bin/knative-kinds.yaml")
 	if _, err := os.Stat(kinds); err != nil {
@@ -97,7 +96,6 @@ func settle(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// rollout waits until an object's Pods are ready; its error says why they are not.
 func rollout(ctx context.Context, namespace, what string) error {
 	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", what, "--timeout=300s")
 	if err == nil || ctx.Err() != nil {

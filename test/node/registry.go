@@ -80,7 +80,6 @@ func (r *registry) Close() {
 	r.process.Wait()
 }
 
-// push pushes the release: the images with a tag (default: its version), and the chart.
 func (r *registry) push(ctx context.Context, tag string) error {
 	for name := range r.digests {
 		if _, err := run(ctx, nil, r.crane, "push", filepath.Join(r.store, "oci", name), images+"/"+name+":"+cmp.Or(tag, r.version)); err != nil {

@@ -206,7 +206,6 @@ func TestDashboard(t *testing.T) {
 var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_posts_total", "lbremedy_progress_saves_total",
 	"lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
-// A series is a metric's values, one a minute.
 type series struct {
 	labels string // as in {a="b"}, with the name
 	values func(minute int) float64
@@ -217,7 +216,6 @@ func growing(by float64) func(int) float64 {
 	return func(minute int) float64 { return by * float64(minute) }
 }
 
-// since returns the value before until minute 60, and v from then on.
 func since(before, v float64) func(int) float64 {
 	return func(minute int) float64 {
 		if minute < 60 {
@@ -371,7 +369,6 @@ func (s *set) At() storage.Series                { return s.at }
 func (s *set) Err() error                        { return nil }
 func (s *set) Warnings() annotations.Annotations { return nil }
 
-// fired returns the minute after which a rule first fires, or -1.
 func fired(t *testing.T, engine *promql.Engine, r rule, s store) int {
 	t.Helper()
 	patience := time.Duration(0)

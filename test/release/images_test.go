@@ -134,7 +134,6 @@ func inspect(t *testing.T, at, name string) {
 	}
 }
 
-// filesOf returns an image's files by name, and checks that nobody may write to them.
 func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 	t.Helper()
 	layers, err := img.Layers()

@@ -98,14 +98,12 @@ func replace(t *testing.T, file, old, by string) {
 	}
 }
 
-// here builds the programs for this machine's architecture on Linux alone.
 func here(t *testing.T, at string) {
 	file := filepath.Join(at, ".goreleaser.yaml")
 	replace(t, file, "goos: [darwin, linux, windows]", "goos: [linux]")
 	replace(t, file, "goarch: [amd64, arm64]", "goarch: ["+runtime.GOARCH+"]")
 }
 
-// small are the variables for a release with the images and functions of two programs.
 var small = []string{"VERSION=" + version, "PROGRAMS=busy,lbremedy", "ARCH=" + runtime.GOARCH}
 
 const builder = "infra/images/release.sh"
@@ -123,7 +121,6 @@ func newKey(t *testing.T) (private, public string) {
 	return filepath.Join(dir, "cosign.key"), filepath.Join(dir, "cosign.pub")
 }
 
-// cosign runs a verification as shown on the page of releases.
 func cosign(t *testing.T, command, public string, args ...string) (string, error) {
 	t.Helper()
 	return run(t, ".", []string{"HOME=" + t.TempDir()}, tool(t, "cosign"), append([]string{command, "--key", public, "--insecure-ignore-tlog=true"}, args...)...)
@@ -242,7 +239,6 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// push pushes the release to a registry, which receives only what it lacks.
 func push(t *testing.T, at, repo string) {
 	t.Helper()
 	for _, step := range []struct {
@@ -329,7 +325,6 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(must(t, ".", nil, "go", "env", name))
 }
 
-// attested returns an image's attestation after cosign verified it.
 func attested(t *testing.T, public, kind, ref string) string {
 	t.Helper()
 	out, err := cosign(t, "verify-attestation", public, "--type", kind, ref)

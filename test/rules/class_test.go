@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// unreachable are the standard packages that class code must not import.
 var unreachable = map[string]string{
 	"net/...":           "a method of shared/cloud reads what is outside",
 	"os/...":            "the engine hands a class all it needs in the Case",
@@ -30,7 +29,6 @@ var unreachable = map[string]string{
 
 var pure = []string{"net/netip"}
 
-// clock are the names that read the clock or wait for it, by package.
 var clock = map[string][]string{
 	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},

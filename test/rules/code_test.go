@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// packageComments checks that every package says what it is for, once.
 func packageComments(tr *tree) []string {
 	var out []string
 	for _, dir := range sorted(tr.packages) {
@@ -125,7 +124,6 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// named reports whether a comment starts with a name, after an article or not.
 func named(doc, name string) bool {
 	for _, article := range []string{"", "A ", "An ", "The "} {
 		rest, ok := strings.CutPrefix(doc, article+name)

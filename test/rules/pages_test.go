@@ -39,7 +39,6 @@ func shown(tr *tree) []string {
 	return out
 }
 
-// installs are the pages whose commands are copied from top to bottom.
 var installs = []string{"infra/cluster/README.md", "infra/fc/README.md", "infra/knative/README.md"}
 
 var (

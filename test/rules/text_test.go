@@ -87,7 +87,6 @@ func lines(tr *tree) []string {
 	return out
 }
 
-// roots are the entries that the root may have, besides dot files.
 var roots = []string{
 	"functions", "shared", "events", "infra", "test",
 	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "README.zh-CN.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
@@ -128,7 +127,6 @@ func scripts(tr *tree) []string {
 }
 
 var (
-	// link finds the links and pictures of a page that lead to a file or heading of this repository.
 	link     = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
@@ -172,7 +170,6 @@ func links(tr *tree) []string {
 	return out
 }
 
-// promised are the targets that newcomers and CI rely on.
 var promised = []string{"help", "new", "gen", "check", "test", "race", "demo", "e2e", "bench", "build", "clean"}
 
 var target = regexp.MustCompile(`(?m)^([a-z0-9][a-z0-9-]*):([^=\n].*)?$`)

@@ -82,7 +82,6 @@ func read(root fs.FS) (*tree, error) {
 // dir returns the file's folder, which is its package's path below the module; "." is the root.
 func (f *file) dir() string { return path.Dir(f.name) }
 
-// test reports whether only tests use the file.
 func (f *file) test() bool {
 	return strings.HasSuffix(f.name, "_test.go") || strings.HasPrefix(f.name, "test/")
 }
@@ -108,7 +107,6 @@ func (f *file) imports() map[string]*ast.ImportSpec {
 	return specs
 }
 
-// local returns the name that the file uses for an imported package; empty if it does not import it.
 func (f *file) local(importPath string) string {
 	s, ok := f.imports()[importPath]
 	switch {

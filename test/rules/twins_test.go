@@ -79,7 +79,6 @@ func twins(tr *tree) []string {
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?([-+# 0]*\d*(?:\.\d+)?)([a-zA-Z%])`)
 
-// verbs returns the verbs of a format with their argument numbers, in order of these.
 func verbs(format string) []string {
 	n, out := 0, []string{}
 	for _, m := range verb.FindAllStringSubmatch(format, -1) {
@@ -248,7 +247,6 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// TestTwins checks the rule with examples: a missing twin, a missing source, other verbs.
 func TestTwins(t *testing.T) {
 	const source = `package busy
 import "` + module + `/shared/say"

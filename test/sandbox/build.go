@@ -47,7 +47,6 @@ type set struct {
 	given     string // variable that may name a folder with the programs, instead of a build
 }
 
-// A manifest is a file of Kubernetes objects, concatenated from files of modules.
 type manifest struct {
 	name  string   // file name
 	parts []string // as <module>:<glob>
@@ -156,7 +155,6 @@ func (s set) found(dir string) (string, error) {
 	return dir, nil
 }
 
-// key returns the name of the cache entry, a hash of a build's inputs.
 func (s set) key() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s/%s\n%q\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, s.mod, s.sum)
@@ -359,7 +357,6 @@ func withImages(objects []byte) []byte {
 	return regexp.MustCompile(`ko://knative\.dev/serving/cmd/(\w+)`).ReplaceAll(objects, []byte(imageRegistry+"/"+knativePrefix+"$1:1"))
 }
 
-// buildOne builds a program to the file out, in a folder with the set's go.mod, and reports progress every ten seconds.
 func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, progress io.Writer) error {
 	var log bytes.Buffer
 	cmd := goCommand(ctx, goBin, src, s.args(p, out)...)

@@ -93,7 +93,6 @@ func (c *nodeCluster) writeJSON(name string, v any) error {
 	return c.write(name, data)
 }
 
-// up starts everything and waits until the node is ready. outside is the API server's address for other processes.
 func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	if err := c.identities(outside); err != nil {
 		return err

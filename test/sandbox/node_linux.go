@@ -239,7 +239,6 @@ func startSweeper(dir string, lock *os.File) (func() error, error) {
 	}, nil
 }
 
-// sweeper waits for the end of its parent, and sweeps.
 func sweeper(_ context.Context, args []string) (int, error) {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return 1, err

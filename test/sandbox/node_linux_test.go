@@ -81,7 +81,6 @@ func processesOf(t *testing.T, text string) map[int]string {
 	return found
 }
 
-// TestNodeLeavesNothing ends nodes with a running Pod in several ways, and checks what remains.
 func TestNodeLeavesNothing(t *testing.T) {
 	sandbox := binary(t)
 	if out, err := exec.Command(sandbox, "build", "--node").CombinedOutput(); err != nil {

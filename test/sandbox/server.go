@@ -332,7 +332,6 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// watch sends a child to died when it ends before stop.
 func (s *server) watch(c *child) {
 	go func() {
 		<-c.ended

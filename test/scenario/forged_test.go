@@ -116,7 +116,6 @@ func TestForgedOthers(t *testing.T) {
 	}
 }
 
-// forgeOther hands the class a forged failure of a Node or the cluster, as a look or with run as a run.
 func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, run bool) {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Reason, w.event.Failure.Message = r.Class, reason, text
@@ -130,7 +129,6 @@ func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, 
 	}
 }
 
-// lack removes each right of each class in turn, and checks that the class reports what it cannot read.
 func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	before, names := w.snapshot(t), w.namesIn()
@@ -196,7 +194,6 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	}
 }
 
-// as makes the class look at the world for a person who allows most plans.
 func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.Stream) {
 	t.Helper()
 	w.enter(t, on, r)
@@ -271,7 +268,6 @@ func (w *world) sync(t *testing.T) {
 	t.Fatal("the controller has not synced the Service within a minute")
 }
 
-// namesIn returns names that a stranger could use: existing ones, and invented ones.
 func (w *world) namesIn() []string {
 	world := w.cloud.Snapshot()
 	var ids []string

@@ -167,7 +167,6 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 	return errs
 }
 
-// refusal returns an error unless one of the runs failed with a message that names the grant.
 func refusal(s script, g grant.Grant, err error, runs ...event.Record) error {
 	name := g.Action
 	if !g.RAM() {

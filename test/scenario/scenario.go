@@ -359,7 +359,6 @@ func english(t say.Text, heard string) string {
 
 var commands = regexp.MustCompile(`^(?:kubectl|aliyun|lbremedy|curl) `)
 
-// cautious reports whether a record has a high risk because the impact is unknown or something could not be compared.
 func cautious(rec event.Record) bool {
 	unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown })
 	return unknown && rec.Risk == remedy.High.String() || rec.Impact == event.Unchecked

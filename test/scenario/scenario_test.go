@@ -42,7 +42,6 @@ end:  fixed, low risk
 `
 )
 
-// lawful returns a class that obeys all laws; the tests break them one at a time.
 func lawful() *remedy.Remedy {
 	full := func(ctx context.Context, c *remedy.Case) (bool, error) {
 		all, err := c.Cloud.VPC.VSwitches(ctx, "vpc-1")
@@ -78,7 +77,6 @@ func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
 	}
 }
 
-// greedy annotates, and also writes an annotation that it does not name.
 type greedy struct{ step.Annotate }
 
 func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {

@@ -59,7 +59,6 @@ func spoken(want string) []string {
 	return out
 }
 
-// odd finds traces of missing values and of badly concatenated texts.
 var odd = regexp.MustCompile(`%!|<nil>|map\[|\bfailed to\b|  |\(\)|\[\]\.| ,| \.( |$)|\.\.( |$)|,,|\ba 1 |(^|[^/])\b1 ` +
 	`(addresses|nodes|backends|Services|vSwitches|listeners|zones|Pods|load balancers)\b`)
 

@@ -860,7 +860,6 @@ func (s snapshot) clone() snapshot {
 	return out
 }
 
-// reads returns the accepted calls so far, written as grants, sorted.
 func (w *world) reads() []string {
 	used := map[string]bool{}
 	for _, call := range w.cloud.CallsOf(w.class.Class) {
@@ -951,7 +950,6 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// verb returns the request written as a grant, such as "get services".
 func verb(r *http.Request) string {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""

@@ -83,7 +83,6 @@ func (a actionCall) after(before func(testing.TB, *sim.Cloud)) actionCall {
 	return a
 }
 
-// everything has one resource of each kind, so each action finds its own.
 func everything() *sim.World {
 	lb := simtest.Web()
 	lb.Tags = map[string]string{"k": "v"}

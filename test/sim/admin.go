@@ -119,7 +119,6 @@ func known(r *http.Request, names ...string) error {
 	return nil
 }
 
-// local reports whether a request addresses this machine and does not come from a web page.
 func local(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {

@@ -70,7 +70,6 @@ func (c *Cloud) lift(id int) bool {
 	return len(c.faults) < n
 }
 
-// meet returns the fault for a request, or nil, and sets the call's caller.
 func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -142,7 +142,6 @@ func TestQuotaLag(t *testing.T) {
 	simtest.Refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 400)
 }
 
-// TestAttachmentLag: attaching and detaching policies takes effect late, like changes of documents.
 func TestAttachmentLag(t *testing.T) {
 	now := time.Now()
 	c := sim.New(t, &sim.World{

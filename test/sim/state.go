@@ -104,7 +104,6 @@ func (s *State) copy() (*core.State, error) {
 	return c.coreState, nil
 }
 
-// used returns how many resources count against a quota, if they are counted.
 func (s *State) used(quota string) (int, bool) {
 	if n, ok := s.slbState.Used(quota); ok {
 		return n, true

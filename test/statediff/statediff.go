@@ -253,7 +253,6 @@ func marks(svc event.Service) []Allowance {
 	}
 }
 
-// settings are load balancers' settings in the account, by the annotation that determines them.
 var settings = map[string][]string{
 	"address-type": {
 		"addressType",
@@ -350,7 +349,6 @@ func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance 
 	return all
 }
 
-// publicAddresses returns an NLB's public addresses, which change with its type.
 func publicAddresses(worlds []*sim.World, id string) []Allowance {
 	const why = "the public address of its load balancer"
 	var all []Allowance
@@ -372,7 +370,6 @@ func publicAddresses(worlds []*sim.World, id string) []Allowance {
 	return all
 }
 
-// nameTag is the controller's tag of a load balancer that it created.
 const nameTag = "kubernetes.do.not.delete"
 
 func nameOwn(svc event.Service) string { return "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] }

@@ -73,7 +73,6 @@ var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222
 
 const webName = "a3f9a12bc11112222333344445555666"
 
-// fix is a plan that sets an annotation, restores a tag and extends a policy.
 var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Steps: []event.StepRecord{
 	{Kind: "annotate", Text: say.Literal("annotate"), Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: say.Literal("tag"), Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
@@ -81,7 +80,6 @@ var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Step
 	{Kind: "resync", Text: say.Literal("resync"), Step: []byte(`{}`)},
 }}, Progress: event.Progress{Next: 4}}
 
-// TestCompare makes one unallowed change at a time.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type objects = map[string]any

@@ -160,7 +160,6 @@ func (tb *Testbed) Synced(ctx context.Context, n int) error {
 	})
 }
 
-// A tally counts successful syncs in the simulated controller's log.
 type tally struct{ w *watch }
 
 func (tally) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelDebug }

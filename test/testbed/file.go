@@ -43,7 +43,6 @@ type fixtureSpec struct {
 
 type operationSpec struct{ do operation }
 
-// operations are the operations for files. Each gets the value of its key.
 var operations = map[string]func(arg []byte) (operation, error){
 	"create":       readCreate,
 	"annotate":     readAnnotate,

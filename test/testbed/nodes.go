@@ -37,7 +37,6 @@ const (
 	masterLabel      = "node-role.kubernetes.io/master"
 )
 
-// build creates the objects before any Service: namespace, nodes, and the controller's DaemonSet.
 func (tb *Testbed) build(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tb.Namespace}}
 	if _, err := tb.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -160,7 +159,6 @@ func grown(more int) operation {
 	}
 }
 
-// outage makes the workers not ready, or with over ready again.
 func outage(over bool) operation {
 	conditions := unready()
 	if over {

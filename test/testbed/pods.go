@@ -172,7 +172,6 @@ func (tb *Testbed) podSpec(node string) corev1.PodSpec {
 	}
 }
 
-// start creates a running Pod, which is not ready if idle.
 func (tb *Testbed) start(ctx context.Context, service string, p pod) error {
 	set, err := tb.kube.AppsV1().ReplicaSets(tb.Namespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
@@ -213,7 +212,6 @@ func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	return nil
 }
 
-// replace starts a copy of a deleted Pod on a worker, like ReplicaSet, scheduler and kubelet.
 func (tb *Testbed) replace(ctx context.Context, gone *corev1.Pod) error {
 	service := gone.Labels["app"]
 	tb.mu.Lock()

@@ -22,7 +22,6 @@ const (
 	saysInUse = "there are vips associating with this vServer group."
 )
 
-// takesOver makes the Service name its own load balancer or that of another Service.
 func takesOver(of func(service string) string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(of(service))

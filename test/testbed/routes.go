@@ -38,7 +38,6 @@ func NoRoutes() Fixture {
 	}
 }
 
-// loses removes actions from the controller's role by an older document of its policy.
 func loses(actions ...string) operation {
 	return account(func(st *sim.State) {
 		p := st.Policies[rolePolicy]
@@ -81,7 +80,6 @@ func (tb *Testbed) keyOf(service string) string {
 	return tb.About(Fixture{Service: service, Kind: kind}).String()
 }
 
-// routed reports whether the node has its route and condition, or whether all nodes have.
 func (tb *Testbed) routed(about event.Service) bool {
 	nodes := tb.watch.allNodes()
 	if about.Kind == event.KindNode {

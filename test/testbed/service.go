@@ -45,7 +45,6 @@ type draft struct {
 
 type option func(*draft)
 
-// created creates a LoadBalancer Service with one port and one ready Pod.
 func created(options ...option) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		d := &draft{
@@ -317,7 +316,6 @@ func rebound(kind, suffix string) operation {
 	}
 }
 
-// companion applies an operation to another Service, and waits until that is synced.
 func companion(do operation) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		name := companionOf(service)

@@ -39,7 +39,6 @@ type watch struct {
 	err      error                   // of the controller
 }
 
-// A failure is the first observation of an Event about a failed sync or missing backends.
 type failure struct {
 	event.Input
 	at time.Time
@@ -56,7 +55,6 @@ var reasons = []string{
 	"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus", "FailedRemoveFinalizer", "FailedRemoveHash",
 }
 
-// newWatch returns a watch that has seen all existing objects.
 func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 	w := &watch{services: map[string]*corev1.Service{}, nodes: map[string]*corev1.Node{}, failures: map[string][]failure{}, last: map[string]last{}}
 	w.seen.L, w.cluster = &w.mu, event.Thing(tb.ID, event.KindCluster, tb.ID)
@@ -161,7 +159,6 @@ func (w *watch) forget(o any) {
 	w.changed()
 }
 
-// changed wakes waiting callers. It needs the lock.
 func (w *watch) changed() {
 	w.changes++
 	w.seen.Broadcast()

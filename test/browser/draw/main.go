@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/browser"
 )
 
-// A picture is a page with a look. Without a height, it is the whole page.
 type picture struct {
 	name, path string
 	look       browser.Look
@@ -133,7 +132,6 @@ func draw(ctx context.Context, folder string, pictures []picture) error {
 	return nil
 }
 
-// take returns a picture of a tab after some actions; without a height, of the whole page.
 func take(tab context.Context, look browser.Look, actions ...chromedp.Action[chromedp.Void]) ([]byte, error) {
 	whole := look.Height == 0
 	look.Height = max(look.Height, 100)

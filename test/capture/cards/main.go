@@ -62,7 +62,6 @@ func main() {
 	}
 }
 
-// draw draws the first card of a night, and the last of the closed ones.
 func draw(name string, app func(chat.Config) chat.App, folder string) error {
 	night, err := os.ReadFile("shared/ticket/testdata/night-" + name + ".txt")
 	if err != nil {
@@ -90,7 +89,6 @@ func draw(name string, app func(chat.Config) chat.App, folder string) error {
 
 var heading = regexp.MustCompile(`(?m)^(?:--- message .* ---|=== .* ===|\(.*\))$`)
 
-// told returns the cards of a transcript, as sent and changed.
 func told(night string) []chat.Card {
 	var all []chat.Card
 	at := heading.FindAllStringIndex(night, -1)

@@ -145,7 +145,6 @@ func (w *world) streams() map[string]uint64 {
 	return all
 }
 
-// unwritten fails the test for each write to the cluster or the cloud.
 func (w *world) unwritten() {
 	w.Helper()
 	w.mu.Lock()
@@ -174,7 +173,6 @@ func (w *world) unwritten() {
 	}
 }
 
-// A client is the other end of a server, which it sends whatever it likes.
 type client struct {
 	w     *world
 	to    io.WriteCloser
@@ -204,7 +202,6 @@ func (w *world) greet() *client {
 	return c
 }
 
-// end closes the client's end, and expects the server to have ended well.
 func (c *client) end() {
 	c.w.Helper()
 	c.to.Close()
@@ -246,7 +243,6 @@ type reply struct {
 // longest is the maximum length of an answer's line: the texts of an answer twice, as a value and as JSON in a text.
 const longest = 200 << 10
 
-// read returns the next reply, and checks it.
 func (c *client) read() reply {
 	c.w.Helper()
 	line, err := c.lines.ReadString('\n')
@@ -311,7 +307,6 @@ func (c *client) lawful(got reply) {
 	}
 }
 
-// placed checks that the texts of strangers are only in an answer's data.
 func (c *client) placed(answer map[string]any) {
 	c.w.Helper()
 	if answer["data"] == nil {

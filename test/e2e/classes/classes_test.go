@@ -361,7 +361,6 @@ func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	r.testbed.Wake()
 }
 
-// tickets waits until each fixture that asks, and no other one, is in one open ticket, which was opened once.
 func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, asks func(testbed.Fixture) bool) {
 	t.Helper()
 	in := func(f testbed.Fixture) (open []string) {
@@ -434,7 +433,6 @@ func (r *rig) asked(f testbed.Fixture) []string {
 
 var figures = regexp.MustCompile(`\d+`)
 
-// until waits until ok holds for all fixtures, and names those for which it does not.
 func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, ok func(testbed.Fixture) bool) {
 	t.Helper()
 	err := r.testbed.Until(ctx, func() bool {

@@ -104,7 +104,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// newRig makes the keys, starts NATS with their accounts, and sets it up as an operator does.
 func newRig(t *testing.T) *rig {
 	first := cluster.Alone(t) // waits for other tests
 	second := first.Another(t)
@@ -193,7 +192,6 @@ func (r *rig) policy(cluster, rules string) {
 	r.must(r.places[cluster].testbed.Allow(r.ctx, rules+tell))
 }
 
-// start starts a program, which has to run until the test or the returned function ends it.
 func (r *rig) start(env []string, name string, args ...string) (end func()) {
 	r.Helper()
 	var said shell.Log
@@ -226,7 +224,6 @@ func (r *rig) see(m stream.Message) error {
 	return nil
 }
 
-// of returns the records of a cluster's Service, oldest first; of all Services if service is empty.
 func (r *rig) of(cluster, service string) []event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -131,7 +131,6 @@ func (r *rig) rested() {
 	}
 }
 
-// stopped checks that the program repairs nothing without the flag or the permission.
 func (r *rig) stopped(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))

@@ -42,7 +42,6 @@ func place(g grant.Grant) string {
 	return strings.TrimPrefix(g.Group+"/"+g.Resource, "/")
 }
 
-// lacks compares a run that could not read everything with one that could.
 func (r *rig) lacks(what string, whole []string, result doctor.Result, unknown bool) {
 	r.Helper()
 	blind := map[string]bool{}

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// roundVariable makes the test binary perform one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
 const rulesVariable = "LBREMEDY_E2E_RULES"

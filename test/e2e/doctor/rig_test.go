@@ -65,7 +65,6 @@ const (
 	later = 20 * time.Minute
 )
 
-// A rig is a testbed with a doctor that has only the rights that the checks declare.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -177,7 +176,6 @@ func unknowns(result doctor.Result) []string {
 
 type change func(*corev1.Service)
 
-// with sets annotations, from pairs of short or full names and values.
 func with(pairs ...string) change {
 	return func(svc *corev1.Service) {
 		for i := 0; i < len(pairs); i += 2 {

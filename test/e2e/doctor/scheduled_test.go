@@ -37,7 +37,6 @@ func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	}
 }
 
-// matter returns the case of a line of the table: check and object.
 func matter(line string) string {
 	words := strings.Fields(line)
 	return words[1] + " " + words[2]
@@ -76,7 +75,6 @@ func (r *rig) journal(result event.Result) []string {
 	return all
 }
 
-// told returns the cases of all notifications, sorted; a case that was notified twice is there twice.
 func (r *rig) told() []string {
 	r.Helper()
 	var all []string
@@ -146,7 +144,6 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.r.testbed.Wake()
 }
 
-// hears waits until the receiver has got this kind of notification for these checks, exactly once each.
 func (d *receiver) hears(kind string, checks []string) {
 	d.r.Helper()
 	told := func() []string {

@@ -390,7 +390,6 @@ func (r *rig) protect(service string, on bool) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].DeletionProtection = on })
 }
 
-// byHand returns an EndpointSlice with an endpoint that names no node.
 func byHand(service string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},

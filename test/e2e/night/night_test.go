@@ -122,7 +122,6 @@ func fits(t testing.TB, got rig.Said, args ...string) {
 	}
 }
 
-// shown returns a command and its output, without what differs between runs.
 func shown(plain *strings.Replacer, got rig.Said, args ...string) string {
 	out := same(plain, got.Out)
 	if args[0] == "ls" { // cases that need nobody are sorted by their last change

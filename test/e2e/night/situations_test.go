@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A situation is one in which an on-call engineer looks at the screens and runs each command as printed.
 type situation struct {
 	policy  string
 	on      testbed.Config
@@ -51,7 +50,6 @@ func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 	}
 }
 
-// asks returns a situation in which a fixture's failure needs a person, who looks at the case.
 func asks(fixture string, after func(*rig.Rig), prints ...string) situation {
 	all := testbed.All()
 	f := all[slices.IndexFunc(all, func(f testbed.Fixture) bool { return f.Name == fixture })]

@@ -139,7 +139,6 @@ func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Must(err)
 }
 
-// updateAs creates a Service as a tool does that does not apply.
 func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	of := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace)

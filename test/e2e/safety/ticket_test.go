@@ -32,7 +32,6 @@ import (
 
 var secret = base64.StdEncoding.EncodeToString([]byte("sixteen bytes or more"))
 
-// A receiver receives a webhook and rejects requests without a valid Standard Webhooks signature.
 type receiver struct {
 	r     *rig.Rig
 	url   string
@@ -273,7 +272,6 @@ func TestOneCause(t *testing.T) {
 	}
 }
 
-// complain waits for this Event about a Service, as "kubectl describe service" shows it, and checks that it has only one.
 func complain(r *rig.Rig, service, reason, kind, text string) {
 	r.Helper()
 	var ours []corev1.Event

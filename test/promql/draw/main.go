@@ -163,7 +163,6 @@ type store struct {
 
 var line = regexp.MustCompile(`^([a-z_]+(?:\{.*\})?) (\S+) ([0-9]+)$`)
 
-// load reads samples: lines of Prometheus' text format with times.
 func load(file string) (_ *store, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -267,7 +266,6 @@ func style(size vg.Length, x draw.XAlignment, y draw.YAlignment) draw.TextStyle 
 		Handler: plot.DefaultTextHandler}
 }
 
-// stat draws a panel of one number, the last value.
 func (s *store) stat(area draw.Canvas, p panel) error {
 	m, err := s.ask(p.Targets[0].Expr)
 	if err != nil {

@@ -343,7 +343,6 @@ func each(ctx context.Context, n int, do func(i int) error) []error {
 	return errs
 }
 
-// aggregate joins errors as Kubernetes does, without nil ones.
 func aggregate(errs []error) error {
 	if a := utilerrors.NewAggregate(errs); a != nil {
 		return a

@@ -99,7 +99,6 @@ func (g GitOps) putBack(ctx context.Context, kube *kubernetes.Client, manifest, 
 	}
 }
 
-// plain returns part as JSON, without empty values.
 func plain(part any) any {
 	b, err := json.Marshal(part)
 	if err != nil {

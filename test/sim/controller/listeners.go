@@ -290,7 +290,6 @@ func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
 	return d, nil
 }
 
-// among returns the listener with the same port and protocol, or nil.
 func (l *listener) among(all []*listener) *listener {
 	if i := slices.IndexFunc(all, func(o *listener) bool { return o.port == l.port && o.protocol == l.protocol }); i >= 0 {
 		return all[i]

@@ -83,7 +83,6 @@ func parseZones(s string, reused bool) ([]zoneMapping, error) {
 	return zones, nil
 }
 
-// settle deletes or creates the NLB, or checks that the existing one may be used.
 func (p networkPass) settle(ctx context.Context, want, lb *networkBalancer) error {
 	if deleting(p.svc) {
 		return p.let(ctx, want, lb)

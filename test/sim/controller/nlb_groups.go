@@ -187,7 +187,6 @@ func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) 
 	return nil
 }
 
-// groupByID returns a group with its servers, or nil if it does not exist.
 func (p networkPass) groupByID(ctx context.Context, id string) (*networkGroup, error) {
 	list, err := p.listGroups(ctx, map[string]string{"ServerGroupIds.1": id})
 	if err != nil || len(list) == 0 {
@@ -405,7 +404,6 @@ func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]netw
 	return moves, nil
 }
 
-// alike reports whether two backends are the same NLB server, ignoring the port.
 func (b backend) alike(o backend) bool {
 	return strings.EqualFold(b.Type, o.Type) && b.ServerID == o.ServerID && (b.Type == backendECS || b.ServerIP == o.ServerIP)
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// victimVariable names the controller that the test binary runs until it is killed.
 const victimVariable = "LBREMEDY_CCM_VICTIM"
 
 func TestMain(m *testing.M) {

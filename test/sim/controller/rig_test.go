@@ -325,7 +325,6 @@ func (r *rig) delete(name string) {
 	}
 }
 
-// node creates a ready node for this ECS instance, which only this rig sees.
 func (r *rig) node(name, instance string) {
 	r.Helper()
 	nodes := r.kube.CoreV1().Nodes()

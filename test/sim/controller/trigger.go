@@ -147,7 +147,6 @@ func (l *loop) wakeEven(wake func(any), was, node *corev1.Node) {
 	wake(node)
 }
 
-// overlooked reports whether a node queues nothing because it is never a backend.
 func (l *loop) overlooked(node *corev1.Node) bool {
 	_, master := node.Labels[labelMaster]
 	return master || ignored(node) || l.version.outside(node)

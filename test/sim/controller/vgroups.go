@@ -441,7 +441,6 @@ func (p *pass) cluster(g *group, port corev1.ServicePort, nodes []*corev1.Node) 
 	return append(all, asENI(virtual)...), nil
 }
 
-// nodeOf returns the node of a Pod, or nil if it cannot be a backend.
 func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 	if pod.node == "" {
 		return nil, fmt.Errorf("add ecs backends for service[%s/%s] error, NodeName is nil for ip %s ", p.svc.Namespace, p.svc.Name, pod.ServerIP)

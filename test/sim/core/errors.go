@@ -40,7 +40,6 @@ var usualErrors = func() map[string]Failure {
 	return m
 }()
 
-// errorStatus returns the HTTP status of an error, usually 400.
 func errorStatus(code string) int {
 	switch code {
 	case "ServiceUnavailable":

@@ -341,7 +341,6 @@ func uninstallAddons(q *request) (any, *core.Failure) {
 	}), nil
 }
 
-// modifyAddon changes an add-on's configuration, not its version.
 func modifyAddon(q *request) (any, *core.Failure) {
 	name, bad := q.installed()
 	if bad != nil {

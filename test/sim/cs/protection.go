@@ -19,7 +19,6 @@ func protectionActions() map[string]*core.Action {
 	}
 }
 
-// protected returns the namespace of a kind of objects, and a function that names an object in Cluster.Protected.
 func protected(kind, namespace string) (string, func(name string) string, *core.Failure) {
 	namespace = cmp.Or(namespace, "default")
 	switch kind {

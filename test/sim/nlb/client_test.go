@@ -57,7 +57,6 @@ func pointers[T any](all ...T) []*T {
 	return list
 }
 
-// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud and the answers.
 func TestControllersNLBClient(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b"})

@@ -86,7 +86,6 @@ func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 
 const check = "HealthCheckConfig."
 
-// groupFields are the parameters of a server group with fields of their own.
 var groupFields = []string{
 	"ServerGroupId", "ServerGroupName", "VpcId", "ServerGroupType", "Protocol", "Scheduler", "AddressIPVersion", "ResourceGroupId",
 	"ClientToken", "DryRun", "RegionId",
@@ -192,7 +191,6 @@ func updateServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// users returns the IDs of NLBs with a listener that uses a group.
 func (s *State) users(group string) []string {
 	ids := []string{}
 	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {

@@ -103,7 +103,6 @@ func (s *State) dropListener(id string) {
 	}
 }
 
-// listenerFields are the parameters of a listener with fields of their own.
 var listenerFields = []string{
 	"ListenerProtocol", "ListenerPort", "LoadBalancerId", "ListenerId", "ServerGroupId", "ListenerDescription", "ClientToken", "DryRun",
 	"RegionId",

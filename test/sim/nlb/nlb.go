@@ -208,7 +208,6 @@ func (z *NLBZone) place(s *State) bool {
 	return ok
 }
 
-// publish assigns a public address: of the zone's EIP, or of a new one.
 func (z *NLBZone) publish(s *State, n *NLB) {
 	if e := s.vpc.EIPs[z.EIP]; e != nil {
 		e.Instance, e.InstanceType, z.Public = n.ID, "Nlb", e.IP

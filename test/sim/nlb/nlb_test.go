@@ -18,7 +18,6 @@ import (
 
 var zones = &[]nlb.CreateLoadBalancerZoneMappings{{ZoneId: "cn-hangzhou-h", VSwitchId: "vsw-h"}, {ZoneId: "cn-hangzhou-i", VSwitchId: "vsw-i"}}
 
-// A tour is an NLB client of a Cloud whose clock a test advances.
 type tour struct {
 	*nlb.Client
 	t     *testing.T

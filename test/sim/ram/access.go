@@ -233,7 +233,6 @@ func (q *request) documents() []string {
 	return list
 }
 
-// covers reports whether a statement applies to a lower-case action on a resource.
 func (t *statement) covers(action, arn string) bool {
 	hit := slices.ContainsFunc(t.Action, func(p string) bool { return core.Glob(p, action) })
 	if len(t.NotAction) > 0 {

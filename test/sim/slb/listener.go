@@ -85,7 +85,6 @@ var choices = map[string]string{
 	"XForwardedFor_SLBID": "on,off", "ListenerForward": "on,off", "Scheduler": "wrr,wlc,rr,sch,tch,qch",
 }
 
-// sound rejects values outside of bounds and choices. It ignores empty ones.
 func sound(p core.Params) *core.Failure {
 	for name, b := range bounds {
 		if _, bad := p.Number(name, b[0], b[1], 0); bad != nil {

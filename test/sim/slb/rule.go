@@ -136,7 +136,6 @@ func setRule(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// deleteRules deletes the request's rules, all or none.
 func deleteRules(q *request) (any, *core.Failure) {
 	ids, bad := q.Params.IDs("RuleIds")
 	if bad != nil {

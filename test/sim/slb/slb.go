@@ -201,7 +201,6 @@ func (q *request) orderable(lb *LoadBalancer) *core.Failure {
 	return nil
 }
 
-// place assigns a new load balancer's address: one of its vSwitch, or a public one.
 func (q *request) place(lb *LoadBalancer) *core.Failure {
 	full := core.Fail(http.StatusBadRequest, "VSwitchAvailableIpNotExist", "The specified VSwitch has no available ip.")
 	if lb.AddressType == "internet" {
@@ -289,7 +288,6 @@ func deleteLoadBalancer(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// loadBalancerFilters are the list filters for one field, or for one of several values of it.
 var loadBalancerFilters = []struct {
 	param   string
 	several bool

@@ -92,7 +92,6 @@ func (t *Ticket) status() core.Reply {
 	return core.Reply{"Label": t.Status, "Value": t.Status}
 }
 
-// in reports whether a ticket has one of these statuses, by any of their names.
 func (t *Ticket) in(states []string) bool {
 	for _, s := range statuses {
 		if (t.Status == s[0] || t.Status == s[1]) && slices.ContainsFunc(s[:], func(name string) bool { return slices.Contains(states, name) }) {

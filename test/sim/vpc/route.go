@@ -261,7 +261,6 @@ func createRouteEntry(q *request) (any, *core.Failure) {
 	return core.Reply{"RouteEntryId": id}, nil
 }
 
-// drop deletes the route with this ID, or with this block and next hop.
 func (q *request) drop(p core.Params, block, hop string) *core.Failure {
 	for _, r := range q.state.RouteTables {
 		if !core.Is(p["RouteTableId"], r.ID) {

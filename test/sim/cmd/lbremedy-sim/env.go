@@ -59,7 +59,6 @@ var shells = map[string]shell{
 	"fish": {"set -gx %s %s", "set -e %s", "'", `\'`},
 }
 
-// write returns shell commands that set the environment, or with leave restore it.
 func (e environment) write(kind string, leave bool) string {
 	s := shells[kind]
 	var b strings.Builder

@@ -136,7 +136,6 @@ The answer is the fault's number.`,
 	return cmd
 }
 
-// matching returns the actions of a product, or of all if empty, that match a pattern.
 func matching(product, pattern string) []string {
 	return slices.DeleteFunc(sim.Actions(), func(a string) bool {
 		of, name, _ := strings.Cut(a, ":")

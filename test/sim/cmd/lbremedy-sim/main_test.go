@@ -51,7 +51,6 @@ func (p person) run(ctx context.Context, in string, args ...string) said {
 	return said{code, out.String(), errs.String()}
 }
 
-// good runs a command that must succeed, and returns its output.
 func (p person) good(args ...string) string {
 	p.Helper()
 	got := p.run(p.Context(), "", args...)
@@ -61,7 +60,6 @@ func (p person) good(args ...string) string {
 	return got.out
 }
 
-// bad runs a command that must fail with a code and a sentence.
 func (p person) bad(code int, says string, args ...string) {
 	p.Helper()
 	got := p.run(p.Context(), "", args...)
@@ -186,7 +184,6 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestFinding tests how commands find a simulation, and that they use only this machine.
 func TestFinding(t *testing.T) {
 	p := somebody(t)
 	a := p.up()

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// programVariable makes the test binary the program.
 const programVariable = "LBREMEDY_SIM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -202,7 +202,6 @@ func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Optio
 	return o, nil
 }
 
-// ready publishes the cloud's address to other commands and on standard output.
 func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) error {
 	w := cloud.Snapshot()
 	r := record{Name: u.name, Address: cloud.Addr(), PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second), Controller: "none", Context: u.context}
