@@ -20,8 +20,7 @@ var (
 	setting = regexp.MustCompile(`([A-Za-z0-9./-]+)=`)
 )
 
-// Unread returns the controller's annotations that the steps or the texts' commands would set on the Service, but that its
-// controller ignores.
+// Unread returns the annotations that the steps or the texts' commands would set on the Service, but that its controller ignores.
 func Unread(svc *corev1.Service, steps []remedy.Step, texts ...string) ([]string, error) {
 	keys := map[string]bool{}
 	for _, s := range steps {

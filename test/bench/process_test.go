@@ -248,8 +248,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatalf("read the time of the process: %v", err)
 	}
-	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are user and system time in
-	// ticks, 100 a second on Linux.
+	// After the name, which may contain anything, the 12th and 13th field are user and system time in ticks, 100 a second on Linux.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	total := 0
 	for _, f := range fields[11:13] {

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// remote is write, one Service after the other, with a function in a separate process: two signed HTTP calls precede each write
-// and one follows it.
+// remote is write with a function in a separate process, one Service at a time: two signed HTTP calls before each write, one after.
 func (r *rig) remote(b *testing.B) {
 	const class, warm, single = "vswitch-ip-exhausted", 10, 200
 	key, err := hand.NewKey()

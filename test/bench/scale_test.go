@@ -171,8 +171,7 @@ func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	}
 }
 
-// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits the rate of a
-// namespace.
+// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits its rate.
 func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	b.Helper()
 	client := r.client(b).CoreV1()

@@ -221,8 +221,7 @@ func (s *street) sync(ctx context.Context, i int) error {
 	return err
 }
 
-// room adds a vSwitch with more room than all others. Previously moved Services then have their claims elsewhere, as if ten
-// minutes had passed.
+// room adds the roomiest vSwitch. Previously moved Services then have their claims elsewhere, as if ten minutes had passed.
 func (s *street) room(i int) {
 	s.testbed.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
@@ -343,8 +342,7 @@ func (s *street) stages(b *testing.B, from, to int) {
 	}
 }
 
-// heal measures the time with the controller and its real delays, from the first failure of Services in a full vSwitch until a
-// watch shows them synced.
+// heal measures the time with the controller's real delays, from the first failure in a full vSwitch until a watch shows the sync.
 func (r *rig) heal(b *testing.B) {
 	const n = 60
 	u := r.up(b)

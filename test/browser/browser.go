@@ -44,8 +44,7 @@ type World struct {
 	end    func()
 }
 
-// Start starts a world: "" has the broken Services of the demonstration, "big" 5,000 working ones. It runs in the repository, and
-// ends with Close.
+// Start starts a world in the repository until Close: "" has the demonstration's broken Services, "big" 5,000 working ones.
 func Start(ctx context.Context, kind string) (*World, error) {
 	args := []string{"run", "./test/console"}
 	if kind != "" {

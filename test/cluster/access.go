@@ -72,8 +72,7 @@ func (c *Cluster) Impersonate(ctx context.Context, user string, rules []rbacv1.P
 	return config, nil
 }
 
-// marker returns a rule that names the hash of its role's other rules. The authorizer's watch lags: once it sees the marker, it
-// also sees the other rules, and no earlier ones.
+// marker returns a rule that names the hash of its role's other rules. An authorizer that sees it also sees those, despite the watch's lag.
 func marker(rules []rbacv1.PolicyRule) (rbacv1.PolicyRule, error) {
 	data, err := json.Marshal(rules)
 	if err != nil {

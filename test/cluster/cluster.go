@@ -148,8 +148,7 @@ var joined = sync.OnceValues(func() ([]*Cluster, error) {
 	return []*Cluster{c}, err
 })
 
-// Start starts a server for a program in the repository. The returned function stops it and waits. The server also ends with ctx
-// and with the process.
+// Start starts a server for a program in the repository, until ctx or the process ends. The returned function stops it and waits.
 func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	bin, err := buildSandbox(ctx)
 	if err != nil {

@@ -174,8 +174,7 @@ var own = map[types.NamespacedName]bool{
 	{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"}: true,
 }
 
-// proof is the admission policy of Approvals, and its binding. Other policies remain, because the tests that created them may not
-// check again.
+// proof is the admission policy of Approvals, and its binding. Other policies remain: their tests may not check again.
 const proof = "lbremedy-approvals"
 
 func (c *Cluster) wipe(ctx context.Context) error {

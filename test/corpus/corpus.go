@@ -1,5 +1,4 @@
-// Package corpus reads the messages for testing the classifier: those of each class's folder, and those of shared/event that are
-// not about a failed sync.
+// Package corpus reads the classifier's test messages: those of each class's folder, and shared/event's, which are not about failed syncs.
 package corpus
 
 import (

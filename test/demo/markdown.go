@@ -16,8 +16,7 @@ type outcome struct {
 	seconds float64      // from the first failure event to the result
 }
 
-// markdown returns a table with a row for each shown class, for a page such as README.md. Titles come from the classes, fixes
-// from the journal.
+// markdown returns a table for a page, a row for each shown class. Titles come from the classes, fixes from the journal.
 func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	var b strings.Builder
 	b.WriteString("| class | cause | what is done | risk | seconds to healed |\n|---|---|---|---|---|\n")

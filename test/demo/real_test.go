@@ -21,8 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRealController runs the demonstration with a stand-in in CCM_BIN, because no real controller is available here: a separate
-// process with only a real one's inputs.
+// TestRealController runs the demonstration with a stand-in in CCM_BIN, a separate process with only a real controller's inputs.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	t.Setenv(controller.BinaryVariable, standin.Program(t))

@@ -92,8 +92,7 @@ func readValues(t *testing.T, file string) map[string]any {
 	return values
 }
 
-// TestChart: a real API server accepts the chart's objects for several values, in a namespace that enforces the strictest Pod
-// security standard.
+// TestChart: a real API server accepts the chart's objects for several values, under the strictest Pod security standard.
 func TestChart(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -645,8 +644,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestMemory: GOMEMLIMIT follows each program's memory limit, which with one Pod is larger if the doctor runs; explicit values
-// take precedence.
+// TestMemory: GOMEMLIMIT follows each program's memory limit, which is larger for one Pod with the doctor; explicit values win.
 func TestMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base, values string
@@ -835,8 +833,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestRightsElsewhere: installations that bind rights without the chart still get the admission policy, without the ClusterRoles:
-// each value is independent.
+// TestRightsElsewhere: installations that bind rights without the chart get the admission policy, not the ClusterRoles: values are independent.
 func TestRightsElsewhere(t *testing.T) {
 	generated := map[string]bool{}
 	for _, doc := range documents(manifest(t, "infra/cluster/rbac.yaml")) {
@@ -973,8 +970,7 @@ func (c *server) as(t *testing.T, user string) dynamic.Interface {
 	return client
 }
 
-// TestEngine: with functions for all classes, lbremedy up may write neither to Services nor to the cloud. If one class is left,
-// it has the rights of all.
+// TestEngine: with functions for all classes, up may write neither to Services nor to the cloud. If one class is left, up has all rights.
 func TestEngine(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, account string }{
 		"one Pod":         {"up", "{}", "lbremedy-up"},
@@ -1035,8 +1031,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestConsole: the console may only read, with the doctor's rights in the cluster and NATS's user console. With NATS in the Pod
-// of "lbremedy up", it is a container there.
+// TestConsole: the console may only read, with the doctor's rights and NATS's user console. With NATS in up's Pod, it is a container there.
 func TestConsole(t *testing.T) {
 	for base, want := range map[string]struct {
 		in      string // Deployment
@@ -1198,8 +1193,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestProbe: only with probes, the prober may create Events and read a Service in the namespace of the probes' Service, which has
-// no load balancer.
+// TestProbe: only with probes, the prober may create Events and read a Service in the namespace of their Service without load balancer.
 func TestProbe(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, probed := range []bool{false, true} {

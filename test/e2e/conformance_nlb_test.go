@@ -347,8 +347,7 @@ func nlbChanges() []scenario {
 	}
 	tls := []string{"protocol-port", "tcpssl:80", "cert-id", "cert-1"}
 	read := []string{"ListListenerCertificates", "ListListenerCertificates"}
-	// Another protocol needs another group. If the new listener is created before the old one is deleted, the controller tries
-	// again; see differ.
+	// Another protocol needs another group. If the new listener comes before the old one's deletion, the controller tries again; see differ.
 	protocol := func(name string, change func(*run)) scenario {
 		retried := scenario{options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 }}
 		s := changes(name, zoned("cert-id", "cert-1"), change, retried, "DeleteListener", "CreateListener")

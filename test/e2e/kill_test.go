@@ -186,8 +186,7 @@ func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *
 	return &wait
 }
 
-// watchWrites records each change of our annotation on each Service, including reverts, and counts all changes. A watch that ends
-// early has missed changes, and fails the test.
+// watchWrites records and counts each change of our annotation, including reverts. An interrupted watch misses changes and fails the test.
 func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]string, changes int) {
 	t.Helper()
 	watch, err := c.Client().CoreV1().Services("").Watch(t.Context(), metav1.ListOptions{})

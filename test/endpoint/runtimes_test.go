@@ -27,8 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and calls it by the API InvokeFunction like
-// the engine.
+// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and invokes it by the API like the engine.
 func TestGoRuntime(t *testing.T) {
 	t.Parallel()
 	w, platform := build(t), fc.New(t)

@@ -298,8 +298,7 @@ func (w *world) works(ctx context.Context, service, uid string) bool {
 	return err == nil && over(said)
 }
 
-// kept returns the controller's reports about a Service from the cluster's Events: an API server that is killed between a write
-// and its audit line loses the line.
+// kept returns the controller's reports about a Service from the Events: an API server killed after a write can lose its audit line.
 func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	list, err := w.cluster.Client().CoreV1().Events(w.bed.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
 	if err != nil {
@@ -325,8 +324,7 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	return said, nil
 }
 
-// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and one that was hit may
-// lack the end of the journal.
+// caughtUp returns an error while a node of NATS lacks data: any node answers readers, and one that was hit may lack the journal's end.
 func (w *world) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()

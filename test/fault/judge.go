@@ -80,8 +80,8 @@ func judge(e evidence) verdict {
 	return v
 }
 
-// lost reports whether a write may have been lost by restoring an older copy of the cluster, and may be repeated. Writes just
-// before the copy may or may not be in it.
+// lost reports whether a write may have been lost by restoring an older copy of the cluster, and may be repeated. Writes just before the
+// copy may or may not be in it.
 func (e evidence) lost(w write) bool {
 	return w.Where == "cluster" && slices.ContainsFunc(e.Lost, func(s span) bool { return w.At.After(s.from.Add(-begun)) && w.At.Before(s.to) })
 }
@@ -144,8 +144,7 @@ func (e evidence) last(uid, class string, by time.Time) *event.Record {
 	return nil
 }
 
-// covers returns the record of a write, or an error: the last record about the Service before the write has to announce it, and
-// be from the same author.
+// covers returns the record of a write, or an error: the last record before it about the Service has to announce it, by the same author.
 func (e evidence) covers(w write) (*event.Record, string) {
 	uids := []string{w.UID}
 	if w.Where == "cloud" { // the cloud knows no Services: any will do

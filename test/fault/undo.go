@@ -47,8 +47,7 @@ func (l *logs) before(service string) (out map[string]string, whole bool) {
 	return out, whole
 }
 
-// takeBack undoes, like a person, the fix of one Service whose annotations were changed, if any, and returns differences from the
-// state before.
+// takeBack undoes, like a person, one fix that changed annotations, if any, and returns differences from the state before.
 func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []string, err error) {
 	for _, s := range e.Services {
 		r := e.last(s.UID, s.Class, time.Time{})

@@ -17,8 +17,7 @@ func fixtures() []testbed.Fixture {
 	return slices.DeleteFunc(testbed.All(), func(f testbed.Fixture) bool { return !slices.Contains(failing, f.Name) })
 }
 
-// classes returns the classes of the workload, sorted, with those of the controller's messages when API servers refuse its writes
-// or do not answer.
+// classes returns the workload's classes, sorted, with those for API servers that refuse the controller's writes or do not answer.
 func classes() []string {
 	all := []string{"unclassified", "write-refused"}
 	for _, f := range fixtures() {

@@ -108,8 +108,7 @@ func (w *world) end() {
 	}
 }
 
-// ports returns n free ports for parts that restart on the same one. They are below the ranges from which systems assign ports:
-// Linux begins at 32768, others at 49152.
+// ports returns n free ports for parts that restart on them, below those that systems assign: Linux from 32768, others from 49152.
 func ports(n int) ([]int, error) {
 	const first, end = 12000, 32000
 	var out []int

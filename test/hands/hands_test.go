@@ -1,5 +1,4 @@
-// Package hands checks that the contract between engine and hand is complete: a class in Python, using only its standard library,
-// passes the tests of a served class in Go.
+// Package hands checks that the engine's contract is complete: a class in Python, with only its standard library, passes the tests of one in Go.
 package hands
 
 import (

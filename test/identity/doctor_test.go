@@ -52,8 +52,7 @@ func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, chec
 	return r, err
 }
 
-// TestDoctor: on a timer, with its generated ClusterRole and RAM policy, all checks have a result, and without any one verb or
-// action a check does not.
+// TestDoctor: with the generated ClusterRole and RAM policy, all checks have a result on a timer; without any one right, a check has none.
 func TestDoctor(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

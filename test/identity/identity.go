@@ -125,8 +125,7 @@ func (r Rights) Engine(ctx context.Context, c *cluster.Cluster, who string) (*re
 	return r.Cluster(ctx, c, who)
 }
 
-// Cloud returns a Reader and a Writer for a caller with these rights, limited to the current account, region and cluster. The
-// caller has to close the Reader.
+// Cloud returns a Reader, to be closed, and a Writer for a caller with these rights, limited to the current account, region and cluster.
 func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *cloud.Writer, error) {
 	key := c.Client(caller)
 	if len(r.Policy.Statement) > 0 {

@@ -27,8 +27,7 @@ type tree struct {
 	imported    map[string]*types.Package // all packages, by path
 }
 
-// load reads the module in the folder, without tests. Imports are in its vendor folder or the standard library; others become
-// empty packages.
+// load reads a module's folder, without tests. Imports are in vendor or the standard library; others become empty packages.
 func load(dir string) (*tree, error) {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {

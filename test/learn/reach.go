@@ -178,8 +178,7 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// becomes records that a value is converted to a type: if that is an interface from outside the module, such as a Reconciler,
-// outside code calls its methods.
+// becomes records a conversion: if the target is an interface from outside the module, such as a Reconciler, outside code calls its methods.
 func (w *walker) becomes(target types.Type, value ast.Expr) {
 	if target == nil {
 		return
@@ -204,8 +203,7 @@ var (
 	newerSDK = regexp.MustCompile(`/alibabacloud-go/([a-z]+)[a-z-]*-[0-9]{8}/`)
 )
 
-// actionOf returns the RAM action of a method of a cloud client, such as slb:CreateLoadBalancer, from the name of its request
-// parameter; empty for other methods.
+// actionOf returns the RAM action of a cloud client's method, such as slb:CreateLoadBalancer, from its request parameter's name; or "".
 func actionOf(f *types.Func) string {
 	s := f.Signature()
 	if s.Recv() == nil || s.Params().Len() == 0 || f.Pkg() == nil {

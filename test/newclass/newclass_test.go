@@ -136,8 +136,7 @@ func write(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
-// place returns an empty folder for exclusive use until the test ends. Its path is always the same, because the compiler's cache
-// depends on it.
+// place returns an empty folder for exclusive use until the test ends, always the same, because the compiler's cache depends on the path.
 func place(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()

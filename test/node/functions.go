@@ -71,8 +71,7 @@ func (p *platformNode) Close() {
 	p.node.Close()
 }
 
-// asOperator runs the operator's program as described in infra/knative/README.md: with the operator's key, and NATS by the
-// address of its Service.
+// asOperator runs the operator's program as infra/knative/README.md describes: with the operator's key, and NATS by its Service's address.
 func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.program, append(args, "--cluster", clusterID)...)

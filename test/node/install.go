@@ -76,8 +76,7 @@ spec:
 	return apply(ctx, objects)
 }
 
-// values returns a file of values for a release's chart. The certificate authority is the cluster's, which signs for the
-// simulated Alibaba Cloud.
+// values returns a file of chart values for a release. The cluster's certificate authority signs for the simulated Alibaba Cloud.
 func values(dir string) (string, error) {
 	type object = map[string]any
 	data, err := json.Marshal(object{

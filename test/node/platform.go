@@ -168,8 +168,7 @@ type patch struct {
 	Value map[string]any `json:"value"`
 }
 
-// natsObjects returns the objects that NATS's chart creates from the values, according to its documentation. The chart itself is
-// not available as a module.
+// natsObjects returns what NATS's chart, which is not available as a module, creates from the values according to its documentation.
 func natsObjects(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, "infra/nats/values.yaml"))
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package operator runs lbremedy in tests like an operator: the whole program with arguments, environment and standard input,
-// with a NATS, a cluster and an account of the test.
+// Package operator runs the whole program like an operator: with arguments, environment, standard input, a test's NATS, cluster and account.
 package operator
 
 import (

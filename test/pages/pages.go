@@ -28,8 +28,7 @@ func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Lin
 // A runner is the folder of a test that runs the commands with a prefix.
 type runner struct{ begins, folder string }
 
-// runners are all runners. Tests already do what make and go test do, or run under these, so test/rules only checks that these
-// commands' targets exist.
+// runners are all runners. Tests do what make and go test do, or run under these, so test/rules only checks that their targets exist.
 var runners = []runner{
 	{"make ", "test/rules"},
 	{"go test ", "test/rules"},

@@ -437,13 +437,11 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// stands matches the metrics of the current state. Each of several notifiers, or of several "lbremedy up" with the doctor,
-// measures them independently.
+// stands matches the metrics of the current state, which each notifier, or "lbremedy up" with the doctor, measures independently.
 var stands = regexp.MustCompile(`^lbremedy_((breaker|paused|ledger|waiting|class_budget|cluster_budget)_\w+|stream_(bytes|limit_bytes|messages)|` +
 	`doctor_(findings|unknown))$`)
 
-// TestTwoNotifiers: alerts and dashboard show the same for two notifiers, of which each counts everything, as for one: during an
-// upgrade there are briefly two.
+// TestTwoNotifiers: alerts and dashboard show the same for two notifiers, as briefly during an upgrade, though each counts everything.
 func TestTwoNotifiers(t *testing.T) {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
 	defer engine.Close()

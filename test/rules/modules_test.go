@@ -41,8 +41,7 @@ func namedIn(text string) map[string]string {
 	return versions
 }
 
-// modules checks that all modules use one Go version and agree on the versions that several of them choose, so tests run with the
-// versions that are shipped.
+// modules checks that all modules use one Go version and the same versions of modules, so tests run with the versions that are shipped.
 func modules(tr *tree) []string {
 	type place struct{ file, version string }
 	var out []string

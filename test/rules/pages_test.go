@@ -80,8 +80,7 @@ func copied(tr *tree) []string {
 
 var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|(?:platform )?engineers)\b|面向`)
 
-// readers checks that the first paragraph of a page says for whom it is. Pages of classes and checks are for people who met one,
-// and begin with the message.
+// readers checks that a page's first paragraph says for whom it is. Pages of classes and checks begin with the message that people met.
 func readers(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {

@@ -13,8 +13,7 @@ var sayings = []string{"Rule", "Decided", "Finding", "Ask", "Note", "rule"}
 // deciders are the packages that decide which writes are made and who is asked.
 var deciders = []string{"shared/remedy", "shared/engine", "shared/ccm", "shared/policy", "shared/policy/policyfile", "shared/ticket"}
 
-// sentences checks that no decision depends on a sentence: sentences are for people, codes for programs. Decisions may compare a
-// sentence with the empty string.
+// sentences checks that decisions do not depend on sentences, which are for people, beyond comparing one with the empty string.
 func sentences(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

@@ -20,8 +20,7 @@ import (
 // catalogues is the folder that has a folder for each language other than English.
 const catalogues = "shared/say/"
 
-// twinsOfHelp is the file with the twins of help texts. Help is concatenated at run time, so a test of the root command compares
-// it with this file.
+// twinsOfHelp has the twins of help texts. Help is concatenated at run time, so a test of the root command compares it with this file.
 const twinsOfHelp = "help.json"
 
 // ofClasses matches the catalogues of classes: adding a class changes only its own folder.

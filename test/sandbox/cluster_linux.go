@@ -155,8 +155,7 @@ func (c *nodeCluster) identities(outside string) (err error) {
 	return nil
 }
 
-// startControlPlane starts etcd, the API server, the controllers and the scheduler on their usual ports, since they have a
-// network of their own.
+// startControlPlane starts etcd, API server, controllers and scheduler on their usual ports, since they have a network of their own.
 func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 	client, peer := local("http", 2379), local("http", 2380)
 	etcd, err := c.spawn("etcd", "--data-dir="+c.file("etcd"), "--listen-client-urls="+client, "--advertise-client-urls="+client,

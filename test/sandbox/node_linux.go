@@ -58,8 +58,7 @@ var nodeSets = []set{
 	}},
 }
 
-// platform are the programs for functions on Knative, each of which becomes an image beside lbremedy: NATS, and Knative Serving
-// with its objects.
+// platform are the programs for functions on Knative, each an image beside lbremedy: NATS, and Knative Serving with its objects.
 var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	{
 		name: "nats-server", module: "github.com/nats-io/nats-server/v2", pkg: "github.com/nats-io/nats-server/v2", effort: "about 40 CPU-seconds, once",
@@ -136,8 +135,7 @@ func lacking() error {
 	return tryOut()
 }
 
-// tryOut temporarily creates what a node creates: namespaces with mounts and a network, and a cgroup. In a container without all
-// rights one of them fails.
+// tryOut creates and removes a node's namespaces, mounts, network and cgroup. In a container without all rights one of them fails.
 func tryOut() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -212,8 +210,7 @@ func node(ctx context.Context, args []string) (int, error) {
 	return code, errors.Join(err, swept())
 }
 
-// startSweeper starts the process that removes the remains of a node when this process ends. The returned function starts the
-// removal and waits for it.
+// startSweeper starts the process that removes a node's remains when this process ends. The returned function does so now and waits.
 func startSweeper(dir string, lock *os.File) (func() error, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -121,8 +121,7 @@ func claimDir(prefix, name string, remove func(dir string) error) (string, *os.F
 
 var errInUse = errors.New("in use")
 
-// lockDir locks a server's directory for this process, until the file is closed. It returns errInUse if another process uses it,
-// or has just removed it.
+// lockDir locks a server's directory until the file is closed. It returns errInUse if another process uses it, or has just removed it.
 func lockDir(dir string) (*os.File, error) {
 	name := filepath.Join(dir, "alive")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)

@@ -29,8 +29,7 @@ func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 
 func (r rogue) as(s remedy.Step) remedy.Step { return rogue{s.(step.Annotate), r.try} }
 
-// TestRogue: the API server, its admission policy, and RAM refuse a function that bypasses the engine. The messages name the
-// missing right, and nothing is written.
+// TestRogue: API server, admission policy and RAM refuse a function that bypasses the engine, and name the right; nothing is written.
 func TestRogue(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {

@@ -286,8 +286,7 @@ func leaked(rec event.Record, message string) error {
 	return nil
 }
 
-// unheeded returns an error for an annotation that the record's steps or questions would set, and that the controller reads only
-// for the other kind of load balancer.
+// unheeded returns an error for an annotation in steps or questions that the controller reads only for the other kind of load balancer.
 func (w *world) unheeded(r *remedy.Remedy, rec event.Record) error {
 	steps, err := r.Planned(w.env.Decode, rec)
 	if err != nil {
@@ -364,8 +363,7 @@ func cautious(rec event.Record) bool {
 	return unknown && rec.Risk == remedy.High.String() || rec.Impact == event.Unchecked
 }
 
-// undecided is the minimum of waits for decisions of other people. Scenarios do not wait that long; failures that pass on their
-// own are checked sooner.
+// undecided is the minimum of waits for other people's decisions, which scenarios skip; failures that pass are checked sooner.
 const undecided = 10 * time.Minute
 
 func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
@@ -411,8 +409,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 
 const unheardOf = "v9.0.0"
 
-// riskier checks that a plan under the newest known release of the controller equals that under an unknown one, where its risk is
-// one step higher.
+// riskier checks that under an unknown release of the controller, a plan is that of the newest known one with a risk one step higher.
 func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) error {
 	if len(r.Steps) == 0 || s.parts["fault"] != "" || !strings.Contains(s.parts["want"], "\ndo:   ") {
 		return nil
@@ -447,8 +444,7 @@ func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) err
 	return nil
 }
 
-// keeps checks that the snapshot of a risky plan exists, and that the plan is not applied without it. Only a scenario's own
-// policy can allow such a plan.
+// keeps checks that a risky plan has a snapshot, and is not applied without it. Only a scenario's own policy can allow such a plan.
 func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	if !strings.Contains(s.parts["policy"], "risk") || s.parts["fault"] != "" {
 		return nil

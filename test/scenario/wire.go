@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// remote returns the hand of a class as a function: calls are signed and answers are checked, which proves that class and engine
-// exchange nothing else.
+// remote returns a class's hand as a function: calls are signed and answers checked, so class and engine exchange nothing else.
 func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, error) {
 	key, err := hand.NewKey()
 	if err != nil {

@@ -832,8 +832,7 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 	}
 }
 
-// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are no longer
-// the default.
+// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are not the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
 	delete(s.Service.Annotations, ccm.Resync)

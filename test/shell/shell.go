@@ -58,8 +58,7 @@ func Beside(t testing.TB, ctx context.Context, name string, run func(context.Con
 	t.Cleanup(func() { cancel(); wait.Wait() })
 }
 
-// Build builds packages of the module, such as "./events/cmd/exporter", into a folder like "make build": without C and without
-// this machine's paths.
+// Build builds packages of the module, such as "./events/cmd/exporter", into a folder like "make build": without C and local paths.
 func Build(dir string, packages []string) error {
 	root, err := sources()
 	if err != nil {
@@ -74,8 +73,8 @@ func Build(dir string, packages []string) error {
 	return nil
 }
 
-// Tests runs the tests of a package with a folder for built programs, and exits. It drops client-go's messages about the
-// simulated controller's connections.
+// Tests runs a package's tests with a folder for built programs, and exits. It drops client-go's messages about the simulated controller's
+// connections.
 func Tests(m *testing.M, folder *string) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	var err error

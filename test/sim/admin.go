@@ -60,8 +60,7 @@ var kinds = map[string]string{
 	"quotas": "name", "quotaApplications": "id", "tickets": "id",
 }
 
-// adminHandler serves programs on this machine. It rejects web pages in a browser by requiring a loopback address in the Host
-// header and no Origin.
+// adminHandler serves programs on this machine. It rejects browsers' pages: the Host has to be a loopback address, without an Origin.
 func (c *Cloud) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]func(*http.Request) (any, error){

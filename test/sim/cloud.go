@@ -185,8 +185,7 @@ func (c *Cloud) Region() string {
 	return c.state.Region
 }
 
-// Client returns credentials of a caller that may call exactly these RAM actions, such as "vpc:Describe*". A repeated name keeps
-// its key and gets the new list.
+// Client returns credentials for exactly these RAM actions, such as "vpc:Describe*". A repeated name keeps its key and gets the new list.
 func (c *Cloud) Client(name string, actions ...string) Credentials {
 	k := &Caller{Name: name, Allow: slices.Clone(actions)}
 	k.Fill()

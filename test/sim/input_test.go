@@ -211,8 +211,7 @@ func large() *World {
 	return w
 }
 
-// BenchmarkWire measures whole calls of cheap clients over real connections in a large account. The target is 5,000 calls a
-// second on two cores.
+// BenchmarkWire measures calls of cheap clients over real connections in a large account. The target is 5,000 a second on two cores.
 func BenchmarkWire(b *testing.B) {
 	const slb, vpc, ecs = "2014-05-15", "2016-04-28", "2014-05-26"
 	w := large()

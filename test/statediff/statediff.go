@@ -208,8 +208,7 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 	return all
 }
 
-// ByDeletion returns what is deleted with a Service whose load balancer a step released: the Service, the load balancer with its
-// groups, and both addresses.
+// ByDeletion returns what is deleted with a Service whose load balancer a step released: Service, load balancer, groups, addresses.
 func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
 	t.Helper()
 	var all []Allowance
@@ -447,8 +446,7 @@ func made(before, after State, svc event.Service) []Allowance {
 	return own
 }
 
-// ByNodes returns what the controller changes for all Services but these when nodes change: the backends of their groups. Halt
-// may have interrupted that.
+// ByNodes returns what changes of nodes change in all Services but these: the backends of their groups, unless Halt interrupted it.
 func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
 	left := func(group string) bool {

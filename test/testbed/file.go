@@ -83,8 +83,7 @@ func (s *operationSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone unless the annotation
-// zone-maps is empty.
+// readCreate creates the Service, with annotations by short names. An NLB gets a zone unless the annotation zone-maps is empty.
 func readCreate(arg []byte) (operation, error) {
 	var of struct {
 		NLB         bool              `json:"nlb"`
@@ -165,8 +164,7 @@ func readNothing(do operation) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
 }
 
-// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type of that value, and
-// validates the names.
+// readPatch accepts an operation that changes named fields of a value of the cloud. zero's type validates the names.
 func readPatch(do func(patch []byte) operation, zero any) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) {
 		return do(slices.Clone(arg)), strict(arg, reflect.New(reflect.TypeOf(zero)).Interface())

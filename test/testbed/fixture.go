@@ -57,8 +57,7 @@ func All() []Fixture {
 	return all
 }
 
-// Others returns each fixture of nodes and of the cluster once, like All. Each needs a cluster of its own, because their Events
-// are in a common namespace.
+// Others returns each fixture of nodes and the cluster once. Each needs its own cluster: their Events share a namespace.
 func Others() []Fixture {
 	return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")}
 }

@@ -169,8 +169,7 @@ func (tb *Testbed) Version() string {
 	return tb.version
 }
 
-// Upgrade replaces the controller by another version, like an upgrade of the add-on. The new one has no memory of the old one,
-// and syncs every Service.
+// Upgrade replaces the controller by another version, like the add-on's upgrade. The new one remembers nothing and syncs every Service.
 func (tb *Testbed) Upgrade(ctx context.Context, version string) error {
 	tb.stopController()
 	defer tb.startController(ctx)
@@ -226,8 +225,7 @@ func (tb *Testbed) startController(ctx context.Context) {
 	tb.stop, tb.stall = func() { cancel(nil); <-ended }, cancel
 }
 
-// Guard ends a controller that has called no API and written no Event for this long. Waiting calls then fail with the end of its
-// log. Guard returns when ctx ends.
+// Guard ends a controller that has been idle this long, and fails waiting calls with the end of its log. It returns when ctx ends.
 func (tb *Testbed) Guard(ctx context.Context, quiet time.Duration) {
 	tick := time.NewTicker(quiet / 20)
 	defer tick.Stop()
@@ -451,8 +449,7 @@ func (tb *Testbed) Works(service string) bool {
 	return works
 }
 
-// balancersOf returns the load balancer, of either kind, with the address in a Service's status, unless the Service's label names
-// another one.
+// balancersOf returns the load balancer, of either kind, with the status's address, unless the Service's label names another one.
 func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NLB) {
 	said, ingress := svc.Labels[balancerLabel], svc.Status.LoadBalancer.Ingress
 	if len(ingress) == 0 {
@@ -525,8 +522,7 @@ func groupsOf(svc *corev1.Service) int {
 	return len(behind)
 }
 
-// Until waits until ok returns true. It calls ok after each change of a Service or Event of the testbed, and after Wake. It fails
-// when ctx or the controller ends.
+// Until waits until ok returns true, called after each change of a Service or Event, and Wake. It fails when ctx or the controller ends.
 func (tb *Testbed) Until(ctx context.Context, ok func() bool) error { return tb.watch.until(ctx, ok) }
 
 // Wake makes Until call ok again.

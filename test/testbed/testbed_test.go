@@ -24,8 +24,7 @@ import (
 // patience is far longer than a testbed takes, even on a busy machine.
 const patience = 5 * time.Minute
 
-// TestFixtures injects every failure, several in a testbed: the controller's Event is of the fixture's class, the Service fails,
-// and repairing the cause ends the failure.
+// TestFixtures: for every failure the controller's Event has the fixture's class, the Service fails, and the repair ends it.
 func TestFixtures(t *testing.T) {
 	c := cluster.Join(t)
 	bin, version := controller.Real()

@@ -52,8 +52,7 @@ var noWayBack = []string{"balancer-gone", "deletion-protected", "deletion-protec
 // inTheWay are the fixtures whose fix cannot be undone after the sync: an object that the controller then made is in the way.
 var inTheWay = []string{"listener-left"}
 
-// ruledOut are the fixtures whose fix cannot be undone after the sync: the controller's new load balancer cannot have the
-// previous settings.
+// ruledOut are the fixtures whose fix cannot be undone after the sync: the new load balancer cannot have the previous settings.
 var ruledOut = []string{"zone-sold-out"}
 
 // TestClasses injects the failures of every class on a real API server, with the exporter and one worker for each class, which

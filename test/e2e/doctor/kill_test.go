@@ -105,8 +105,7 @@ func (r *rig) unlocked() {
 	r.must(r.env.Stream.Delete(r.ctx, control.ClaimKey("doctor."+testbed.ClusterID)))
 }
 
-// scheduledGrants returns the rights of a scheduled run: those of the checks, and to read the namespace's labels, which can say
-// that nobody is to be asked.
+// scheduledGrants returns the rights of the checks, and to read the namespace's labels, which can say that nobody is to be asked.
 func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }

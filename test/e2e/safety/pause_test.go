@@ -107,8 +107,7 @@ func TestPauseUnreadable(t *testing.T) {
 	}
 }
 
-// TestPauseLong: a plan that was half applied for more than a quarter of an hour is not resumed: the case is diagnosed again, and
-// steps already made are recognized.
+// TestPauseLong: a plan half applied for over a quarter of an hour is not resumed but diagnosed again; steps already made are recognized.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener().As("web")

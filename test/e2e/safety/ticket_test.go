@@ -222,8 +222,7 @@ func TestTicket(t *testing.T) {
 	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
-// TestOneCause: a node without a route is one ticket. A Service whose Pods have no usable node because of it waits and refers to
-// the node's case.
+// TestOneCause: a node without a route is one ticket. A Service without a usable node because of it waits and refers to that case.
 func TestOneCause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoRoute().As("lonely")

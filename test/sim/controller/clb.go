@@ -130,8 +130,7 @@ func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// end calls apply to delete the cloud resources, ignoring a missing load balancer, and then removes labels, status and, last, the
-// finalizer.
+// end calls apply to delete cloud resources, which may be missing, and then removes labels, status and, last, the finalizer.
 func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (string, error)) error {
 	if slices.Contains(p.svc.Finalizers, finalizer) {
 		if id, err := apply(); err != nil && !strings.Contains(err.Error(), gone) {

@@ -147,8 +147,7 @@ func (c *controller) pause(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Speed)
 }
 
-// Run runs the controller until ctx ends, and then returns nil. It returns an error if the options are wrong or the cluster
-// cannot be read. A dry run ends automatically.
+// Run runs the controller until ctx ends (a dry run until it is done), and returns nil, or an error about options or an unreadable cluster.
 func Run(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {

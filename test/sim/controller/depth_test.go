@@ -66,8 +66,7 @@ func (r *rig) unready(service string) {
 	}
 }
 
-// TestReadinessGate: while a Pod's containers are not ready, the synced Service is queued again; then the Pod becomes a backend
-// and gets the condition.
+// TestReadinessGate: a synced Service is queued again until a Pod's containers are ready; the Pod then joins and gets the condition.
 func TestReadinessGate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}, 0, func(r *rig) { r.opts.Speed = 200 })

@@ -318,8 +318,7 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	return resp.LoadBalancerId, nil
 }
 
-// roomy returns the first of the controller's vSwitches with a free address, except the full one. It reads them one by one, and
-// skips unreadable ones.
+// roomy returns the controller's first vSwitch with a free address, except the full one. It reads them one by one, skipping unreadable ones.
 func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	for _, id := range p.vswitches {
 		if id == full {

@@ -187,8 +187,7 @@ func sayList(params map[string]string, name string, values []string) map[string]
 	return params
 }
 
-// let deletes the controller's own NLB, or keeps it without protection and tags if the Service says so. It first reads the groups
-// again: they may outlive the NLB.
+// let deletes the controller's own NLB, or keeps it unprotected and untagged. It first reads the groups again: they may outlive the NLB.
 func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
 	if want.reused {
 		return nil

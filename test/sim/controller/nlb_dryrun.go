@@ -61,8 +61,7 @@ func networkHints() map[string]hint {
 	}
 }
 
-// instead reports whether a dry run suppresses a call, and its error. A write without a hint, such as joining a security group,
-// makes the controller panic.
+// instead reports whether a dry run suppresses a call, and its error. A write without a hint, such as joining a security group, panics.
 func (p networkPass) instead(action string, params map[string]string) (bool, error) {
 	h, ok := networkHints()[action]
 	read := strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get")

@@ -104,8 +104,7 @@ func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	return g, nil
 }
 
-// togetherNLB is the first release that looks up the network interfaces of all groups in one pass:
-// pkg/controller/service/nlbv2/server_groups.go.
+// togetherNLB is the first release with one lookup of the interfaces of all groups: pkg/controller/service/nlbv2/server_groups.go.
 const togetherNLB = "v2.11.2"
 
 // wantedServers finds the backends of a group, and before [togetherNLB] the network interfaces of its Pods.

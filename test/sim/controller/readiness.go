@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// readinessPrefix precedes the Service's name in a readiness gate, supported since v2.10.0. The controller sets the condition
-// once the Pod is a backend.
+// readinessPrefix precedes a Service's name in a readiness gate (since v2.10.0), whose condition the controller sets for a backend.
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
 const requeueDelay = 10 * time.Second

@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serviceHandler queues Services that are new to the controller (at its start, all), and changes of annotations, spec and
-// deletion, but not of labels and status.
+// serviceHandler queues Services that are new (at the start, all), and changes of annotations, spec and deletion, not of labels and status.
 func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {

@@ -494,8 +494,7 @@ func instance(n *corev1.Node) (string, error) {
 	return parts[1], nil
 }
 
-// share sets the weights. A total in percent is divided in proportion to the weights; backends without one count equally. A
-// negative total is ignored.
+// share sets the weights. It divides a total in percent by the weights; backends without one count equally. It ignores a negative total.
 func share(all []backend, total, normal int) {
 	sum := 0
 	for _, b := range all {

@@ -86,8 +86,7 @@ func (p *Product) Action(name string) *Action {
 	return p.Actions[name]
 }
 
-// Route returns the action of a method on a path and adds the path's segments as parameters path.0, path.1 and so on. The more
-// specific path wins.
+// Route returns a method's action on a path, the more specific one first, and adds the path's segments as path.0, path.1 and so on.
 func (p *Product) Route(method, path string, in Params) *Action {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	var best *Action

@@ -160,8 +160,7 @@ func createServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// available starts a job that makes a group and its servers Available and deletes servers being removed, or, if it fails, servers
-// being added.
+// available starts a job that makes a group and its servers Available and deletes servers to remove, or after a failure those to add.
 func (q *request) available(id string) string {
 	without := func(status string) func(*State) {
 		return func(s *State) {

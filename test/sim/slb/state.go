@@ -310,8 +310,7 @@ func (lb *LoadBalancer) vgroup(id string) *VGroup {
 	return nil
 }
 
-// address takes an address for a load balancer, of its vSwitch or a public one, and reports false if all are taken. It does not
-// change VSwitch.Free.
+// address takes an address of a load balancer's vSwitch or a public one, without changing VSwitch.Free; false if all are taken.
 func (s *State) address(lb *LoadBalancer) (string, bool) {
 	switch {
 	case lb.IPVersion == "ipv6":

@@ -135,8 +135,7 @@ func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	return false
 }
 
-// home returns the VPC required of backends: the load balancer's, or for an internet load balancer, which has none, that of its
-// existing backends.
+// home returns the VPC required of backends: the load balancer's, or for an internet load balancer that of its existing backends.
 func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC

@@ -48,8 +48,7 @@ func (p *program) recordFile() (string, error) {
 	return filepath.Join(dir, p.name+".json"), err
 }
 
-// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and overwrites the record
-// of a killed one.
+// claim reserves a simulation's name until release is called. It fails if one runs, and overwrites the record of a killed one.
 func (p *program) claim() (write func(record) error, release func(), err error) {
 	file, err := p.recordFile()
 	if err != nil {

@@ -139,8 +139,7 @@ func (u *upRun) run(ctx context.Context) error {
 	return controller.Play(ctx, o)
 }
 
-// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently. It returns nil without
-// a kubeconfig.
+// cluster returns the kubeconfig's cluster, or nil without one, after its server has answered: a controller would wait silently.
 func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
