@@ -172,10 +172,10 @@ func inits(tr *tree) []string {
 	return out
 }
 
-// outlive are the packages that need a context longer than any call: the connection to NATS is renewed for ever.
+// outlive are the packages that need a context longer than any call: the connection to NATS is renewed forever.
 var outlive = []string{"shared/stream"}
 
-// contexts checks that contexts come first, begin in main, and are not stored. A type that has to hold one gives the reason in a comment.
+// contexts checks that contexts come first, begin in main, and are not stored, unless the type gives the reason in a comment.
 func contexts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

@@ -255,8 +255,8 @@ var (
 	script = regexp.MustCompile(`^\s*(?:- )?run:.*?(\$\{\{[^}]*\}\})|^\s{10,}[^#\s:]+ .*?(\$\{\{[^}]*\}\})`)
 )
 
-// workflows checks that workflows pin the code that they run, request the fewest permissions, and insert no expression into a script.
-// Values reach a script as variables: neither the log nor the shell interprets those.
+// workflows checks that workflows pin the code that they run, request the fewest permissions, and insert no expression into a script: values
+// reach it as variables, which neither the log nor the shell interprets.
 func workflows(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
