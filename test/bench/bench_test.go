@@ -318,7 +318,6 @@ func (n *nats) connect(b *testing.B) *stream.Stream {
 	return s
 }
 
-// sightings are the times at which things were first seen, by name.
 type sightings struct {
 	mu   sync.Mutex
 	at   map[string]time.Time

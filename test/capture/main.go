@@ -178,7 +178,6 @@ func (s *samples) follow(ctx context.Context) {
 	}
 }
 
-// read adds the current metrics, without those of the process itself.
 func (s *samples) read(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

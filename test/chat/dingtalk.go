@@ -86,7 +86,6 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message, "requestid": "r1"})
 }
 
-// read decodes a call's body and rejects unknown fields.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	b := json.NewDecoder(r.Body)
 	b.DisallowUnknownFields()

@@ -177,7 +177,6 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 	})
 }
 
-// fill writes a case of each Service to the journal, of all kinds of outcomes in turn.
 func (w *world) fill(ctx context.Context, n int) error {
 	kinds := operator.Lately()
 	for i := range n {
@@ -220,7 +219,6 @@ func (w *world) show(ctx context.Context) error {
 	return orders.Err()
 }
 
-// console runs a console in a separate process until ctx ends, and returns its address.
 func (w *world) console(ctx context.Context, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// argoCD is the release whose CustomResourceDefinition validates the example.
 const argoCD = "github.com/argoproj/argo-cd/v3@v3.1.8"
 
 func examples(t *testing.T, file string) (out []*unstructured.Unstructured) {

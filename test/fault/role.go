@@ -170,7 +170,6 @@ func (a assignment) callFunction(env *engine.Env) error {
 	return nil
 }
 
-// functionMain serves the hands of all classes, without a connection to NATS.
 func functionMain(ctx context.Context, a assignment) error {
 	env, err := host.ConnectReads(a.config())
 	if err != nil {

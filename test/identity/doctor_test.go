@@ -36,7 +36,6 @@ func streams(t *testing.T) *stream.Stream {
 	return s
 }
 
-// scheduled runs the doctor once and returns an error for what it could not do or say.
 func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, checks []*doctor.Check) (doctor.RunResult, error) {
 	p := &doctor.ScheduledRun{Env: env, Cloud: account, Checks: checks}
 	r, err := p.Run(ctx)

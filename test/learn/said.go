@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// unknown replaces values of an Event that the source does not determine.
 const unknown = "?"
 
 func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side, compared bool) {

@@ -22,7 +22,6 @@ import (
 // folder is the new class's folder in the copy; testdata has its hand-written files.
 const folder = "functions/namereserved"
 
-// follows are files that change with every class, which shows that generation works.
 var follows = []string{
 	"functions/all.go", "functions/README.md", "shared/event/table/table.go", "shared/policy/policyfile/policy.schema.json",
 	"infra/cluster/rbac.yaml", "infra/cluster/classes.yaml",

@@ -161,7 +161,6 @@ func (a *account) called() []string {
 	return slices.Sorted(maps.Keys(a.names))
 }
 
-// start starts the real controller of the environment, or the simulated one.
 func (a *account) start(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

@@ -19,7 +19,6 @@ import (
 
 var chosen = []string{"busy", "tag-missing", "throttling", "vswitch-ip-exhausted", "vswitch-not-found"}
 
-// A platformNode is a node with Knative, NATS, and the parts of ACK that they need.
 type platformNode struct {
 	*node
 	keys    string // folder of the NATS users' keys

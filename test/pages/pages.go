@@ -25,7 +25,6 @@ type Command struct {
 // String returns the place and the text of the command.
 func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Line, c.Text) }
 
-// A runner is the folder of a test that runs the commands with a prefix.
 type runner struct{ begins, folder string }
 
 // runners are all runners. Tests do what make and go test do, or run under these, so test/rules only checks that their targets exist.

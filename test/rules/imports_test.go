@@ -455,7 +455,6 @@ func libraries(tr *tree) []string {
 	return out
 }
 
-// homeOf returns the longest key of homes that an import path is at or below.
 func homeOf(p string) (string, bool) {
 	for ; p != "."; p = path.Dir(p) {
 		if _, ok := homes[p]; ok {

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// An acs3 is a request as newer SDKs send it, with optional faults.
 type acs3 struct {
 	cloud           *sim.Cloud
 	key             sim.Credentials

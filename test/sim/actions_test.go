@@ -124,7 +124,6 @@ func everything() *sim.World {
 	return w
 }
 
-// unsigned returns a token with these claims and a signature that is not checked.
 func unsigned(said map[string]any) string {
 	part := func(v any) string {
 		b, err := json.Marshal(v)

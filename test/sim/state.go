@@ -134,7 +134,6 @@ func (s *State) adopt(was *State) {
 	s.csState.Adopt(was.csState)
 }
 
-// settle sets defaults of added objects after an edit and indexes them.
 func (s *State) settle() {
 	s.Home = s.Cluster.VPC
 	s.vpcState.Settle()

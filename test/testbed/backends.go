@@ -25,7 +25,6 @@ var limits = Config{Own: "low quotas"}
 
 func shared(lb *sim.LoadBalancer) { lb.Spec, lb.ChargeType = "", "PayBySpec" }
 
-// crowded fills a CLB with backends of somebody else, except for one place.
 func crowded(lb *sim.LoadBalancer) {
 	g := sim.VGroup{Name: "the old shop"}
 	for i := range 199 {

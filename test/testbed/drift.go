@@ -5,7 +5,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// redirected makes the CLB's listener redirect to HTTPS, like a person in the console.
 func redirected(lb *sim.LoadBalancer) {
 	l := &lb.Listeners[0]
 	if l.Config == nil {
@@ -14,7 +13,6 @@ func redirected(lb *sim.LoadBalancer) {
 	l.Config["ListenerForward"], l.Config["ForwardPort"] = "on", "443"
 }
 
-// diverted makes the CLB's listener forward to another group, like a person.
 func diverted(lb *sim.LoadBalancer) {
 	group := sim.VGroup{ID: "rsp-by-hand-" + lb.ID, Name: "by hand"}
 	lb.VGroups = append(lb.VGroups, group)

@@ -20,7 +20,6 @@ const (
 	saysGone     = "The specified LoadBalancerId does not exist."
 )
 
-// strayed renames a CLB and removes its tag, like a person in the console.
 func strayed(lb *sim.LoadBalancer) { lb.Name = "frontend"; delete(lb.Tags, nameTag) }
 
 func strayedNetwork(_ *sim.State, n *sim.NLB) { n.Name = "frontend"; delete(n.Tags, nameTag) }

@@ -21,7 +21,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// patience is far longer than a testbed takes, even on a busy machine.
 const patience = 5 * time.Minute
 
 // TestFixtures: for every failure the controller's Event has the fixture's class, the Service fails, and the repair ends it.

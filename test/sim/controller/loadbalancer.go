@@ -219,7 +219,6 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 	return nil
 }
 
-// unusable returns why a load balancer that the Service names must not be used.
 func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) string {
 	_, own := lb.tags[tagOwn]
 	_, cluster := lb.tags[tagCluster]

@@ -141,7 +141,6 @@ type networkBalancer struct {
 
 type zoneMapping struct{ zone, vswitch, address, eip string }
 
-// ask makes a call and decodes the answer into out, which may be nil.
 func (p networkPass) ask(ctx context.Context, action string, params map[string]string, out any) error {
 	if p.cloud.dry != nil {
 		if instead, err := p.instead(action, params); instead {

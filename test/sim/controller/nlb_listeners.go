@@ -448,7 +448,6 @@ func (p networkPass) updateCertificates(ctx context.Context, l, have *networkLis
 	return aggregate(errs)
 }
 
-// applyListeners executes the plan: in order for each group, and in parallel across groups.
 func (p networkPass) applyListeners(ctx context.Context, plan *networkPlan, done <-chan groupDone) error {
 	var mu sync.Mutex
 	var errs []error

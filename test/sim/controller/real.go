@@ -284,7 +284,6 @@ func (p *process) tail() string {
 	return string(b)
 }
 
-// environment returns the variables that limit the controller to the simulated cloud.
 func (o *Options) environment() []string {
 	env := []string{
 		"ALICLOUD_CLIENT_SCHEME=HTTP",

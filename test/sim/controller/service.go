@@ -156,7 +156,6 @@ func empty(v any) bool {
 	return r.IsZero()
 }
 
-// addFinalizer returns the Service as stored.
 func (c *controller) addFinalizer(ctx context.Context, svc *corev1.Service, finalizer string) (*corev1.Service, error) {
 	return c.setFinalizers(ctx, svc, func(old []string) []string {
 		if slices.Contains(old, finalizer) {

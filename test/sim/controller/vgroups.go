@@ -769,7 +769,6 @@ func diff(want, have *group) (add, drop, amend []backend) {
 	return add, drop, amend
 }
 
-// A groupDone reports that a group was created with its backends, or an error.
 type groupDone struct {
 	name, id string
 	err      error

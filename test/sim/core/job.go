@@ -133,7 +133,6 @@ func (q *Request) print() string {
 	return b.String()
 }
 
-// rehearse executes a write on a copy of the state and returns its failure.
 func (q *Request) rehearse(do func(*Request) (any, *Failure)) *Failure {
 	s, err := q.State.Copy()
 	if err != nil {

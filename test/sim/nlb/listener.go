@@ -197,7 +197,6 @@ func (q *request) ports(l *NLBListener) *core.Failure {
 	return nil
 }
 
-// certified rejects unknown certificates, if the World has any.
 func (q *request) certified(ids []string) *core.Failure {
 	for _, id := range ids {
 		if len(q.state.slb.Certificates) > 0 && q.state.slb.Certificates[id] == nil {

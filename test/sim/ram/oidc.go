@@ -77,7 +77,6 @@ func unauthenticated(code, format string, args ...any) *core.Failure {
 	return core.Fail(http.StatusUnauthorized, "AuthenticationFail."+code, format, args...)
 }
 
-// verify returns a token's claims, and rejects a token that the provider did not issue.
 func (p *OIDCProvider) verify(token string, now time.Time) (*claims, *core.Failure) {
 	if token == "" {
 		return nil, unauthenticated("OIDCToken.Invalid", "The OIDCToken can not empty.")

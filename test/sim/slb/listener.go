@@ -144,7 +144,6 @@ func (q *request) configure(lb *LoadBalancer, l *Listener) *core.Failure {
 	return nil
 }
 
-// controlled rejects access control without a list or with an unknown one.
 func (q *request) controlled(config map[string]string) *core.Failure {
 	switch {
 	case !core.OneOf("on,off", cmp.Or(config["AclStatus"], "off")):

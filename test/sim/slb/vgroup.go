@@ -259,7 +259,6 @@ func describeVGroup(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// setVGroup renames a group and changes weights and descriptions of its backends.
 func setVGroup(q *request) (any, *core.Failure) {
 	_, g, list, bad := q.change("BackendServers")
 	if bad != nil {

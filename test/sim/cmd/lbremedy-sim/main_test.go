@@ -29,7 +29,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A person runs the program repeatedly, on a machine of the test.
 type person struct {
 	*testing.T
 	env map[string]string

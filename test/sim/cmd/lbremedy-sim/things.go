@@ -140,7 +140,6 @@ func (p *program) list(kind string, things []map[string]any) error {
 	return p.table(head, rows)
 }
 
-// short formats a value as a table cell; of a list of objects, their number.
 func short(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -271,7 +270,6 @@ changed if any part of it can't be.`,
 	return cmd
 }
 
-// target parses "KIND ID ..." or "world ...".
 func target(args []string, name string) (kind, path string, rest []string, err error) {
 	if args[0] == worldKind {
 		return worldKind, worldKind, args[1:], nil

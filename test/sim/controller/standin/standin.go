@@ -291,7 +291,6 @@ func (f *flags) options(c *cloudConfig) (controller.Options, error) {
 	}, nil
 }
 
-// endpoint returns the only address that the variables name for all products.
 func endpoint(environ []string) (string, error) {
 	env := map[string]string{}
 	for _, v := range environ {
@@ -338,7 +337,6 @@ func endpoint(environ []string) (string, error) {
 	return all[0], nil
 }
 
-// listen opens an address; 0 or empty means none.
 func listen(addr string) (net.Listener, error) {
 	if addr == "" || addr == "0" {
 		return nil, nil
