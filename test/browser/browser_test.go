@@ -250,7 +250,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Questions come before all numbers, of which zeros are muted. The head of a case has the facts for a decision.
+	// Questions come before all numbers, and zeros are muted. The head of a case has the facts for a decision.
 	t.Run("first", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/")), Live())

@@ -1,6 +1,6 @@
-// Package pages reads the commands on the pages of the tree, for tests to run them. Commands are in fenced blocks of language sh,
-// or console if the block also shows output; then they begin with "$ ". If a block's first line is a comment that begins with "#
-// Needs", it says what the commands need and no test has, such as an account. The tests in runners run all others.
+// Package pages reads the commands on the pages of the tree, for tests to run them. Commands are in fenced blocks of language sh, or
+// console if the block also shows output; then they begin with "$ ". A first line in a block that begins with "# Needs" says what the
+// commands need and no test has, such as an account. The tests in runners run all others.
 package pages
 
 import (

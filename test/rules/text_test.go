@@ -210,7 +210,7 @@ func makefile(tr *tree) []string {
 
 var mention = regexp.MustCompile("(?m)(?:^\\$? ?|`)make ([a-z0-9][a-z0-9 -]*)")
 
-// commands checks that pages mention only existing targets, the README those that a newcomer needs, and that CI runs the same ones.
+// commands checks that pages mention only existing targets, the README what a newcomer needs, and that CI runs the same targets.
 func commands(tr *tree) []string {
 	have := targets(tr)
 	var out []string

@@ -52,7 +52,7 @@ const (
 	defaultAccount = "1298765432101234"
 )
 
-// newState sets the defaults of w, which it keeps. A product comes after those that it needs.
+// newState sets the defaults of w, which it keeps. A product comes after the ones that it needs.
 func newState(w *World, now func() time.Time) (*State, error) {
 	s := &State{coreState: core.NewState(cmp.Or(w.Region, defaultRegion), cmp.Or(w.AccountID, defaultAccount), now)}
 	base := s.coreState

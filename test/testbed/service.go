@@ -128,7 +128,7 @@ func annotated(pairs ...string) operation {
 	}
 }
 
-// touched changes the Service without meaning, only to trigger a full sync.
+// touched changes the Service without meaning, to trigger a full sync.
 func touched(ctx context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	tb.touches++

@@ -116,7 +116,7 @@ func (p networkPass) wantedListener(port corev1.ServicePort, reused bool) (*netw
 	return l, nil
 }
 
-// wantedTLS sets the parameters of the proxy protocol and TLS, most of which the controller also sends without TLS.
+// wantedTLS sets the parameters of the proxy protocol and TLS. The controller sends most of them also without TLS.
 func (p networkPass) wantedTLS(l *networkListener) {
 	flag := func(annotation, name string) {
 		if v := p.annotation(annotation); v != "" {

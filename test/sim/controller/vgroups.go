@@ -291,8 +291,8 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 	return true, nil
 }
 
-// serves reports whether a node can be a backend: it is not a master (only the old label counts), is not about to be removed, and
-// has conditions of which Ready is not false. Nodes that the cluster autoscaler is about to remove are excluded since v2.4.0.
+// serves reports whether a node can be a backend: it is not a master (only the old label counts), is not about to be removed, and has
+// conditions, with Ready not false. Nodes that the cluster autoscaler is about to remove are excluded since v2.4.0.
 func (p *pass) serves(n *corev1.Node) bool {
 	if _, master := n.Labels[labelMaster]; master {
 		return false
