@@ -68,6 +68,7 @@ func TestBudget(t *testing.T) {
 		}
 		return moved
 	}
+	// standing returns how many Services are fixed, and how many wait for the budget.
 	standing := func() (fixed, waiting int) {
 		for i := range services {
 			all := r.Records(name(i))
