@@ -372,7 +372,7 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy/*", "events/cmd/exporter"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"shared/command", "functions/cmd/lbremedy/cli"},
-	"go.yaml.in/yaml/v3":                     {"shared/config"},
+	"go.yaml.in/yaml/v3":                     {"shared/config", "shared/manifest"},
 	"google.golang.org/protobuf/encoding":    {"shared/chat"},
 	"golang.org/x/crypto/x509roots/fallback": {"shared/kube"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy/cli"},
