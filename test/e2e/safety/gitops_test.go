@@ -2,7 +2,9 @@ package safety
 
 import (
 	"encoding/json"
-	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,26 +37,33 @@ func TestGitOps(t *testing.T) {
 		write               write
 		result              event.Result
 		manager             string // owner that the rule names
+		from                string // where show --patch says that the Service comes from
 	}{
 		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks,
-			manager: "argocd-controller"},
+			manager: "argocd-controller", from: `Application "shop"`},
 		"argo-client-side": {
-			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "shop:/Service:shop/web"}, write: lastApplied, result: asks,
-			manager: "argocd.argoproj.io/tracking-id",
+			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "argocd_shop:/Service:NAMESPACE/web"}, write: lastApplied, result: asks,
+			manager: "argocd.argoproj.io/tracking-id", from: `Application "argocd_shop"`,
 		},
-		"flux-kustomize": {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"}, write: apply("kustomize-controller"), result: asks,
-			manager: "kustomize-controller"},
-		"flux-helm": {labels: map[string]string{"helm.toolkit.fluxcd.io/name": "shop"}, write: update("helm-controller"), result: asks, manager: "helm-controller"},
+		"flux-kustomize": {
+			labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"},
+			write:  apply("kustomize-controller"), result: asks, manager: "kustomize-controller", from: `Kustomization "flux-system/shop"`,
+		},
+		"flux-helm": {
+			labels: map[string]string{"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "shop"},
+			write:  update("helm-controller"), result: asks, manager: "helm-controller", from: `HelmRelease "shop/shop"`,
+		},
 		"helm": {
-			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
-			write: update("helm"), result: asks, manager: "helm",
+			labels:      map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+			annotations: map[string]string{"meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "prod"},
+			write:       update("helm"), result: asks, manager: "helm", from: `Release "prod/shop"`,
 		},
 		"argo-allowed": {
 			labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, drift: true, write: apply("argocd-controller"), result: fixes,
 		},
 		"argo-allowed-by-the-owner": {
 			labels: map[string]string{"argocd.argoproj.io/instance": "shop", "lbremedy.io/allow-drift": "true"}, write: apply("argocd-controller"), result: asks,
-			manager: "argocd-controller",
+			manager: "argocd-controller", from: `Application "shop"`,
 		},
 		"helm-allowed": {drift: true, write: update("helm"), result: fixes},
 		// Another program, or nobody, has set the field, not the chart. A person's edit asks by itself
@@ -81,7 +90,9 @@ func TestGitOps(t *testing.T) {
 			r := rig.New(t, testbed.Config{}, rig.Careful)
 			svc := rig.Bare("web")
 			svc.Labels = tt.labels
-			maps.Copy(svc.Annotations, tt.annotations)
+			for key, value := range tt.annotations {
+				svc.Annotations[key] = strings.ReplaceAll(value, "NAMESPACE", r.Testbed.Namespace)
+			}
 			if tt.drift {
 				_, err := r.Testbed.Cluster.Client().CoreV1().Namespaces().Patch(r.Ctx, r.Testbed.Namespace, types.MergePatchType,
 					[]byte(`{"metadata":{"labels":{"lbremedy.io/allow-drift":"true"}}}`), metav1.PatchOptions{})
@@ -115,14 +126,19 @@ func TestGitOps(t *testing.T) {
 			if rec.Rule.String() != tt.manager+" owns what the plan would write and would revert it." {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
-			// When a person applies the patch, the failure ends.
 			_, patch, ok := strings.Cut(rec.Ask.String(), "Commit this patch to the source of the Service: ")
 			if !ok || !json.Valid([]byte(patch)) {
 				t.Fatalf("it asks %q", rec.Ask)
 			}
-			_, err := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace).Patch(r.Ctx, "web", types.MergePatchType, []byte(patch),
-				metav1.PatchOptions{FieldManager: tt.manager})
-			r.Must(err)
+			// When a person applies the patch that show prints, the failure ends.
+			said := r.Says(0, "# By its labels and annotations, the Service comes from the "+tt.from, "", "show", rec.Case, "--patch")
+			file := filepath.Join(t.TempDir(), "patch.yaml")
+			r.Must(os.WriteFile(file, []byte(said.Out), 0o600))
+			out, err := exec.CommandContext(r.Ctx, r.Testbed.Cluster.Kubectl(), "--kubeconfig="+r.Testbed.Cluster.Kubeconfig, "-n", r.Testbed.Namespace,
+				"patch", "service", "web", "--patch-file="+file, "--field-manager="+strings.ReplaceAll(tt.manager, "/", "-")).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s\n%s", err, out, said.Out)
+			}
 			r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service("web").Status.LoadBalancer.Ingress) > 0 }))
 		})
 	}
