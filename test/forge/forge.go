@@ -36,6 +36,7 @@ type Server struct {
 	requests []*Request
 	calls    []string
 	fault    func(n int, call string) Fault
+	called   func()
 }
 
 // A Request is a merge request.
@@ -71,6 +72,13 @@ func (s *Server) Faults(f func(n int, call string) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault, s.calls = f, nil
+}
+
+// Called sets what is called after each call.
+func (s *Server) Called(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called = f
 }
 
 // Calls returns the calls since the last Calls or Faults, as METHOD PATH.
@@ -189,6 +197,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.Errorf("read a body: %v", err)
 	}
 	s.mu.Lock()
+	if s.called != nil {
+		defer s.called()
+	}
 	defer s.mu.Unlock()
 	path := r.URL.EscapedPath()
 	s.calls = append(s.calls, r.Method+" "+path)

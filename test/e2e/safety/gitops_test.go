@@ -1,18 +1,27 @@
 package safety
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/forge"
 	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -140,6 +149,87 @@ func TestGitOps(t *testing.T) {
 				t.Fatalf("%v: %s\n%s", err, out, said.Out)
 			}
 			r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service("web").Status.LoadBalancer.Ingress) > 0 }))
+		})
+	}
+}
+
+// TestMergeRequest checks that a change to the source becomes one merge request where the policy names the repository. Once it is merged and
+// the tool has applied it, the failure ends, and so does the branch; a change that is not needed any more is closed.
+func TestMergeRequest(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"github", "gitlab"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, testbed.Config{}, rig.Careful).Start()
+			source := func(name string) string {
+				svc := rig.Bare(name)
+				svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+				svc.Labels = map[string]string{"argocd.argoproj.io/instance": "shop"}
+				data, err := yaml.Marshal(svc)
+				r.Must(err)
+				return string(data)
+			}
+			apply := func(text string) {
+				r.Helper()
+				for one := range strings.SplitSeq(text, "---\n") {
+					var svc corev1.Service
+					r.Must(yaml.Unmarshal([]byte(one), &svc))
+					applyAs(r, &svc, "argocd-controller")
+				}
+			}
+			const path = "apps/shop.yaml"
+			before := "# The shop.\n" + source("web") + "---\n" + source("api")
+			repository := forge.New(t, kind, map[string]string{path: before})
+			repository.Called(r.Testbed.Wake)
+			token := filepath.Join(t.TempDir(), "token")
+			r.Must(os.WriteFile(token, []byte(forge.Token), 0o600))
+			r.Policy(fmt.Sprintf("%stell:\n- {name: source, kind: %s, url: %q, secretFrom: {file: %q}, repository: %s, branch: main, "+
+				"sources: [{application: shop, paths: [%s]}]}\n", rig.Careful, kind, repository.URL, token, repository.Repository(), path))
+			r.Tell()
+			state := func(want ...string) {
+				r.Helper()
+				r.Must(r.Testbed.Until(r.Ctx, func() bool {
+					var got []string
+					for _, one := range repository.Requests() {
+						got = append(got, one.State)
+					}
+					slices.Sort(got)
+					return slices.Equal(got, want) && len(repository.Branches()) == strings.Count(strings.Join(want, " "), "open")
+				}))
+			}
+			apply(before)
+			r.Ends("web", event.Asked)
+			asked := r.Ends("api", event.Asked)
+			state("open", "open")
+			i := slices.IndexFunc(repository.Requests(), func(one forge.Request) bool { return strings.Contains(one.Title, "/web: ") })
+			one := repository.Requests()[i]
+			after := repository.File(one.Branch, path)
+			if strings.Count(after, "\n") != strings.Count(before, "\n") || strings.Count(after, testbed.FullVSwitchH) != 1 {
+				t.Errorf("the file is\n%s", after)
+			}
+			over := func(name string) {
+				r.Helper()
+				r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service(name).Status.LoadBalancer.Ingress) > 0 }))
+				standing := func(ctx context.Context) ([]event.Record, error) {
+					return ticket.Standing(ctx, r.Stream, testbed.ClusterID)
+				}
+				again := &host.Looker{Env: r.Env.Env, Remedies: functions.All, Standing: standing}
+				r.Must(r.Testbed.Until(r.Ctx, func() bool {
+					r.Advance(time.Hour) // the failure is due for another look
+					r.Must(again.Round(r.Ctx))
+					return slices.ContainsFunc(r.Records(name), func(rec event.Record) bool { return rec.Result == event.Gone })
+				}))
+				r.Advance(time.Minute)
+			}
+			repository.End(one.Number, "merged")
+			apply(after)
+			over("web")
+			state("merged", "open")
+			r.Says(0, "source: open, ", "", "show", asked.Case)
+			// The vSwitch has room again: the other change is not needed.
+			r.Testbed.Cloud.SetFree(testbed.FullVSwitchH, 50)
+			over("api")
+			state("closed", "merged")
 		})
 	}
 }
