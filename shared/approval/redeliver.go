@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Waker makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
+// A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
 // decides whether it counts.
-type Waker struct {
+type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
 	Stream  *stream.Stream
@@ -25,23 +25,23 @@ type Waker struct {
 	Said    func(say.Text) // called with the state of Approvals when it changes
 }
 
-// Pauses of a Waker before it looks again at a cluster that has no Approvals, or can't be asked.
+// Pauses of a Redeliverer before it looks again at a cluster that has no Approvals, or can't be asked.
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 30 * time.Second
 )
 
 // Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
-func (w *Waker) Run(ctx context.Context) error {
+func (w *Redeliverer) Run(ctx context.Context) error {
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		if now := w.stands(ctx); now.String() != said && ctx.Err() == nil {
+		if now := w.status(ctx); now.String() != said && ctx.Err() == nil {
 			said = now.String()
 			w.Said(now)
 		}
 		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
 			backoff = retry.Backoff(firstWait, lastWait)
-			return w.wake(ctx, a)
+			return w.redeliver(ctx, a)
 		})
 		switch {
 		case err == nil:
@@ -54,8 +54,8 @@ func (w *Waker) Run(ctx context.Context) error {
 	return nil
 }
 
-// stands returns a sentence on the state of the cluster's Approvals.
-func (w *Waker) stands(ctx context.Context) say.Text {
+// status returns a sentence on the state of the cluster's Approvals.
+func (w *Redeliverer) status(ctx context.Context) say.Text {
 	_, err := w.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
 		return say.F("Approvals: the cluster has no %s. To apply a plan that needs approval: %s.", Kind, ByHand)
@@ -72,8 +72,8 @@ func (w *Waker) stands(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-// wake makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
-func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
+// redeliver makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
+func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval) error {
 	if !w.now().Before(a.CreationTimestamp.Add(lasts(a.Spec))) || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
 }
 
 // find returns the last record of the case that an Approval names, if it waits for such an answer; nil otherwise.
-func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
+func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	if len(prefix) != 8 {
 		return nil, nil
@@ -134,7 +134,7 @@ func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) e
 	return err
 }
 
-func (w *Waker) now() time.Time {
+func (w *Redeliverer) now() time.Time {
 	if w.Now != nil {
 		return w.Now()
 	}
