@@ -211,9 +211,9 @@ func TestMergeRequest(t *testing.T) {
 				r.Helper()
 				r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service(name).Status.LoadBalancer.Ingress) > 0 }))
 				standing := func(ctx context.Context) ([]event.Record, error) {
-					return ticket.Standing(ctx, r.Stream, testbed.ClusterID)
+					return ticket.OpenFailures(ctx, r.Stream, testbed.ClusterID)
 				}
-				again := &host.Looker{Env: r.Env.Env, Remedies: functions.All, Standing: standing}
+				again := &host.Rechecker{Env: r.Env.Env, Remedies: functions.All, OpenFailures: standing}
 				r.Must(r.Testbed.Until(r.Ctx, func() bool {
 					r.Advance(time.Hour) // the failure is due for another look
 					r.Must(again.Round(r.Ctx))
