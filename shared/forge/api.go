@@ -3,7 +3,7 @@ package forge
 import "net/http"
 
 // An API is how a kind of forges is called. In paths, queries and bodies, {words} are replaced by values, each escaped as its place needs it.
-// What the calls answer is in type answer.
+// Type answer has the fields of the answers.
 type API struct {
 	URL    string      // of the forge for everybody
 	header http.Header // with the token

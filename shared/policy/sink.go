@@ -23,7 +23,7 @@ import (
 // the place of the secret, and may be stored in a ConfigMap and in a repository.
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory depends on it
-	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager, pagerduty, github, gitlab or codeup
+	Kind       string    `json:"kind"`                // alibaba, event, mail, webhook, alertmanager, pagerduty, a chat such as dingtalk, or a forge such as github
 	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a mail server; of a platform or forge, if not the usual one
 	URLFrom    Reference `json:"urlFrom,omitzero"`    // place of the address; those of DingTalk, WeCom and Slack are secrets
 	SecretFrom Reference `json:"secretFrom,omitzero"` // place of the secret: a signing key, a token, or that of an app or of mail
@@ -171,9 +171,11 @@ func Forge(kind string) bool { return kind == GitHub || kind == GitLab || kind =
 
 // Paths returns the files of the sink's repository with the Services of a plan's source; none if the policy does not name it here.
 func (s Sink) Paths(of *event.Source) []string {
-	for _, source := range s.Sources {
-		if of != nil && of.Name != "" && (of.Kind == "Application" && of.Name == source.Application || of.Kind == "Kustomization" && of.Name == source.Kustomization) {
-			return source.Paths
+	for _, one := range s.Sources {
+		switch {
+		case of == nil || of.Name == "":
+		case of.Kind == "Application" && of.Name == one.Application, of.Kind == "Kustomization" && of.Name == one.Kustomization:
+			return one.Paths
 		}
 	}
 	return nil

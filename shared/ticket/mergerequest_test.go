@@ -220,7 +220,7 @@ func TestMergeRequestOrphan(t *testing.T) {
 	})
 }
 
-// What a person does with a request stays.
+// A request stays as a person has left it.
 func TestMergeRequestOfPerson(t *testing.T) {
 	t.Parallel()
 	forges(t, func(w *mergeWorld) {
@@ -342,7 +342,7 @@ func TestMergeRequestToken(t *testing.T) {
 	})
 }
 
-// The file does not have the Service, or has it twice, or is no manifest: nothing is written, and the reason is told.
+// The file does not have the Service, or has it twice, or is not YAML: nothing is written, and the reason is told.
 func TestMergeRequestFiles(t *testing.T) {
 	t.Parallel()
 	forges(t, func(w *mergeWorld) {

@@ -418,8 +418,10 @@ func (s *Server) writeFile(v map[string]string) answer {
 }
 
 func (s *Server) openRequest(v map[string]string) answer {
-	r := &Request{Number: len(s.requests) + 1, Branch: first(v, "head", "source_branch", "sourceBranch"), Target: first(v, "base", "target_branch", "targetBranch"),
-		Title: v["title"], Text: first(v, "body", "description"), State: "open"}
+	r := &Request{
+		Number: len(s.requests) + 1, Title: v["title"], Text: first(v, "body", "description"), State: "open",
+		Branch: first(v, "head", "source_branch", "sourceBranch"), Target: first(v, "base", "target_branch", "targetBranch"),
+	}
 	exists := slices.ContainsFunc(s.requests, func(o *Request) bool { return o.State == "open" && o.Fork == "" && o.Branch == r.Branch })
 	switch {
 	case s.Kind == "codeup" && (v["sourceProjectId"] != "2813489 as a number" || v["targetProjectId"] != "2813489 as a number"):
