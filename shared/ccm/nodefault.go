@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A nodeFault is a kind of fault, by what must be done about it.
 type nodeFault int
 
 const (
@@ -78,7 +77,7 @@ func (f *NodeFaults) Add(n corev1.Node, servers []cloud.Instance) {
 func (f *NodeFaults) unnamed(n corev1.Node) {
 	switch {
 	case isLingJun(&n): // its server exists, but cannot register with another ID
-		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is no ECS server", n.Name, Quote(n.Spec.ProviderID)))
+		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is not an ECS server", n.Name, Quote(n.Spec.ProviderID)))
 		return
 	case n.Spec.ProviderID == "":
 		f.add(unset, n.Name, say.F("the node %s has no providerID", n.Name))
@@ -94,7 +93,7 @@ func (f *NodeFaults) nameless(e Endpoint) {
 	f.add(nodeless, e.Name(), say.F("the endpoint %s of the Service names no node", e.Name()))
 }
 
-// Release says why hybrid nodes are a fault with the running release, which may be unknown; nothing without hybrid nodes.
+// Release says why hybrid nodes, if any, are a fault with the running release, which may be unknown.
 func (f *NodeFaults) Release(runs Version) say.Text {
 	switch {
 	case len(f.by[hybrid]) == 0:

@@ -10,8 +10,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 )
 
-// Blocks returns the IPv4 and IPv6 address blocks of the VPC with this ID, the first one before those added later. The error is ErrNotFound
-// if the API says that the VPC does not exist. It needs grant.DescribeVpcAttribute.
+// Blocks returns the IPv4 and IPv6 blocks of a VPC, the first one before those added later, or ErrNotFound. It needs grant.DescribeVpcAttribute.
 func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 	const action = "DescribeVpcAttribute"
 	if vpcID == "" {
@@ -48,7 +47,7 @@ func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 			for _, s := range strs(texts) {
 				block, err := netip.ParsePrefix(s)
 				if err != nil {
-					return fmt.Errorf("an address block of VPC %s is none: %.40q", vpcID, s)
+					return fmt.Errorf("VPC %s has an invalid address block: %.40q", vpcID, s)
 				}
 				if !slices.Contains(blocks, block) { // the first IPv6 block is also in its list
 					blocks = append(blocks, block)

@@ -64,7 +64,7 @@ func TestEncodeNATS(t *testing.T) {
 	}
 }
 
-// A message stored with a header that only NATS may write is refused: its writer pretended to be the server.
+// A header that only NATS may write shows that the writer pretended to be the server.
 func TestForgedHeaders(t *testing.T) {
 	header, data, err := EncodeNATS(mustFailed(t, failure()))
 	if err != nil {
@@ -176,7 +176,7 @@ func TestDecodeNATS(t *testing.T) {
 			"invalid event: a batch of events in one NATS message"},
 		{"another format", map[string][]string{"Content-Type": {"application/cloudevents+avro"}}, nil,
 			`invalid event: a structured event in the format "application/cloudevents+avro", not JSON`},
-		{"nothing", nil, nil, "invalid event: the message has no ce-specversion header and its data is no structured event"},
+		{"nothing", nil, nil, "invalid event: the message has no ce-specversion header and its data is not a structured event"},
 		{"other JSON", nil, []byte(`{"a":1}`), "invalid event: the message has no ce-specversion header"},
 		{"a list", nil, []byte(`[]`), "invalid event: the message has no ce-specversion header"},
 		{"an unknown version", with("ce-specversion", "2.0"), data, `invalid event: the event has version "2.0" of CloudEvents, not 1.0 or 0.3`},
@@ -284,7 +284,6 @@ func FuzzPercentDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		plain := percentDecode(s)
 		if strings.HasPrefix(plain, `"`) && strings.HasSuffix(plain, `"`) && len(plain) > 1 {
-			// Encoded again, its quotes are encoded too, and it comes back as well.
 			plain = percentDecode(percentEncode(plain))
 		}
 		if again := percentDecode(percentEncode(plain)); again != plain {

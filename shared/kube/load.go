@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the configuration of the kubeconfig file and context, if given. Without a file it uses the cluster of this pod, else
-// $KUBECONFIG, else the kubeconfig in the home directory; without a context the file's current one.
+// Load returns the configuration of the kubeconfig file and context. Without a file it uses the cluster of this pod, else $KUBECONFIG,
+// else the kubeconfig in the home directory; without a context the file's current one.
 func Load(kubeconfig, context string) (*rest.Config, error) {
 	if kubeconfig == "" && context == "" {
 		config, err := rest.InClusterConfig()
@@ -35,7 +35,7 @@ func Load(kubeconfig, context string) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	case len(file.Clusters) == 0 && kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "":
-		return nil, errors.New("no cluster to talk to: this is no pod, KUBECONFIG is not set, and there is no kubeconfig in the home directory; name one with " +
+		return nil, errors.New("no cluster to talk to: this is not a pod, KUBECONFIG is not set, and there is no kubeconfig in the home directory; name one with " +
 			"--kubeconfig")
 	case len(file.Clusters) == 0:
 		return nil, fmt.Errorf("the kubeconfig %s names no cluster", strings.Join(rules.GetLoadingPrecedence(), ", "))
@@ -65,12 +65,11 @@ func ContextNamespace(kubeconfig, context string) (string, error) {
 	return namespace, nil
 }
 
-// Read returns the configuration of the current context in the text of a kubeconfig. Files and programs that it names are errors, because
-// the text comes from elsewhere.
+// Read returns the configuration of the current context in a kubeconfig. Files and programs that it names are errors: the text comes from elsewhere.
 func Read(text []byte) (*rest.Config, error) {
 	file, err := clientcmd.Load(text)
 	if err != nil {
-		return nil, errors.New("the kubeconfig is no kubeconfig") // the text may be in the error
+		return nil, errors.New("the file is not a kubeconfig") // the text may be in the error
 	}
 	for _, u := range file.AuthInfos {
 		if u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || u.ClientKey != "" || u.ClientCertificate != "" {
@@ -89,7 +88,6 @@ func Read(text []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// names returns the sorted keys as a list for people.
 func names[T any](m map[string]T) string {
 	if len(m) == 0 {
 		return "none"
@@ -97,7 +95,7 @@ func names[T any](m map[string]T) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// As returns the configuration for the holder of a bearer token, without any credentials of config.
+// As returns the configuration for the holder of a bearer token, without config's credentials.
 func As(config *rest.Config, token string) *rest.Config {
 	c := rest.AnonymousClientConfig(config)
 	c.BearerToken = token

@@ -93,10 +93,10 @@ func (r Reference) Read() (string, error) {
 
 const longestSecret = 4096
 
-// longestTemplate is the longest file with texts, in bytes.
+// longestTemplate is in bytes.
 const longestTemplate = 64 << 10
 
-// ReadTemplate returns the sink's file with texts, which must be below one of the directories.
+// ReadTemplate returns the sink's file with texts, which must be below one of dirs.
 func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	if err := (Reference{File: s.Template}).Readable(dirs); err != nil {
 		return "", err
@@ -108,7 +108,6 @@ func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	return string(data), err
 }
 
-// readFile returns a file; of a file longer than most, it returns one byte more than most.
 func readFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -118,27 +117,26 @@ func readFile(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// Readable returns why a process must not read the place for a sink, or nil. Anyone who may write the policy could name the process's
-// own credentials, and an address of their own to send them to. Files must be below dirs, with which the process was started.
-// Variables must not be the process's own; those that begin with LBREMEDY_TELL_ are for sinks.
+// Readable returns why a process must not read the place for a sink, or nil. A writer of the policy could name the process's own
+// credentials, and an address to send them to. Files must be below dirs, with which the process was started. Variables must not be the
+// process's own; those that begin with LBREMEDY_TELL_ are for sinks.
 func (r Reference) Readable(dirs []string) error {
 	name := strings.ToUpper(r.Env)
 	own := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 	if !own("LBREMEDY_TELL_") && (slices.ContainsFunc([]string{"LBREMEDY_", "ALIBABA", "ALICLOUD_", "OTEL_", "KUBE"}, own) || strings.HasSuffix(name, "_PROXY")) {
-		return fmt.Errorf("%s is none for sinks: rename it, such as to LBREMEDY_TELL_SECRET", r)
+		return fmt.Errorf("%s can't hold a secret of sinks: rename it, such as to LBREMEDY_TELL_SECRET", r)
 	}
 	below := func(dir string) bool {
 		rel, err := filepath.Rel(dir, r.File)
 		return err == nil && filepath.IsLocal(rel)
 	}
-	// Behind a link, ".." leads elsewhere than it seems.
+	// Behind a link, ".." leads elsewhere.
 	if r.File != "" && (r.File != filepath.Clean(r.File) || !slices.ContainsFunc(dirs, below)) {
 		return fmt.Errorf("%s does not lie below %s: move it there, or name its directory with --secrets", r, strings.Join(dirs, " or "))
 	}
 	return nil
 }
 
-// Kinds of sinks.
 const (
 	Alibaba  = "alibaba"  // tickets of Alibaba Cloud's support
 	Event    = "event"    // Kubernetes Events on the Services
@@ -181,13 +179,12 @@ func (s Sink) Paths(of *event.Source) []string {
 	return nil
 }
 
-// notifiable are the results that a sink may be notified of.
 var notifiable = []string{
 	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Synced),
 	string(event.Planned),
 }
 
-// SinkWords returns the words that a sink's fields may hold, by field; a final [] means each entry.
+// SinkWords returns the words that a sink's fields may hold; a final [] means each entry.
 func SinkWords() map[string][]string {
 	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": notifiable}
 }
@@ -205,7 +202,7 @@ func (s Sink) Wants() []string {
 	return notifiable[:6]
 }
 
-// Check reports to bad the mistakes in the sink, each with its field.
+// Check reports the sink's mistakes to bad, each with its field.
 func (s Sink) Check(classes []string, bad func(field, format string, args ...any)) {
 	if !slices.Contains(kinds, s.Kind) {
 		bad("kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
@@ -255,7 +252,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	switch {
 	case s.Kind == Alibaba && strings.Trim(s.Category, "0123456789") != "", s.Kind == Alibaba && s.Category == "":
-		bad("category", "%q is no number; ListCategories of the ticket API lists them", s.Category)
+		bad("category", "%q is not a number; ListCategories of the ticket API lists them", s.Category)
 	case s.Kind != Alibaba && (s.Category != "" || s.Urgent):
 		bad("category", "only tickets of kind alibaba have a category or are urgent")
 	}
@@ -271,7 +268,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	for _, p := range s.Namespaces {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			bad("namespaces", "%q is no pattern", p)
+			bad("namespaces", "%q is not a pattern", p)
 		}
 	}
 	may := notifiable
@@ -331,11 +328,11 @@ func (s Sink) checkForge(bad func(field, format string, args ...any)) {
 		return
 	}
 	if !repository[s.Kind]().MatchString(s.Repository) {
-		bad("repository", "%q is no repository of kind %s, such as %s", s.Repository, s.Kind,
+		bad("repository", "%q is not a repository of kind %s, such as %s", s.Repository, s.Kind,
 			map[string]string{GitHub: "acme/deploy", GitLab: "acme/shop/deploy", Codeup: "60d54f3daccf2bbd6659f3ad/2813489"}[s.Kind])
 	}
 	if !branch().MatchString(s.Branch) {
-		bad("branch", "%q is no branch, such as main", s.Branch)
+		bad("branch", "%q is not a branch, such as main", s.Branch)
 	}
 	if s.SecretFrom == (Reference{}) {
 		bad("secretFrom", "it names no place; name the variable (env) or the file with the token")
@@ -366,7 +363,7 @@ func (s Sink) checkForge(bad func(field, format string, args ...any)) {
 		seen[name] = true
 		for _, p := range one.Paths {
 			if !files().MatchString(p) {
-				bad(at+".paths", "%q is no path of a YAML file from the root of the repository, such as apps/web.yaml", p)
+				bad(at+".paths", "%q is not the path of a YAML file in the repository, such as apps/web.yaml", p)
 			}
 		}
 	}
@@ -384,10 +381,10 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	}
 	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "smtps" && u.Scheme != "smtp" || u.Hostname() == "" || u.Port() == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" {
-		bad("url", "it is no address such as smtps://smtp.example.com:465, or smtp://smtp.example.com:587 for STARTTLS")
+		bad("url", "it is not an address such as smtps://smtp.example.com:465, or smtp://smtp.example.com:587 for STARTTLS")
 	}
 	if s.URLFrom != (Reference{}) {
-		bad("urlFrom", "the address of a server of mail is no secret: write url")
+		bad("urlFrom", "the address of a server of mail is not secret: write url")
 	}
 	if len(s.To) == 0 {
 		bad("to", "it is empty; name the addresses that mail goes to")
@@ -395,14 +392,13 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	for field, list := range map[string][]string{"from": {s.From}, "to": s.To} {
 		for _, address := range list {
 			if _, err := mail.ParseAddress(address); err != nil || strings.ContainsAny(address, "\r\n") {
-				bad(field, "%q is no address of mail", address)
+				bad(field, "%q is not an email address", address)
 			}
 		}
 	}
 }
 
-// platforms are the addresses of chats, by the kind of sink. They are fixed: anyone who may name another one could have the sink's
-// secrets, or its messages, sent there.
+// platforms are the fixed addresses of chats, by kind of sink: a policy that could name others could send secrets or messages there.
 var platforms = map[string][]string{
 	DingTalk:    {"https://oapi.dingtalk.com"},
 	DingTalkApp: {"https://api.dingtalk.com"},
@@ -413,9 +409,9 @@ var platforms = map[string][]string{
 	Codeup:      {"https://openapi-rdc.aliyuncs.com"},
 }
 
-// CheckURL returns why the sink must not send to an address. A chat must have its platform's address; any other must be https, or http
-// on loopback. An Alertmanager in the cluster, which usually has no certificate, may be http if no token is sent to it. The error
-// doesn't repeat the address, which may contain a secret.
+// CheckURL returns why the sink must not send to an address. A chat must have its platform's; any other must be https, or http on
+// loopback. An Alertmanager in the cluster, which usually has no certificate, may be http without a token. The error doesn't repeat
+// the address, which may contain a secret.
 func (s Sink) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if s.Kind == Alertmanager && err == nil && u.Scheme == "http" && u.User == nil && inCluster(u.Hostname()) {
@@ -433,7 +429,6 @@ func (s Sink) CheckURL(text string) error {
 	return nil
 }
 
-// inCluster reports whether a host can only be a Service of this cluster.
 func inCluster(host string) bool {
 	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
 }
@@ -441,7 +436,7 @@ func inCluster(host string) bool {
 func checkURL(u *url.URL, err error) error {
 	switch {
 	case err != nil || u.Host == "":
-		return errors.New("the address is no URL such as https://example.com/hook")
+		return errors.New("the address is not a URL such as https://example.com/hook")
 	case u.User != nil:
 		return errors.New("the address holds a user or password, which would be sent along and logged on the way")
 	case u.Scheme == "https":
@@ -452,7 +447,6 @@ func checkURL(u *url.URL, err error) error {
 	return errors.New("the address must begin with https://; http is for loopback only")
 }
 
-// loopback reports whether a host can only be this machine.
 func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
 }

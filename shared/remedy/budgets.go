@@ -22,7 +22,7 @@ type Share int
 func (s *Share) ReadText(text string) error {
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 	if err != nil || !strings.HasSuffix(text, "%") || n < 1 || n > 100 {
-		return fmt.Errorf("%q is no share from 1%% to 100%%", text)
+		return fmt.Errorf("%q is not a share from 1%% to 100%%", text)
 	}
 	*s = Share(n)
 	return nil
@@ -43,13 +43,13 @@ const (
 	defaultLeast    = 3
 )
 
-// Tries returns how many attempts to write on one Service and class there are in 24 h.
+// Tries returns how many attempts to write on one Service and class are allowed in 24 h.
 func (b Budgets) Tries() int { return cmp.Or(b.Attempts, defaultAttempts) }
 
 // OfClass returns how many Services may be written to for one class in 10 minutes.
 func (b Budgets) OfClass() int { return cmp.Or(b.Class, defaultClass) }
 
-// OfCluster returns how many Services may be written to in an hour in a cluster with this many LoadBalancer Services.
+// OfCluster returns how many of a cluster's LoadBalancer Services may be written to in an hour.
 func (b Budgets) OfCluster(services int) int {
 	share := (services*int(cmp.Or(b.Share, defaultShare)) + 99) / 100
 	return max(share, cmp.Or(b.Least, defaultLeast))

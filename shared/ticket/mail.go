@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// email sends messages, all of one ticket in one thread.
 type email struct {
 	sink  policy.Sink
 	roots *x509.CertPool // to verify certificates; nil: the system's
@@ -22,7 +21,7 @@ type email struct {
 func (e *email) send(ctx context.Context, t Ticket) error {
 	u, err := url.Parse(e.sink.URL)
 	if err != nil {
-		return fmt.Errorf("%w: the address is no URL", ErrRefused)
+		return fmt.Errorf("%w: the address is not a URL", ErrRefused)
 	}
 	to := mail.Server{Address: u, User: e.sink.User, Roots: e.roots}
 	if e.sink.SecretFrom != (policy.Reference{}) {

@@ -29,16 +29,13 @@ type Notice struct {
 }
 
 // webhook posts signed CloudEvents in structured mode. The signature is that of Standard Webhooks 1.0, symmetric
-// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id,
-// by which the receiver recognizes it.
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id.
 type webhook struct{ endpoint }
 
-// Open posts that a ticket was opened. The ticket's ID is its key.
 func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {
 	return t.Key, w.send(ctx, t, TypeOpened)
 }
 
-// Update posts its present state, or its end.
 func (w *webhook) Update(ctx context.Context, t Ticket) error {
 	switch {
 	case t.Status == Closed:
@@ -60,7 +57,7 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	}
 	signer, err := standard.NewWebhook(secret)
 	if err != nil { // its text may contain a part of the secret
-		return fmt.Errorf("%w: what %s holds is no key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
+		return fmt.Errorf("%w: the value of %s is not a key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
 	}
 	data, err := json.Marshal(Notice{Title: t.Title, Text: t.Text, Facts: t.Facts})
 	if err != nil {

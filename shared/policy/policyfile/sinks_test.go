@@ -66,7 +66,6 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// The policy says whose clicks count.
 func TestPeople(t *testing.T) {
 	v, err := Parse([]byte("people:\n- {dingtalk: \"0123\", user: ann, groups: [network]}\n- {feishu: ou_1, user: bob}\n"), nil)
 	want := []policy.Person{{DingTalk: "0123", User: "ann", Groups: []string{"network"}}, {Feishu: "ou_1", User: "bob"}}
@@ -96,8 +95,8 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: e, kind: event, secretFrom: {env: X}}`, "tell[0].secretFrom: a sink of kind event signs nothing"},
 		{`{name: e, kind: event, classes: [nope]}`, `tell[0].classes: unknown class "nope": the nearest are busy`},
 		{`{name: e, kind: event, risks: [some]}`, "tell[0].risks:"},
-		{`{name: e, kind: event, namespaces: [""]}`, `tell[0].namespaces: "" is no pattern`},
-		{`{name: e, kind: event, namespaces: ["prod-["]}`, `tell[0].namespaces: "prod-[" is no pattern`},
+		{`{name: e, kind: event, namespaces: [""]}`, `tell[0].namespaces: "" is not a pattern`},
+		{`{name: e, kind: event, namespaces: ["prod-["]}`, `tell[0].namespaces: "prod-[" is not a pattern`},
 		{`{name: e, kind: event, chat: cid1}`, "tell[0].app: only a sink that is an app"},
 		{`{name: d, kind: dingtalk-app, chat: cid1, card: t, secretFrom: {env: K}}`, "tell[0].app: it is empty"},
 		{`{name: d, kind: dingtalk-app, app: ding1, card: t, secretFrom: {env: K}}`, "tell[0].chat: it is empty"},
@@ -111,15 +110,15 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: f, kind: feishu-app, app: cli_1, chat: oc_1, card: t, secretFrom: {env: K}}`, "tell[0].card: only cards of DingTalk"},
 		{`{name: e, kind: event, results: [gone]}`, `tell[0].results: "gone" is none`},
 		{`{name: e, kind: event, category: "1"}`, "tell[0].category: only tickets of kind alibaba"},
-		{`{name: a, kind: alibaba}`, `tell[0].category: "" is no number`},
-		{`{name: a, kind: alibaba, category: x1}`, `tell[0].category: "x1" is no number`},
+		{`{name: a, kind: alibaba}`, `tell[0].category: "" is not a number`},
+		{`{name: a, kind: alibaba, category: x1}`, `tell[0].category: "x1" is not a number`},
 		{`{name: a, kind: alibaba, category: "1", results: [planned]}`, `"planned" is none`},
 		{`{name: s, kind: slack}`, "tell[0].urlFrom: it names no place"},
 		{`{name: e, kind: event, from: a@b.c}`, "tell[0].from: only a sink of kind mail"},
-		{`{name: m, kind: mail, url: "https://x", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is no address such as smtps://"},
-		{`{name: m, kind: mail, url: "smtp://u:s3cr3t@x:25", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is no address such as smtps://"},
+		{`{name: m, kind: mail, url: "https://x", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is not an address such as smtps://"},
+		{`{name: m, kind: mail, url: "smtp://u:s3cr3t@x:25", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is not an address such as smtps://"},
 		{`{name: m, kind: mail, url: "smtps://x:465", urlFrom: {env: X}, from: a@b.c, to: [d@e.f]}`, "tell[0].urlFrom: the address of a server"},
-		{`{name: m, kind: mail, url: "smtps://x:465", from: a, to: [d@e.f]}`, `tell[0].from: "a" is no address`},
+		{`{name: m, kind: mail, url: "smtps://x:465", from: a, to: [d@e.f]}`, `tell[0].from: "a" is not an email address`},
 		{`{name: m, kind: mail, url: "smtps://x:465", from: a@b.c}`, "tell[0].to: it is empty"},
 		{`{name: w, kind: wecom}`, "tell[0].urlFrom: it names no place"},
 		{`{name: w, kind: wecom, urlFrom: {env: U}, secretFrom: {env: K}}`, "tell[0].secretFrom: a sink of kind wecom signs nothing"},
@@ -131,7 +130,7 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: w, kind: webhook, url: "http://x.example/s3cr3t", secretFrom: {env: K}}`, "must begin with https://"},
 		{`{name: w, kind: webhook, url: "http://127.0.0.1.evil.example/", secretFrom: {env: K}}`, "must begin with https://"},
 		{`{name: w, kind: webhook, url: "https://u:s3cr3t@x", secretFrom: {env: K}}`, "holds a user or password"},
-		{`{name: w, kind: webhook, url: "x", secretFrom: {env: K}}`, "is no URL"},
+		{`{name: w, kind: webhook, url: "x", secretFrom: {env: K}}`, "is not a URL"},
 		{`{name: a, kind: alertmanager}`, "tell[0].url: give either url or urlFrom"},
 		{`{name: a, kind: alertmanager, url: "http://am.example/s3cr3t"}`, "must begin with https://"},
 		{`{name: a, kind: alertmanager, url: "http://am.monitoring.svc/s3cr3t", secretFrom: {env: K}}`, "the token is sent to https:// alone"},
@@ -139,12 +138,12 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: p, kind: pagerduty, urlFrom: {env: U}, secretFrom: {env: K}}`, "tell[0].urlFrom: the addresses of PagerDuty are fixed"},
 		{`{name: p, kind: pagerduty, url: "https://x.example/s3cr3t", secretFrom: {env: K}}`, "begins with https://events.pagerduty.com"},
 		{`{name: e, kind: event, repository: a/b}`, "tell[0].repository: only a sink of kind github, gitlab or codeup"},
-		{`{name: g, kind: github, branch: main}`, `tell[0].repository: "" is no repository of kind github, such as acme/deploy`},
-		{`{name: g, kind: github, repository: "a/../b"}`, `tell[0].repository: "a/../b" is no repository`},
-		{`{name: g, kind: gitlab, repository: "a/../b"}`, `tell[0].repository: "a/../b" is no repository`},
+		{`{name: g, kind: github, branch: main}`, `tell[0].repository: "" is not a repository of kind github, such as acme/deploy`},
+		{`{name: g, kind: github, repository: "a/../b"}`, `tell[0].repository: "a/../b" is not a repository`},
+		{`{name: g, kind: gitlab, repository: "a/../b"}`, `tell[0].repository: "a/../b" is not a repository`},
 		{`{name: g, kind: codeup, repository: "acme/deploy"}`, "such as 60d54f3daccf2bbd6659f3ad/2813489"},
-		{forge(`branch: "a b"`), `tell[0].branch: "a b" is no branch, such as main`},
-		{forge(`branch: "../main"`), `tell[0].branch: "../main" is no branch`},
+		{forge(`branch: "a b"`), `tell[0].branch: "a b" is not a branch, such as main`},
+		{forge(`branch: "../main"`), `tell[0].branch: "../main" is not a branch`},
 		{`{name: g, kind: github, repository: a/b, branch: main}`, "tell[0].secretFrom: it names no place"},
 		{forge(`urlFrom: {env: X}`), "tell[0].urlFrom: the address of a forge is no secret"},
 		{forge(`url: "http://git.example/s3cr3t"`), "must begin with https://"},
@@ -155,10 +154,10 @@ func TestSinksRefuse(t *testing.T) {
 		{forge(`sources: [{kustomization: c, paths: [a.yaml]}]`), `tell[0].sources[0].kustomization: "c" is not NAMESPACE/NAME`},
 		{forge(`sources: [{application: a, paths: [a.yaml]}, {application: a, paths: [b.yaml]}]`), "tell[0].sources[1]: another one has the same name"},
 		{forge(`sources: [{application: a}]`), "tell[0].sources[0].paths: name 1 to 10 files"},
-		{forge(`sources: [{application: a, paths: [../a.yaml]}]`), `tell[0].sources[0].paths: "../a.yaml" is no path of a YAML file`},
-		{forge(`sources: [{application: a, paths: [/a.yaml]}]`), `tell[0].sources[0].paths: "/a.yaml" is no path of a YAML file`},
-		{forge(`sources: [{application: a, paths: [.github/workflows/a.yaml]}]`), "is no path of a YAML file"},
-		{forge(`sources: [{application: a, paths: ["a.yaml?x"]}]`), "is no path of a YAML file"},
+		{forge(`sources: [{application: a, paths: [../a.yaml]}]`), `tell[0].sources[0].paths: "../a.yaml" is not the path of a YAML file`},
+		{forge(`sources: [{application: a, paths: [/a.yaml]}]`), `tell[0].sources[0].paths: "/a.yaml" is not the path of a YAML file`},
+		{forge(`sources: [{application: a, paths: [.github/workflows/a.yaml]}]`), "is not the path of a YAML file"},
+		{forge(`sources: [{application: a, paths: ["a.yaml?x"]}]`), "is not the path of a YAML file"},
 	} {
 		_, err := Parse([]byte("tell: ["+tt.sink+"]"), []string{"busy"})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {

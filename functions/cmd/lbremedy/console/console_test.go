@@ -171,19 +171,19 @@ func TestWrong(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"is no loopback address with a port", []string{"--listen", "0.0.0.0:0"}},
-		{"is no loopback address with a port", []string{"--listen", ":0"}},
-		{"is no loopback address with a port", []string{"--listen", "localhost:0"}},
-		{"is no loopback address with a port", []string{"--listen", "192.0.2.1:8383"}},
-		{"is no loopback address with a port", []string{"--listen", "8383"}},
+		{"is not a loopback address with a port", []string{"--listen", "0.0.0.0:0"}},
+		{"is not a loopback address with a port", []string{"--listen", ":0"}},
+		{"is not a loopback address with a port", []string{"--listen", "localhost:0"}},
+		{"is not a loopback address with a port", []string{"--listen", "192.0.2.1:8383"}},
+		{"is not a loopback address with a port", []string{"--listen", "8383"}},
 		{"are for a console with --login", []string{"--url", "https://lbremedy.example.com"}},
 		{"are for a console with --login", []string{"--tls-cert", "cert", "--tls-key", "key"}},
 		{"needs --cluster", []string{"--login"}},
 		{"at which address browsers reach", append(login, "--listen", ":0")},
 		{"is not https", append(login, "--listen", ":0", "--url", "http://lbremedy.example.com")},
-		{"is no address of a server", append(login, "--url", "lbremedy.example.com")},
-		{"is no address of a server", append(login, "--url", "https://ann:x@lbremedy.example.com")},
-		{"is no address of a server", append(login, "--url", "https://lbremedy.example.com/console?x=1")},
+		{"is not the address of a server", append(login, "--url", "lbremedy.example.com")},
+		{"is not the address of a server", append(login, "--url", "https://ann:x@lbremedy.example.com")},
+		{"is not the address of a server", append(login, "--url", "https://lbremedy.example.com/console?x=1")},
 		{"belong together", append(login, "--tls-cert", "cert")},
 		{"no such file", append(login, "--listen", "127.0.0.1:0", "--tls-cert", "/nowhere/cert", "--tls-key", "/nowhere/key")},
 	} {
