@@ -149,9 +149,9 @@ const (
 	Alertmanager = "alertmanager" // alerts by the API of Prometheus' Alertmanager, which ARMS also has
 	PagerDuty    = "pagerduty"    // alerts by PagerDuty's Events API v2
 
-	GitHub = "github" // merge requests for what GitOps tools own
-	GitLab = "gitlab"
-	Codeup = "codeup"
+	GitHub = "github" // merge requests for what GitOps tools own, at GitHub
+	GitLab = "gitlab" // the same at GitLab
+	Codeup = "codeup" // the same at Codeup
 
 	DingTalkApp = "dingtalk-app" // cards with buttons of an app of DingTalk
 	FeishuApp   = "feishu-app"   // the same for Feishu or Lark
