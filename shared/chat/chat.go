@@ -91,7 +91,8 @@ type Error struct {
 	Code    string        // the platform's error code; may be empty
 	Refused bool          // a retry won't help
 	After   time.Duration // when to retry, if the platform says so
-	Said    []byte        // body of an answer with an error status
+	Status  int           // of an answer with an error status
+	Said    []byte        // its body
 	Err     error
 }
 
@@ -135,7 +136,7 @@ func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, met
 	if code/100 == 2 {
 		return said, nil
 	}
-	fail.Err, fail.Said = fmt.Errorf("status %d", code), said
+	fail.Err, fail.Status, fail.Said = fmt.Errorf("status %d", code), code, said
 	fail.Refused = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly && code != http.StatusTooManyRequests
 	fail.After, _ = retry.After(answer.Header, now, longestWait)
 	return nil, fail

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -27,6 +26,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	rec.Cause = event.Redact(plan.Cause)
 	rec.Steps, rec.Changes, rec.Risk = steps, plan.Changes, ""
 	rec.Held, rec.Approved, rec.Seconded, rec.Rejected, rec.Digest, rec.Decided = "", nil, nil, nil, "", nil
+	rec.Source = nil
 	may := x.permission(x.c.Policy)
 	ask := func(r event.Result, why say.Text) machine.Report {
 		if rec.Result = r; len(why) > 0 {
@@ -62,7 +62,9 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		rec.Note = rec.Note.Then(say.F("%s owns what the plan writes. The Service is being deleted, so the plan writes it all the same.", own.Manager))
 	default:
 		// No digest: an approval would not help.
-		rec.Ask = rec.Ask.Then(say.F("Commit this patch to the source of the Service: %s", patches(x.c, plan)))
+		rec.Source = remedy.SourceOf(x.c.Service, own.Manager)
+		rec.Source.Patch, rec.Source.Digest = plan.Patch(x.c), plan.Digest(x.r.Class, string(x.c.Service.UID))
+		rec.Ask = rec.Ask.Then(say.F("Commit this patch to the source of the Service: %s", string(rec.Source.Patch)))
 		return ask(event.Asked, say.F("%s owns what the plan would write and would revert it.", own.Manager))
 	}
 	rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
@@ -140,14 +142,4 @@ func (x *run) spent() say.Text {
 		return ask
 	}
 	return ask.And("To try once now, save such a policy as FILE and run it with: lbremedy run %s --policy FILE --apply.", x.rec.Service)
-}
-
-func patches(c *remedy.Case, plan remedy.Plan) string {
-	var all string
-	for _, s := range plan.Steps {
-		if k, ok := s.(remedy.Keyed); ok {
-			all = strings.TrimSpace(all + " " + string(k.Patch(c)))
-		}
-	}
-	return all
 }

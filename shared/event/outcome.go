@@ -237,6 +237,7 @@ type Outcome struct {
 	Ask     say.Text      `json:"ask,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
 	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits
+	Source  *Source       `json:"source,omitempty"` // the plan as a change for a person to commit, if a GitOps tool owns what it writes
 	Note    say.Text      `json:"note,omitempty"`   // what else a person should know
 	Error   string        `json:"error,omitempty"`
 	Ticket  string        `json:"ticket,omitempty"`
@@ -244,6 +245,17 @@ type Outcome struct {
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
 	Repeats bool          `json:"-"` // the run ended as the last record says: it is counted and leaves no record
+}
+
+// A Source is a plan as a change to the source of the Service, which a GitOps tool applies to the cluster. Kind, Name and Object come from labels
+// and annotations: strangers write these, so they help a person to find the source, and never decide where anything is sent.
+type Source struct {
+	Manager string          `json:"manager"`          // the field manager that owns what the plan writes, or the mark of its tool
+	Kind    string          `json:"kind,omitempty"`   // Application (Argo CD), Kustomization or HelmRelease (Flux), or Release (Helm)
+	Name    string          `json:"name,omitempty"`   // of that; all but an Application with the namespace: flux-system/shop
+	Object  string          `json:"object,omitempty"` // the Service as Argo CD tracks it: group/kind:namespace/name
+	Patch   json.RawMessage `json:"patch"`            // merge patch of the Service
+	Digest  string          `json:"digest"`           // of the plan, which cannot be approved
 }
 
 // A Found is one finding of a doctor's check about one object, as CASES keeps it.
@@ -294,6 +306,9 @@ func (r Record) end() string {
 	}
 	fmt.Fprintln(&all, r.Result, r.Reason, r.Held, r.Digest, r.Cause, r.Risk, r.Mode, r.Muted, r.Impact, r.Attempt, r.Next, steps, r.Undoing,
 		r.Written.UnixNano(), r.Since.UnixNano(), r.Approved != nil)
+	if s := r.Source; s != nil {
+		fmt.Fprintln(&all, s.Kind, s.Name, s.Object, s.Digest)
+	}
 	for _, t := range []say.Text{r.Finding, r.Ask, r.Note, r.Rule, say.Literal(r.Error)} {
 		fmt.Fprintf(&all, "%q\n", digits().ReplaceAllString(t.String(), "#"))
 	}

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/near"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -21,8 +23,8 @@ import (
 // the place of the secret, and may be stored in a ConfigMap and in a repository.
 type Sink struct {
 	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory depends on it
-	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager or pagerduty
-	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a mail server; of a platform, if not the usual one
+	Kind       string    `json:"kind"`                // alibaba, event, mail, webhook, alertmanager, pagerduty, a chat such as dingtalk, or a forge such as github
+	URL        string    `json:"url,omitempty"`       // of a webhook, an Alertmanager or a mail server; of a platform or forge, if not the usual one
 	URLFrom    Reference `json:"urlFrom,omitzero"`    // place of the address; those of DingTalk, WeCom and Slack are secrets
 	SecretFrom Reference `json:"secretFrom,omitzero"` // place of the secret: a signing key, a token, or that of an app or of mail
 	App        string    `json:"app,omitempty"`       // of an app: its client ID
@@ -36,11 +38,23 @@ type Sink struct {
 	Template   string    `json:"template,omitempty"`  // file with texts that replace lbremedy's, in a directory of secrets
 	Language   string    `json:"language,omitempty"`  // language of notifications: en (default) or zh
 
+	// Of github, gitlab and codeup.
+	Repository string   `json:"repository,omitempty"` // OWNER/NAME; at GitLab the path of the project; at Codeup ORGANIZATION/NUMBER
+	Branch     string   `json:"branch,omitempty"`     // into which changes are to be merged
+	Sources    []Source `json:"sources,omitempty"`    // files with the Services of applications
+
 	// Filters; empty: the usual for the kind.
 	Classes    []string `json:"classes,omitempty"`
 	Risks      []string `json:"risks,omitempty"`      // of the plan: low, medium, high
 	Namespaces []string `json:"namespaces,omitempty"` // names; * matches any text, ? any character
 	Results    []string `json:"results,omitempty"`    // needs-approval, needs-action, failed, unsettled, fixed; for the kind event also planned
+}
+
+// A Source says in which files of a repository the Services of one application are. One of application and kustomization is set.
+type Source struct {
+	Application   string   `json:"application,omitempty"`   // of Argo CD
+	Kustomization string   `json:"kustomization,omitempty"` // of Flux: NAMESPACE/NAME
+	Paths         []string `json:"paths"`                   // YAML files
 }
 
 // A Reference says where a secret is. Exactly one of the two is set.
@@ -135,16 +149,35 @@ const (
 	Alertmanager = "alertmanager" // alerts by the API of Prometheus' Alertmanager, which ARMS also has
 	PagerDuty    = "pagerduty"    // alerts by PagerDuty's Events API v2
 
+	GitHub = "github" // merge requests for what GitOps tools own, at GitHub
+	GitLab = "gitlab" // the same at GitLab
+	Codeup = "codeup" // the same at Codeup
+
 	DingTalkApp = "dingtalk-app" // cards with buttons of an app of DingTalk
 	FeishuApp   = "feishu-app"   // the same for Feishu or Lark
 )
 
 var languages = []string{"en", "zh"}
 
-var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook, Alertmanager, PagerDuty}
+var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook, Alertmanager, PagerDuty, GitHub, GitLab, Codeup}
 
 // Answers reports whether people can answer at sinks of a kind.
 func Answers(kind string) bool { return kind == DingTalkApp || kind == FeishuApp }
+
+// Forge reports whether a kind of sinks makes merge requests.
+func Forge(kind string) bool { return kind == GitHub || kind == GitLab || kind == Codeup }
+
+// Paths returns the files of the sink's repository with the Services of a plan's source; none if the policy does not name it here.
+func (s Sink) Paths(of *event.Source) []string {
+	for _, one := range s.Sources {
+		switch {
+		case of == nil || of.Name == "":
+		case of.Kind == "Application" && of.Name == one.Application, of.Kind == "Kustomization" && of.Name == one.Kustomization:
+			return one.Paths
+		}
+	}
+	return nil
+}
 
 var notifiable = []string{
 	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Synced),
@@ -163,7 +196,7 @@ func (s Sink) Wants() []string {
 		return s.Results
 	case s.Kind == Event:
 		return notifiable
-	case s.Kind == Alibaba, s.Kind == Alertmanager, s.Kind == PagerDuty:
+	case s.Kind == Alibaba, s.Kind == Alertmanager, s.Kind == PagerDuty, Forge(s.Kind):
 		return notifiable[:4] // its readers want only what needs help
 	}
 	return notifiable[:6]
@@ -191,8 +224,9 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	own := s.Kind == Webhook || s.Kind == Alertmanager // its address is the user's
 	s.checkApp(bad)
 	s.checkMail(bad)
+	s.checkForge(bad)
 	switch {
-	case Answers(s.Kind), s.Kind == Mail:
+	case Answers(s.Kind), s.Kind == Mail, Forge(s.Kind):
 	case s.Kind == PagerDuty && s.URLFrom != none:
 		bad("urlFrom", "the addresses of PagerDuty are fixed: leave it out, or write url")
 	case chat && s.URL != "":
@@ -213,7 +247,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 		bad("secretFrom", "it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
 	case s.Kind == PagerDuty && s.SecretFrom == none:
 		bad("secretFrom", "it names no place; name the variable (env) or the file with the routing key of the integration")
-	case !own && s.Kind != DingTalk && !Answers(s.Kind) && s.Kind != Mail && s.Kind != PagerDuty && s.SecretFrom != none:
+	case !own && s.Kind != DingTalk && !Answers(s.Kind) && s.Kind != Mail && s.Kind != PagerDuty && !Forge(s.Kind) && s.SecretFrom != none:
 		bad("secretFrom", "a sink of kind %s signs nothing", s.Kind)
 	}
 	switch {
@@ -275,6 +309,69 @@ func (s Sink) checkApp(bad func(field, format string, args ...any)) {
 	}
 }
 
+var (
+	repository = map[string]func() *regexp.Regexp{
+		GitHub: regex.New(`^[A-Za-z0-9-]+/[A-Za-z0-9._-]+$`),
+		GitLab: regex.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$`),
+		Codeup: regex.New(`^[0-9a-f-]+/[0-9]+$`),
+	}
+	// Neither has a part that begins with a dot.
+	branch = regex.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
+	files  = regex.New(`^[A-Za-z0-9_@][A-Za-z0-9._@ -]*(/[A-Za-z0-9_@][A-Za-z0-9._@ -]*)*[.]ya?ml$`)
+)
+
+func (s Sink) checkForge(bad func(field, format string, args ...any)) {
+	if !Forge(s.Kind) {
+		if s.Repository != "" || s.Branch != "" || len(s.Sources) > 0 {
+			bad("repository", "only a sink of kind github, gitlab or codeup has repository, branch or sources")
+		}
+		return
+	}
+	if !repository[s.Kind]().MatchString(s.Repository) {
+		bad("repository", "%q is not a repository of kind %s, such as %s", s.Repository, s.Kind,
+			map[string]string{GitHub: "acme/deploy", GitLab: "acme/shop/deploy", Codeup: "60d54f3daccf2bbd6659f3ad/2813489"}[s.Kind])
+	}
+	if !branch().MatchString(s.Branch) {
+		bad("branch", "%q is not a branch, such as main", s.Branch)
+	}
+	if s.SecretFrom == (Reference{}) {
+		bad("secretFrom", "it names no place; name the variable (env) or the file with the token")
+	}
+	if s.URLFrom != (Reference{}) {
+		bad("urlFrom", "the address of a forge is no secret: write url")
+	} else if s.URL != "" {
+		if err := s.CheckURL(s.URL); err != nil {
+			bad("url", "%v", err)
+		}
+	}
+	if len(s.Sources) == 0 {
+		bad("sources", "it is empty; name the applications, and the files with their Services")
+	}
+	seen := map[string]bool{}
+	for i, one := range s.Sources {
+		at, name := fmt.Sprintf("sources[%d]", i), one.Application+" "+one.Kustomization
+		switch {
+		case (one.Application == "") == (one.Kustomization == ""):
+			bad(at, "give either application or kustomization")
+		case one.Kustomization != "" && strings.Count(one.Kustomization, "/") != 1:
+			bad(at+".kustomization", "%q is not NAMESPACE/NAME", one.Kustomization)
+		case seen[name]:
+			bad(at, "another one has the same name; name all paths in one")
+		case len(one.Paths) == 0 || len(one.Paths) > mostPaths:
+			bad(at+".paths", "name 1 to %d files", mostPaths)
+		}
+		seen[name] = true
+		for _, p := range one.Paths {
+			if !files().MatchString(p) {
+				bad(at+".paths", "%q is not the path of a YAML file in the repository, such as apps/web.yaml", p)
+			}
+		}
+	}
+}
+
+// mostPaths limits the calls for one request.
+const mostPaths = 10
+
 func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	if s.Kind != Mail {
 		if s.From != "" || len(s.To) > 0 || s.User != "" {
@@ -309,6 +406,7 @@ var platforms = map[string][]string{
 	WeCom:       {"https://qyapi.weixin.qq.com"},
 	Slack:       {"https://hooks.slack.com"},
 	PagerDuty:   {"https://events.pagerduty.com", "https://events.eu.pagerduty.com"},
+	Codeup:      {"https://openapi-rdc.aliyuncs.com"},
 }
 
 // CheckURL returns why the sink must not send to an address. A chat must have its platform's; any other must be https, or http on

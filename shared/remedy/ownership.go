@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -23,9 +26,7 @@ var gitops = []string{
 }
 
 var marks = []string{
-	"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id",
-	"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name",
-	"meta.helm.sh/release-name",
+	"argocd.argoproj.io/instance", tracking, byKustom + "name", byRelease + "name", byHelm + "name",
 }
 
 // An Ownership says which other writer has the keys that a plan would write.
@@ -100,6 +101,43 @@ func (p Plan) Keys() []string {
 	}
 	return keys
 }
+
+const (
+	tracking  = "argocd.argoproj.io/tracking-id"
+	byKustom  = "kustomize.toolkit.fluxcd.io/"
+	byRelease = "helm.toolkit.fluxcd.io/"
+	byHelm    = "meta.helm.sh/release-"
+)
+
+// SourceOf returns what labels and annotations of a Service say about the source from which its manager applies it; all of it may be
+// wrong. Argo CD tracks an object by the annotation APPLICATION:GROUP/KIND:NAMESPACE/NAME, and ignores one that names another object
+// (util/argo/resource_tracking.go of Argo CD v3.1.0), or by a label. Flux labels an object with name and namespace of its own object.
+func SourceOf(svc *corev1.Service, manager string) *event.Source {
+	s := &event.Source{Manager: manager}
+	switch l, a := svc.Labels, svc.Annotations; {
+	case strings.HasPrefix(manager, "argocd"):
+		app, object, _ := strings.Cut(a[tracking], ":")
+		if object == "/Service:"+svc.Namespace+"/"+svc.Name {
+			s.Object = object
+		} else {
+			app = cmp.Or(l["argocd.argoproj.io/instance"], l["app.kubernetes.io/instance"])
+		}
+		s.Kind, s.Name = "Application", app
+	case strings.HasPrefix(manager, "helm.") || manager == "helm-controller":
+		s.Kind, s.Name = "HelmRelease", l[byRelease+"namespace"]+"/"+l[byRelease+"name"]
+	case strings.HasPrefix(manager, "kustomize") || strings.HasPrefix(manager, "flux"):
+		s.Kind, s.Name = "Kustomization", l[byKustom+"namespace"]+"/"+l[byKustom+"name"]
+	default:
+		s.Kind, s.Name = "Release", a[byHelm+"namespace"]+"/"+a[byHelm+"name"]
+	}
+	if !sourceName().MatchString(s.Name) {
+		s.Kind, s.Name = "", ""
+	}
+	return s
+}
+
+// sourceName is the form of a Source's name. An Application outside Argo CD's namespace is NAMESPACE_NAME.
+var sourceName = regex.New(`^([a-z0-9][a-z0-9.-]{0,62}/)?[a-z0-9][a-z0-9._-]{0,251}$`)
 
 func gitopsMark(svc *corev1.Service) string {
 	for _, m := range marks {

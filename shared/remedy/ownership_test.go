@@ -32,3 +32,33 @@ func FuzzOwner(f *testing.F) {
 		}
 	})
 }
+
+// A source is named only by what its tool writes, and by nothing that is not a name.
+func TestSourceOf(t *testing.T) {
+	type m map[string]string
+	for _, tt := range []struct {
+		manager             string
+		labels, annotations m
+		kind, name, object  string
+	}{
+		{"argocd-controller", nil, m{tracking: "shop:/Service:shop/web"}, "Application", "shop", "/Service:shop/web"},
+		{tracking, m{"app.kubernetes.io/instance": "other"}, m{tracking: "argo_shop:/Service:shop/web"}, "Application", "argo_shop", "/Service:shop/web"},
+		{"argocd-controller", m{"app.kubernetes.io/instance": "shop"}, m{tracking: "evil:/Service:prod/web"}, "Application", "shop", ""},
+		{"argocd-controller", m{"app.kubernetes.io/instance": "shop"}, m{tracking: "evil:apps/Service:shop/web"}, "Application", "shop", ""},
+		{"argocd-controller", nil, m{tracking: "../x y:/Service:shop/web"}, "", "", "/Service:shop/web"},
+		{"argocd-controller", nil, m{tracking: "a\n# b:/Service:shop/web"}, "", "", "/Service:shop/web"},
+		{"argocd-controller", nil, nil, "", "", ""},
+		{"kustomize-controller", m{byKustom + "name": "shop", byKustom + "namespace": "flux-system"}, m{tracking: "x:/Service:shop/web"},
+			"Kustomization", "flux-system/shop", ""},
+		{"kustomize-controller", m{byKustom + "name": "shop"}, nil, "", "", ""},
+		{"kustomize-controller", m{byKustom + "name": "a/b", byKustom + "namespace": "c"}, nil, "", "", ""},
+		{byRelease + "name", m{byRelease + "name": "shop", byRelease + "namespace": "prod"}, nil, "HelmRelease", "prod/shop", ""},
+		{"helm", nil, m{byHelm + "name": "shop", byHelm + "namespace": "prod"}, "Release", "prod/shop", ""},
+		{"app.kubernetes.io/managed-by=Helm", m{byKustom + "name": "shop", byKustom + "namespace": "flux-system"}, nil, "", "", ""},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: tt.labels, Annotations: tt.annotations}}
+		if got := SourceOf(svc, tt.manager); got.Kind != tt.kind || got.Name != tt.name || got.Object != tt.object || got.Manager != tt.manager {
+			t.Errorf("%s, %v, %v: got %+v", tt.manager, tt.labels, tt.annotations, got)
+		}
+	}
+}

@@ -69,6 +69,37 @@ func OneWay(steps []Step) say.Text {
 	return nil
 }
 
+// Patch returns the merge patch of the Service that a person commits instead of applying the plan.
+func (p Plan) Patch(c *Case) json.RawMessage {
+	whole := map[string]any{}
+	for _, s := range p.Steps {
+		if k, ok := s.(Keyed); ok {
+			var one map[string]any
+			if err := json.Unmarshal(k.Patch(c), &one); err != nil {
+				panic(fmt.Sprintf("remedy: the patch of a step is not JSON: %v", err))
+			}
+			merge(whole, one)
+		}
+	}
+	data, err := json.Marshal(whole)
+	if err != nil {
+		panic(fmt.Sprintf("remedy: a patch does not encode: %v", err))
+	}
+	return data
+}
+
+// merge adds one merge patch to another.
+func merge(whole, one map[string]any) {
+	for key, value := range one {
+		inner, ok := value.(map[string]any)
+		if have, both := whole[key].(map[string]any); ok && both {
+			merge(have, inner)
+			continue
+		}
+		whole[key] = value
+	}
+}
+
 // Digest returns the digest of the plan for one Service: 32 hex digits over the class, the UID and the steps with what they found, so
 // equal digests write the same, and over what the following sync takes down: an approval of one listener's outage does not cover
 // another's. Finding and resourceVersion change while the plan does not, and are left out.

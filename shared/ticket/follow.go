@@ -82,6 +82,7 @@ type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink assigns IDs; a ticket without one is opened
 	quiet bool // unchanged tickets are not repeated, and open ones are updated rarely
+	keeps bool // each notification is an Open: the ID that the sink returns may change
 	card  bool // messages can be changed without notifying people; see cards
 	title int  // limit of a title in bytes
 	text  int  // limit of a text in bytes
@@ -153,6 +154,8 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
 	case policy.Alertmanager:
 		return sender{&alertmanager{newEndpoint(s, c), c.Cluster}}, kind{title: 200, text: 8000, again: resendAlert}, nil
+	case policy.GitHub, policy.GitLab, policy.Codeup:
+		return newMergeRequest(s, c), kind{alone: true, keeps: true, quiet: true, title: 200, text: 8000}, nil
 	case policy.PagerDuty:
 		return sender{&pagerDuty{newEndpoint(s, c), c.Cluster}}, kind{title: 1000, text: 8000}, nil
 	}
@@ -457,7 +460,7 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
 	// A card that can't be changed, such as an old one, is replaced, even for the end.
-	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
+	opens := h.Status == None || o.keeps || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
 	h.Tried = h.Tried || opens
 	if err := h.write(ctx, o.c.Stream); err != nil {
 		if errors.Is(err, stream.ErrConflict) {

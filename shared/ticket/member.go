@@ -37,7 +37,8 @@ type Member struct {
 	Note     say.Text      `json:"note,omitempty"`
 	Rule     say.Text      `json:"rule,omitempty"`
 	Error    string        `json:"error,omitempty"`
-	By       say.Text      `json:"by,omitempty"` // closed it by hand, or rejected or approved its plan
+	Source   *event.Source `json:"source,omitempty"` // of the plan, if a GitOps tool owns what it writes
+	By       say.Text      `json:"by,omitempty"`     // closed it by hand, or rejected or approved its plan
 
 	revision uint64 // of its key
 	uid      string
@@ -95,6 +96,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: event.Clip(r.Message, shortText), Failed: r.EventTime,
 		Finding: short(r.Finding, longText), Cause: event.Clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest, Attempt: r.NextAttempt(),
 		Ask: short(r.Ask, longText), Note: short(r.Note, shortText), Rule: short(r.Rule, shortText), Error: event.Clip(r.Error, shortText),
+		Source: r.Source,
 	}
 	var by say.Text
 	switch {
@@ -119,6 +121,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	case m.Over && stood:
 		// The finding is sent together with the outcome.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
+		m.Source = cmp.Or(m.Source, was.Source)
 		if len(m.Finding) == 0 {
 			m.Finding = was.Finding
 		}

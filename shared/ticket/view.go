@@ -24,6 +24,9 @@ type view struct {
 func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 	m.Result = result
+	if policy.Forge(s.Kind) && len(s.Paths(m.Source)) == 0 {
+		return false
+	}
 	wanted := s.Wants()
 	return (slices.Contains(wanted, string(result)) || slices.Contains(wanted, string(m.Status()))) && in(s.Classes, class) &&
 		remedy.Among(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
@@ -74,6 +77,9 @@ func (v view) print() string {
 			fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding.String(), m.Ask.String(), m.Error)
 			if m.Attempt > 1 {
 				fmt.Fprintf(h, "%d\n", m.Attempt)
+			}
+			if m.Source != nil {
+				fmt.Fprintf(h, "%q\n", m.Source.Digest)
 			}
 		}
 	}

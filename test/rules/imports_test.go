@@ -267,9 +267,20 @@ var rows = []row{
 		why: "it shows cards and hears clicks, and knows nothing of what they are about",
 	},
 	{
+		who: []string{"shared/forge"},
+		may: []string{"shared/chat", "shared/regex"},
+		why: "it keeps a merge request, and knows nothing of what the change is about",
+	},
+	{
+		who: []string{"shared/manifest"},
+		may: []string{"shared/regex"},
+		why: "it changes a text",
+	},
+	{
 		who: []string{"shared/ticket"},
 		may: []string{"shared/approval", "shared/chat", "shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry",
-			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/document", "shared/mail", "shared/say"},
+			"shared/policy", "shared/remedy", "shared/engine", "shared/control", "shared/document", "shared/mail", "shared/say",
+			"shared/forge", "shared/manifest"},
 		why: "it tells what the journal holds",
 	},
 	{
@@ -370,7 +381,7 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy/*", "events/cmd/exporter"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"shared/command", "functions/cmd/lbremedy/cli"},
-	"go.yaml.in/yaml/v3":                     {"shared/config"},
+	"go.yaml.in/yaml/v3":                     {"shared/config", "shared/manifest"},
 	"google.golang.org/protobuf/encoding":    {"shared/chat"},
 	"golang.org/x/crypto/x509roots/fallback": {"shared/kube"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy/cli"},

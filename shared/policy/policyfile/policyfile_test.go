@@ -161,7 +161,7 @@ tell:
 	if err == nil {
 		t.Fatal("it is right")
 	}
-	kinds := "alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager, pagerduty"
+	kinds := "alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager, pagerduty, github, gitlab, codeup"
 	want := `line 1: mode: "fixx" is not a mode: want observe or fix
 line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, namespaceLabels, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes

@@ -23,6 +23,15 @@ tell:
 - {name: alerts, kind: alertmanager, url: "http://alertmanager.monitoring.svc:9093"}
 - {name: arms, kind: alertmanager, url: "https://alerts.aliyuncs.com", secretFrom: {env: ARMS_TOKEN}}
 - {name: pager, kind: pagerduty, secretFrom: {env: PAGER_KEY}}
+- {name: gh, kind: github, secretFrom: {env: K}, repository: acme/deploy, branch: main, sources: [{application: shop, paths: [apps/web.yaml]}]}
+- name: gl
+  kind: gitlab
+  url: https://git.example/
+  secretFrom: {env: K}
+  repository: acme/shop/deploy
+  branch: release/1.x
+  sources: [{kustomization: flux-system/shop, paths: [a.yml, "b c/d.yaml"]}]
+- {name: cu, kind: codeup, secretFrom: {env: K}, repository: 60d54f3daccf2bbd6659f3ad/2813489, branch: main, sources: [{application: a, paths: [a.yaml]}]}
 `
 
 func TestSinks(t *testing.T) {
@@ -45,6 +54,12 @@ func TestSinks(t *testing.T) {
 		{Name: "alerts", Kind: policy.Alertmanager, URL: "http://alertmanager.monitoring.svc:9093"},
 		{Name: "arms", Kind: policy.Alertmanager, URL: "https://alerts.aliyuncs.com", SecretFrom: policy.Reference{Env: "ARMS_TOKEN"}},
 		{Name: "pager", Kind: policy.PagerDuty, SecretFrom: policy.Reference{Env: "PAGER_KEY"}},
+		{Name: "gh", Kind: policy.GitHub, SecretFrom: policy.Reference{Env: "K"}, Repository: "acme/deploy", Branch: "main",
+			Sources: []policy.Source{{Application: "shop", Paths: []string{"apps/web.yaml"}}}},
+		{Name: "gl", Kind: policy.GitLab, URL: "https://git.example/", SecretFrom: policy.Reference{Env: "K"}, Repository: "acme/shop/deploy", Branch: "release/1.x",
+			Sources: []policy.Source{{Kustomization: "flux-system/shop", Paths: []string{"a.yml", "b c/d.yaml"}}}},
+		{Name: "cu", Kind: policy.Codeup, SecretFrom: policy.Reference{Env: "K"}, Repository: "60d54f3daccf2bbd6659f3ad/2813489", Branch: "main",
+			Sources: []policy.Source{{Application: "a", Paths: []string{"a.yaml"}}}},
 	}
 	if diff := cmp.Diff(want, v.Sinks); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -122,10 +137,45 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: p, kind: pagerduty}`, "tell[0].secretFrom: it names no place"},
 		{`{name: p, kind: pagerduty, urlFrom: {env: U}, secretFrom: {env: K}}`, "tell[0].urlFrom: the addresses of PagerDuty are fixed"},
 		{`{name: p, kind: pagerduty, url: "https://x.example/s3cr3t", secretFrom: {env: K}}`, "begins with https://events.pagerduty.com"},
+		{`{name: e, kind: event, repository: a/b}`, "tell[0].repository: only a sink of kind github, gitlab or codeup"},
+		{`{name: g, kind: github, branch: main}`, `tell[0].repository: "" is not a repository of kind github, such as acme/deploy`},
+		{`{name: g, kind: github, repository: "a/../b"}`, `tell[0].repository: "a/../b" is not a repository`},
+		{`{name: g, kind: gitlab, repository: "a/../b"}`, `tell[0].repository: "a/../b" is not a repository`},
+		{`{name: g, kind: codeup, repository: "acme/deploy"}`, "such as 60d54f3daccf2bbd6659f3ad/2813489"},
+		{forge(`branch: "a b"`), `tell[0].branch: "a b" is not a branch, such as main`},
+		{forge(`branch: "../main"`), `tell[0].branch: "../main" is not a branch`},
+		{`{name: g, kind: github, repository: a/b, branch: main}`, "tell[0].secretFrom: it names no place"},
+		{forge(`urlFrom: {env: X}`), "tell[0].urlFrom: the address of a forge is no secret"},
+		{forge(`url: "http://git.example/s3cr3t"`), "must begin with https://"},
+		{`{name: g, kind: codeup, url: "https://x.example/s3cr3t", secretFrom: {env: K}}`, "begins with https://openapi-rdc.aliyuncs.com"},
+		{forge(`sources: []`), "tell[0].sources: it is empty"},
+		{forge(`sources: [{paths: [a.yaml]}]`), "tell[0].sources[0]: give either application or kustomization"},
+		{forge(`sources: [{application: a, kustomization: b/c, paths: [a.yaml]}]`), "tell[0].sources[0]: give either application or kustomization"},
+		{forge(`sources: [{kustomization: c, paths: [a.yaml]}]`), `tell[0].sources[0].kustomization: "c" is not NAMESPACE/NAME`},
+		{forge(`sources: [{application: a, paths: [a.yaml]}, {application: a, paths: [b.yaml]}]`), "tell[0].sources[1]: another one has the same name"},
+		{forge(`sources: [{application: a}]`), "tell[0].sources[0].paths: name 1 to 10 files"},
+		{forge(`sources: [{application: a, paths: [../a.yaml]}]`), `tell[0].sources[0].paths: "../a.yaml" is not the path of a YAML file`},
+		{forge(`sources: [{application: a, paths: [/a.yaml]}]`), `tell[0].sources[0].paths: "/a.yaml" is not the path of a YAML file`},
+		{forge(`sources: [{application: a, paths: [.github/workflows/a.yaml]}]`), "is not the path of a YAML file"},
+		{forge(`sources: [{application: a, paths: ["a.yaml?x"]}]`), "is not the path of a YAML file"},
 	} {
 		_, err := Parse([]byte("tell: ["+tt.sink+"]"), []string{"busy"})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%s: got %v, want %s", tt.sink, err, tt.want)
 		}
 	}
+}
+
+// forge returns a sink of kind github with one field changed.
+func forge(field string) string {
+	all := map[string]string{
+		"secretFrom": "{env: K}", "repository": "acme/deploy", "branch": "main", "sources": "[{application: shop, paths: [a.yaml]}]",
+	}
+	name, value, _ := strings.Cut(field, ": ")
+	all[name] = value
+	text := "{name: g, kind: github"
+	for name, value := range all {
+		text += ", " + name + ": " + value
+	}
+	return text + "}"
 }

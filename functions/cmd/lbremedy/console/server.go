@@ -177,7 +177,7 @@ var signs = map[string]sign{
 	string(event.Failed): {"bad", "✕", word("failed")}, string(event.Erred): {"bad", "✕", word("error")},
 	"problem": {"bad", "✕", word("problem")}, "critical": {"bad", "✕", word("critical")},
 	string(event.Rejected): {"plain", "⊘", word("rejected")}, string(event.Undone): {"plain", "↶", word("undone")},
-	string(event.Superseded): {"plain", "→", word("superseded")}, string(event.NotOurs): {"plain", "–", word("foreign")},
+	string(event.Superseded): {"plain", "→", word("superseded")}, string(event.NotOurs): {"plain", "–", word("ignored")},
 	"unknown": {"ask", "?", word("unknown")}, "info": {"plain", "i", word("info")},
 }
 

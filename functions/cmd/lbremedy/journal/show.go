@@ -19,7 +19,7 @@ import (
 )
 
 func show(p *cli.Program) *cobra.Command {
-	var whole, kept bool
+	var whole, kept, patch bool
 	cmd := &cobra.Command{
 		Use:   "show CASE|NAMESPACE/SERVICE",
 		Short: "Show a case: what failed, why, what was done and how it ended",
@@ -33,9 +33,13 @@ you do about a case that is not over, with the command.
 -o json and -o yaml print the newest record of the case, or all of them with --history.
 
 Before a plan of medium or high risk is applied, the journal keeps the state of the load
-balancers: --snapshot prints it instead, as YAML, with listeners, groups and backends.`,
+balancers: --snapshot prints it instead, as YAML, with listeners, groups and backends.
+
+Where a GitOps tool owns what the plan writes, --patch prints the change instead, as a file
+for "kubectl patch --patch-file" or for the patches of kustomize. Commit it to the source.`,
 		Example: `  lbremedy show shop/web
   lbremedy show 3f9a12bc
+  lbremedy show shop/web --patch > patch.yaml
   lbremedy show shop/web -o jsonpath='{.nextStep}'`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: Want{Is: func(History) bool { return true }}.Complete(p),
@@ -48,6 +52,9 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 			h := found[0]
 			if kept {
 				return showSnapshots(ctx, p, s, h.Last())
+			}
+			if patch {
+				return printPatch(p, h.Last())
 			}
 			story, err := Tell(ctx, p, s, h)
 			if err != nil {
@@ -77,6 +84,8 @@ balancers: --snapshot prints it instead, as YAML, with listeners, groups and bac
 	}
 	cmd.Flags().BoolVar(&whole, "history", false, "show all records of the case")
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")
+	cmd.Flags().BoolVar(&patch, "patch", false, "print the change to the source of the Service, if a GitOps tool owns it")
+	cmd.MarkFlagsMutuallyExclusive("history", "snapshot", "patch")
 	return cmd
 }
 

@@ -1,0 +1,82 @@
+package ticket
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/chat"
+	"github.com/lbremedy/lbremedy/shared/forge"
+	"github.com/lbremedy/lbremedy/shared/manifest"
+	"github.com/lbremedy/lbremedy/shared/policy"
+)
+
+// mergeRequest keeps one merge request for the plan of a Service whose source a GitOps tool applies: its branch is named by the ticket and
+// the plan's digest. The policy decides about repository, branch and files; of the Service only its name and the patch arrive there.
+type mergeRequest struct {
+	endpoint
+	repository forge.Repository
+}
+
+func newMergeRequest(s policy.Sink, c Config) *mergeRequest {
+	api := forge.APIs[s.Kind]
+	api.URL = cmp.Or(s.URL, api.URL)
+	return &mergeRequest{newEndpoint(s, c), forge.Repository{API: api, Name: s.Repository, Target: s.Branch, Now: c.Now, Wire: c.wire}}
+}
+
+// Open makes the request for the present plan and closes those for others, or all at the end. The ID is the request's number and branch.
+func (m *mergeRequest) Open(ctx context.Context, t Ticket) (string, error) {
+	prefix := "lbremedy-" + strings.TrimPrefix(t.Key, "lbr-") + "-"
+	lead := t.Facts.Lead
+	paths := m.sink.Paths(lead.Source)
+	var change *forge.Change
+	if t.Status == Open && len(paths) > 0 {
+		branch := prefix + lead.Source.Digest
+		if _, at, _ := strings.Cut(t.ID, " "); at == branch && !t.Reopened() {
+			return t.ID, nil // whatever a person has done with it
+		}
+		change = &forge.Change{Branch: branch, Title: fmt.Sprintf("%s: %s (%s)", lead.Service, t.Facts.Title, branch), Text: fenced(t.Text), Paths: paths}
+		change.Edit = func(text []byte) ([]byte, error) {
+			next, err := manifest.Patch(text, lead.Service.Namespace, lead.Service.Name, lead.Source.Patch)
+			if errors.Is(err, manifest.ErrNotFound) {
+				err = fmt.Errorf("%w: %w", forge.ErrElsewhere, err)
+			}
+			return next, err
+		}
+	} else if t.ID == "" && !t.Tried {
+		return "", nil // it was over before
+	}
+	r := m.repository
+	err := m.sink.CheckURL(r.URL)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if r.Token, err = m.sink.SecretFrom.Read(); err != nil {
+		return "", err // the secret may exist the next time
+	}
+	number, err := r.Keep(ctx, prefix, change)
+	if _, wire := errors.AsType[*chat.Error](err); err != nil && !wire {
+		err = fmt.Errorf("%w: %w", ErrRefused, err) // about the file or an answer
+	}
+	if err != nil || change == nil {
+		return "", posted(err)
+	}
+	return number + " " + change.Branch, nil
+}
+
+// Update does the same.
+func (m *mergeRequest) Update(ctx context.Context, t Ticket) error {
+	_, err := m.Open(ctx, t)
+	return err
+}
+
+// fenced returns a text as a block of code: nothing that an Event or annotation says is a mention, a link or a command there.
+func fenced(text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "text\n" + strings.TrimSpace(text) + "\n" + fence
+}
