@@ -446,7 +446,7 @@ func TestEndpoints(t *testing.T) {
 		"no file":          {func(s *policy.Sink) { s.URL, s.URLFrom = "", missing }, 200, false, "no such file"},
 		"no variable":      {func(s *policy.Sink) { s.URL, s.URLFrom = "", policy.Reference{Env: "LBREMEDY_TEST_NONE"} }, 200, false, "LBREMEDY_TEST_NONE is empty"},
 		"no key":           {func(s *policy.Sink) { s.SecretFrom = missing }, 200, false, "no such file"},
-		"key of no base64": {func(s *policy.Sink) { s.SecretFrom = secret(t, "s3cr3t!!") }, 200, true, "no key in base64"},
+		"key of no base64": {func(s *policy.Sink) { s.SecretFrom = secret(t, "s3cr3t!!") }, 200, true, "not a key in base64"},
 		"key of two lines": {func(s *policy.Sink) { s.SecretFrom = secret(t, "a\nb") }, 200, false, "one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
