@@ -13,8 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Grants are the permissions to read answers and to wait for them.
-var Grants = []grant.Grant{grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}
+// Grants are the permissions to read answers, to wait for them, and to say on them what became of them.
+var Grants = []grant.Grant{
+	grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
+}
 
 // A Given is an answer, proven by its object. An approval is valid for the one attempt that the case asked about and only for the plan
 // with this digest; a rejection is of the plan, for every attempt.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -15,7 +16,7 @@ import (
 )
 
 // A Waker makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
-// decides whether it counts.
+// decides whether it counts. The Waker says on the Approval what has become of it.
 type Waker struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
@@ -31,17 +32,26 @@ const (
 	lastWait  = 30 * time.Second
 )
 
+// told is how long after its end an Approval is looked at, to say on it that it has expired.
+const told = time.Hour
+
 // Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
 func (w *Waker) Run(ctx context.Context) error {
+	t := &teller{Waker: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
+	var beside sync.WaitGroup
+	beside.Go(func() { t.follow(ctx) })
+	beside.Go(func() { t.run(ctx) })
+	defer beside.Wait()
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
 		if now := w.stands(ctx); now.String() != said && ctx.Err() == nil {
 			said = now.String()
 			w.Said(now)
 		}
+		t.forget()
 		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
 			backoff = retry.Backoff(firstWait, lastWait)
-			return w.wake(ctx, a)
+			return w.wake(ctx, a, t)
 		})
 		switch {
 		case err == nil:
@@ -73,13 +83,19 @@ func (w *Waker) stands(ctx context.Context) say.Text {
 }
 
 // wake makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
-func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
-	if !w.now().Before(a.CreationTimestamp.Add(lasts(a.Spec))) || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
+func (w *Waker) wake(ctx context.Context, a kube.Approval, t *teller) error {
+	over := w.now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
+	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
 	}
 	rec, err := w.find(ctx, a)
-	if rec == nil || err != nil || strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
+	if err != nil {
 		return err
+	}
+	t.sees(a, rec)
+	if over >= 0 || rec == nil || rec.Digest != a.Spec.Plan || rec.NextAttempt() != a.Spec.Attempt || Takes(*rec, a.Spec.Verdict, a.Spec.User) != nil ||
+		strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
+		return nil
 	}
 	w.Log.Info("Approval seen", "namespace", a.Namespace, "case", a.Spec.Case)
 	if err := deliver(ctx, w.Stream, *rec, "approval."+string(a.UID)); !errors.Is(err, stream.ErrNotFound) {
@@ -88,8 +104,9 @@ func (w *Waker) wake(ctx context.Context, a kube.Approval) error {
 	return nil // the failure is no longer stored and has not returned
 }
 
-// find returns the last record of the case that an Approval names, if it waits for such an answer; nil otherwise.
-func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
+// find returns the last record of the case that an Approval names, of the class that made the plan if two have a case of that name; nil if
+// the journal has none.
+func (w *Waker) find(ctx context.Context, a kube.Approval) (found *event.Record, err error) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	if len(prefix) != 8 {
 		return nil, nil
@@ -114,12 +131,11 @@ func (w *Waker) find(ctx context.Context, a kube.Approval) (*event.Record, error
 		if err != nil {
 			continue // it must not hold back the others
 		}
-		if rec.Case == a.Spec.Case && rec.Digest == a.Spec.Plan && rec.NextAttempt() == a.Spec.Attempt && rec.Service.Kind == "" &&
-			rec.Service.Namespace == a.Namespace && Takes(rec, a.Spec.Verdict, a.Spec.User) == nil {
-			return &rec, nil
+		if rec.Case == a.Spec.Case && rec.Service.Kind == "" && rec.Service.Namespace == a.Namespace && (found == nil || rec.Digest == a.Spec.Plan) {
+			found = &rec
 		}
 	}
-	return nil, nil
+	return found, nil
 }
 
 // deliver makes the stream deliver the stored failure of a case again; stream.ErrNotFound if it is not stored.

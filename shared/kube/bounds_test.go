@@ -146,7 +146,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 // others are the methods that read one object, watch, ask or write.
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Deployment", "Namespace", "Pod", "Node", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
-	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
+	"CreateApproval", "PatchApprovalStatus", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
 // memoryOfAFunction returns the least memory that the chart gives to a program that lists.
