@@ -47,6 +47,9 @@ const chatClass = "chat"
 // probeClass replaces a class in names of what a prober needs in the namespace of the probes' Service, and in no other.
 const probeClass = "probe"
 
+// testClass replaces a class in names of what "helm test" needs to see that people can approve.
+const testClass = "test"
+
 // together returns a remedy with the declarations of all.
 func together(all []*remedy.Remedy) *remedy.Remedy {
 	out := &remedy.Remedy{Class: upClass}
@@ -59,7 +62,7 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns everything that rights are generated for: each class; the exporter; the notifier; "lbremedy up", with all of
-// these or without the classes; the doctor; answers from chats; and probes. A program
+// these or without the classes; the doctor; answers from chats; probes; and helm test. A program
 // that runs the doctor, takes answers from chats or probes gets those rights beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
@@ -71,6 +74,7 @@ func holders(all []*remedy.Remedy) []holder {
 	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, ticket.EventGrants},
 		holder{"lbremedy-" + doctorClass, checks.Grants()}, holder{"lbremedy-" + chatClass, approval.RelayGrants},
 		holder{"lbremedy-" + probeClass, probe.Grants},
+		holder{"lbremedy-" + testClass, []grant.Grant{grant.ListApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
 		holder{"lbremedy-" + engineClass, slices.Concat(new(remedy.Remedy).Grants(), runs)},
 		holder{roleOf(up), slices.Concat(up.Grants(), runs)})
 }
@@ -91,7 +95,7 @@ var inSystem = []grant.Grant{grant.ListDaemonSets, grant.GetServiceAccounts}
 func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	var parts []holder
 	for _, h := range holders(all) {
-		if h.role == "lbremedy-"+doctorClass || h.role == "lbremedy-"+chatClass || h.role == "lbremedy-"+probeClass {
+		if slices.Contains([]string{"lbremedy-" + doctorClass, "lbremedy-" + chatClass, "lbremedy-" + probeClass, "lbremedy-" + testClass}, h.role) {
 			continue // it applies to a whole cluster, or to one namespace, whichever Services may be changed
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
