@@ -42,7 +42,8 @@ func approvals() ([]byte, error) {
 				"additionalPrinterColumns": []object{
 					column("Service", ".spec.service"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"),
 					column("Accepted", `.status.conditions[?(@.type=="Accepted")].status`),
-					wide("Reason", `.status.conditions[?(@.type=="Accepted")].reason`), wide("Case", ".spec.case"), wide("Plan", ".spec.plan"), wide("Comment", ".spec.comment"),
+					wide("Reason", `.status.conditions[?(@.type=="Accepted")].reason`),
+					wide("Case", ".spec.case"), wide("Plan", ".spec.plan"), wide("Comment", ".spec.comment"),
 					{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 				},
 				"subresources": object{"status": object{}},
@@ -96,8 +97,8 @@ func approvals() ([]byte, error) {
 			}},
 		},
 	}
-	ours := admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals/status"}}
-	status := judging(approval.StatusPolicy, admissionv1.Fail, ours, admissionv1.Update)
+	written := admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals/status"}}
+	status := judging(approval.StatusPolicy, admissionv1.Fail, written, admissionv1.Update)
 	judged := admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals"}}
 	policy := judging(approval.Policy, admissionv1.Fail, judged, admissionv1.Create, admissionv1.Update)
 	adds := func(p *admissionv1.ValidatingAdmissionPolicy, rules ...approval.Rule) {

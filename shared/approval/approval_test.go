@@ -562,7 +562,7 @@ func TestStatus(t *testing.T) {
 	stop()
 	twin()
 
-	// What happens while no engine runs is said by the next one, and what was said is not written again.
+	// The next engine catches up, and writes no condition twice.
 	before := maps.Clone(versions)
 	gone := s.asks()
 	yes := s.create(ann, gone, nil)
@@ -573,7 +573,7 @@ func TestStatus(t *testing.T) {
 	if before[yes.Name] = versions[yes.Name]; !maps.Equal(before, versions) {
 		t.Errorf("written again: versions were %v, and are %v", before, versions)
 	}
-	// What was said changes with the record, seen at once.
+	// A new record changes the conditions at once.
 	as(waits, event.Fixed, func(rec *event.Record) { rec.Next, rec.Attempt = len(rec.Steps), 1 })
 	for name := range want {
 		if strings.HasPrefix(name, waits.Case[:8]) {
@@ -609,7 +609,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	// An answer wakes the engine whether or not it may write the status. What has expired says so.
+	// An answer wakes the engine whether or not it may write the status. An expired one says so.
 	var rules []rbacv1.PolicyRule
 	for _, g := range approval.Grants {
 		if g != grant.PatchApprovalsStatus {

@@ -28,9 +28,9 @@ const (
 	Applied  = "Applied"  // whether the plan that it approves was written
 )
 
-// verdictOn returns the conditions that follow for an Approval from the newest record of its case. What it does not return stays as it
-// is. why is the reason that the Approval does not count for any plan.
-func verdictOn(a kube.Approval, rec event.Record, why error, now time.Time) []metav1.Condition {
+// conditions returns the conditions of an Approval that follow from the newest record of its case; other conditions stay as they are. why
+// is the reason that the Approval does not count for any plan.
+func conditions(a kube.Approval, rec event.Record, why error, now time.Time) []metav1.Condition {
 	is := func(kind string, status metav1.ConditionStatus, reason string, text say.Text) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: event.Redact(text.String()), LastTransitionTime: metav1.NewTime(now)}
 	}
@@ -62,7 +62,7 @@ func verdictOn(a kube.Approval, rec event.Record, why error, now time.Time) []me
 		return no("Expired", say.F("It expired at %s.", stamp(a.CreationTimestamp.Add(lasts(a.Spec)))))
 	case rec.Rejected != nil && rec.Digest == a.Spec.Plan && asks != nil:
 		return no("Rejected", rejected(rec.Rejected.By, rec.Rejected.At))
-	case asks != nil && counted:
+	case asks != nil && (counted || rec.Result == event.Waiting): // what was said still holds, or is not yet decided
 		return nil
 	case asks != nil:
 		return no("NotAsked", say.F("It does not count: %s.", say.Of(asks)))
@@ -89,90 +89,98 @@ func noted(note, like say.Text) say.Text {
 	return note[i : i+1]
 }
 
-// A teller keeps the conditions of Approvals up to date, beside the Waker, which never waits for it. All are seen again when the watch of
-// Approvals is opened again, so a condition that was not written is written then.
-type teller struct {
+// A statusWriter keeps the conditions of Approvals up to date. The Waker never waits for it. All Approvals are seen again when the watch is
+// opened again, and conditions that could not be written are written then.
+type statusWriter struct {
 	*Waker
 	mu    sync.Mutex
-	known map[string]map[string]kube.Approval // by the beginning of the Service's UID, and by their own UID
-	due   map[string]bool                     // subjects of CASES whose newest record may say something new
+	known map[string]map[string]seen // by the beginning of the Service's UID, and by their own UID
+	due   map[string]bool            // subjects of CASES whose newest record may say something new
 	news  chan struct{}
 }
 
+// A seen is an Approval, and the subject of its case in CASES; empty: not known.
+type seen struct {
+	kube.Approval
+	subject string
+}
+
 // forget begins a new list of Approvals.
-func (t *teller) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known = map[string]map[string]kube.Approval{}
+func (w *statusWriter) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known = map[string]map[string]seen{}
 }
 
-// sees notes an Approval and the newest record of its case, or an Approval without a record yet.
-func (t *teller) sees(a kube.Approval, rec *event.Record) {
+// sees notes an Approval, and that the newest record of its case says something about it; nil: it has no record.
+func (w *statusWriter) sees(a kube.Approval, rec *event.Record) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known[prefix] == nil {
-		t.known[prefix] = map[string]kube.Approval{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known[prefix] == nil {
+		w.known[prefix] = map[string]seen{}
 	}
-	t.known[prefix][string(a.UID)] = a
+	subject := ""
 	if rec != nil {
-		t.says(event.CaseSubject(rec.Cluster, rec.Service.UID, rec.Class))
+		subject = event.CaseSubject(rec.Cluster, rec.Service.UID, rec.Class)
+		w.mark(subject)
 	}
+	w.known[prefix][string(a.UID)] = seen{a, subject}
 }
 
-// says notes that a subject has news. The caller holds the lock.
-func (t *teller) says(subject string) {
-	t.due[subject] = true
+// mark notes that a subject has news. The caller holds the lock.
+func (w *statusWriter) mark(subject string) {
+	w.due[subject] = true
 	select {
-	case t.news <- struct{}{}:
+	case w.news <- struct{}{}:
 	default:
 	}
 }
 
 // follow notes new records of cases with Approvals until ctx ends.
-func (t *teller) follow(ctx context.Context) {
+func (w *statusWriter) follow(ctx context.Context) {
 	for backoff := retry.Backoff(firstWait, lastWait); ctx.Err() == nil; retry.Sleep(ctx, backoff.Step()) {
-		err := t.Stream.FollowSince(ctx, stream.Cases, event.CaseFilter(t.Cluster, "*"), time.Time{}, func(m stream.Message) error {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if parts := strings.Split(m.Subject, "."); len(parts) > 3 && len(t.known[parts[3][:min(8, len(parts[3]))]]) > 0 {
-				t.says(m.Subject)
+		err := w.Stream.FollowSince(ctx, stream.Cases, event.CaseFilter(w.Cluster, "*"), time.Time{}, func(m stream.Message) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if parts := strings.Split(m.Subject, "."); len(parts) > 3 && len(w.known[parts[3][:min(8, len(parts[3]))]]) > 0 {
+				w.mark(m.Subject)
 			}
 			return nil
 		})
 		if err != nil {
-			t.Log.Warn("new records are not seen, so Approvals may have an old status; trying again", "error", event.Redact(err.Error()))
+			w.Log.Warn("new records are not seen, so Approvals may have an old status; trying again", "error", event.Redact(err.Error()))
 		}
 	}
 }
 
-// run writes what is due until ctx ends. An error leaves the status as it is.
-func (t *teller) run(ctx context.Context) {
+// run writes conditions until ctx ends. An error leaves a status as it is.
+func (w *statusWriter) run(ctx context.Context) {
 	said := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.news:
+		case <-w.news:
 		}
-		t.mu.Lock()
-		due := t.due
-		t.due = map[string]bool{}
-		t.mu.Unlock()
+		w.mu.Lock()
+		due := w.due
+		w.due = map[string]bool{}
+		w.mu.Unlock()
 		var errs []error
 		for subject := range due {
-			errs = append(errs, t.tell(ctx, subject))
+			errs = append(errs, w.write(ctx, subject))
 		}
 		if err := errors.Join(errs...); err != nil && ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
-			t.Log.Warn("the status of an Approval was not written", "error", event.Redact(said))
+			w.Log.Warn("the status of an Approval was not written", "error", event.Redact(said))
 		}
 	}
 }
 
-// tell writes the conditions of the Approvals of a case that its newest record changes.
-func (t *teller) tell(ctx context.Context, subject string) error {
-	m, err := t.Stream.Last(ctx, stream.Cases, subject)
+// write writes the conditions of the Approvals of a case that its newest record changes.
+func (w *statusWriter) write(ctx context.Context, subject string) error {
+	m, err := w.Stream.Last(ctx, stream.Cases, subject)
 	if err != nil {
 		return err
 	}
@@ -180,28 +188,28 @@ func (t *teller) tell(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
-	since, unproven := Since(ctx, t.Kube)
+	since, unproven := Since(ctx, w.Kube)
 	if unproven != nil && !Unguarded(unproven) {
 		return unproven
 	}
-	t.mu.Lock()
+	w.mu.Lock()
 	prefix, _, _ := strings.Cut(rec.Case, "-")
-	all := slices.Collect(maps.Values(t.known[prefix]))
-	t.mu.Unlock()
+	known := slices.Collect(maps.Values(w.known[prefix]))
+	w.mu.Unlock()
 	var errs []error
-	for _, a := range all {
-		if a.Spec.Case != rec.Case || a.Namespace != rec.Service.Namespace || rec.Service.Kind != "" {
+	for _, a := range known {
+		if a.Spec.Case != rec.Case || a.Namespace != rec.Service.Namespace || rec.Service.Kind != "" || a.subject != "" && a.subject != subject {
 			continue
 		}
-		conditions, changed := slices.Clone(a.Status.Conditions), false
-		for _, c := range verdictOn(a, rec, cmp.Or(unproven, valid(a, t.Cluster, since)), t.now()) {
-			changed = meta.SetStatusCondition(&conditions, c) || changed
+		all, changed := slices.Clone(a.Status.Conditions), false
+		for _, c := range conditions(a.Approval, rec, cmp.Or(unproven, valid(a.Approval, w.Cluster, since)), w.now()) {
+			changed = meta.SetStatusCondition(&all, c) || changed
 		}
 		if !changed {
 			continue
 		}
 		// After a conflict the watch shows the newer one.
-		if err := t.Kube.PatchApprovalStatus(ctx, a, conditions); !errors.Is(err, kube.ErrConflict) && !errors.Is(err, kube.ErrNotFound) {
+		if err := w.Kube.PatchApprovalStatus(ctx, a.Approval, all); !errors.Is(err, kube.ErrConflict) && !errors.Is(err, kube.ErrNotFound) {
 			errs = append(errs, err)
 		}
 	}

@@ -37,10 +37,10 @@ const told = time.Hour
 
 // Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
 func (w *Waker) Run(ctx context.Context) error {
-	t := &teller{Waker: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
+	status := &statusWriter{Waker: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
 	var beside sync.WaitGroup
-	beside.Go(func() { t.follow(ctx) })
-	beside.Go(func() { t.run(ctx) })
+	beside.Go(func() { status.follow(ctx) })
+	beside.Go(func() { status.run(ctx) })
 	defer beside.Wait()
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
@@ -48,10 +48,10 @@ func (w *Waker) Run(ctx context.Context) error {
 			said = now.String()
 			w.Said(now)
 		}
-		t.forget()
+		status.forget()
 		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
 			backoff = retry.Backoff(firstWait, lastWait)
-			return w.wake(ctx, a, t)
+			return w.wake(ctx, a, status)
 		})
 		switch {
 		case err == nil:
@@ -83,7 +83,7 @@ func (w *Waker) stands(ctx context.Context) say.Text {
 }
 
 // wake makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
-func (w *Waker) wake(ctx context.Context, a kube.Approval, t *teller) error {
+func (w *Waker) wake(ctx context.Context, a kube.Approval, status *statusWriter) error {
 	over := w.now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
 	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
@@ -92,7 +92,7 @@ func (w *Waker) wake(ctx context.Context, a kube.Approval, t *teller) error {
 	if err != nil {
 		return err
 	}
-	t.sees(a, rec)
+	status.sees(a, rec)
 	if over >= 0 || rec == nil || rec.Digest != a.Spec.Plan || rec.NextAttempt() != a.Spec.Attempt || Takes(*rec, a.Spec.Verdict, a.Spec.User) != nil ||
 		strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
 		return nil
