@@ -161,7 +161,7 @@ func BenchmarkMessage(b *testing.B) {
 		Object: kube.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: "11111111-1111-2222-3333-444444444444"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		o, ok := s.judge(ev)
+		o, ok := s.classify(ev)
 		if !ok {
 			b.Fatal("ignored")
 		}

@@ -15,7 +15,7 @@
 //   - Memory is bounded. If nothing gets through to NATS for 30 s, all that waits is dropped, and listed again when NATS
 //     answers. The API server keeps Events for an hour, so shorter outages lose nothing.
 //   - Events are untrusted input. An Event is published if its namespace, name and UID are those of one Service
-//     (registry.go), within its namespace's budget (lane.go), and dated neither in the future nor long before the Event.
+//     (registry.go), within its namespace's budget (queue.go), and dated neither in the future nor long before the Event.
 //   - Events about Nodes and the cluster (others.go) are few: they are listed again before each watch and not covered by
 //     progress. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
 //   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
@@ -86,7 +86,7 @@ type Config struct {
 
 // Stats counts events since the exporter was made.
 type Stats struct {
-	Seen       atomic.Int64 // Events read, from watches and lists
+	Events     atomic.Int64 // Events read, from watches and lists
 	Ignored    atomic.Int64 // of these, those that report no failed sync of this cloud
 	Published  atomic.Int64 // stored in FAILED
 	Kept       atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
@@ -116,7 +116,7 @@ type Exporter struct {
 	last  atomic.Int64 // when the last Event was seen, in nanoseconds
 
 	registry registry
-	told     notice
+	logged   notice
 	posted   chan kube.Selection // each selects one Event that a request names
 
 	mu      sync.Mutex
@@ -270,10 +270,10 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 // A session is one stretch of reading and publishing. It ends with ctx, or when nothing gets through.
 type session struct {
 	*Exporter
-	ledger *entries
-	lanes  *lanes
-	unread outage
-	ctx    context.Context // of the publishes; it ends a moment after the reading
+	entries *entries
+	queues  *queues
+	unread  outage
+	ctx     context.Context // of the publishes; it ends a moment after the reading
 }
 
 // session reads and publishes until ctx ends or nothing gets through.
@@ -284,9 +284,9 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
 
-	s := &session{Exporter: e, ledger: newEntries(), lanes: newLanes(e.c.Rate, e.c.Burst), ctx: publishing}
+	s := &session{Exporter: e, entries: newEntries(), queues: newQueues(e.c.Rate, e.c.Burst), ctx: publishing}
 	e.mu.Lock()
-	e.now = s.ledger
+	e.now = s.entries
 	e.mu.Unlock()
 
 	var guard sync.WaitGroup
@@ -312,7 +312,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	stop()
 	guard.Wait()
 	out.Wait()
-	e.stats.Released.Add(int64(s.ledger.unclosed()))
+	e.stats.Released.Add(int64(s.entries.unclosed()))
 }
 
 // guard returns true once nothing has got through for too long; false if ctx ended before.
@@ -464,7 +464,7 @@ func (s *session) list(ctx context.Context) (string, error) {
 	bytes, all := map[string]int{}, 0 // of these, by namespace
 	over := map[string]bool{}         // namespaces without room
 	version, err := s.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
-		o, ok := s.judge(ev)
+		o, ok := s.classify(ev)
 		if !ok {
 			return nil
 		}
@@ -477,7 +477,7 @@ func (s *session) list(ctx context.Context) (string, error) {
 				return ctx.Err()
 			}
 			size -= was.size()
-		case bytes[o.Namespace] > 0 && (bytes[o.Namespace]+size > laneBytes || all+size > allBytes):
+		case bytes[o.Namespace] > 0 && (bytes[o.Namespace]+size > queueBytes || all+size > allBytes):
 			s.stats.Released.Add(1)
 			over[o.Namespace] = true
 			return ctx.Err()
@@ -503,26 +503,26 @@ func (s *session) list(ctx context.Context) (string, error) {
 		s.enter(o, true)
 	}
 	for namespace := range over {
-		if e := s.ledger.open(""); s.lanes.overflow(namespace, version, e) {
-			s.ledger.hold(e)
+		if e := s.entries.open(""); s.queues.overflow(namespace, version, e) {
+			s.entries.hold(e)
 		} else {
-			s.passed(s.ledger.close(e))
+			s.passed(s.entries.close(e))
 		}
 	}
-	s.passed(s.ledger.skip(version))
+	s.passed(s.entries.skip(version))
 	return version, nil
 }
 
 // take processes one change.
 func (s *session) take(ch kube.Change) {
 	if ch.Kind == kube.Added || ch.Kind == kube.Modified {
-		if o, ok := s.judge(ch.Event); ok {
+		if o, ok := s.classify(ch.Event); ok {
 			s.enter(o, false)
 			return
 		}
 	}
 	// Deletions are ignored: Events are deleted when they are an hour old.
-	s.passed(s.ledger.skip(ch.Event.ResourceVersion))
+	s.passed(s.entries.skip(ch.Event.ResourceVersion))
 }
 
 // put publishes an occurrence and closes its entry in the ledger. If the session ends before, the entry stays open.
@@ -532,7 +532,7 @@ func (s *session) put(w *waiting) {
 		s.refuse(w, err)
 		return
 	}
-	s.ledger.send(w.entry)
+	s.entries.send(w.entry)
 	newer, unsure := s.newerThan(w.occurrence)
 	backoff := retry.Backoff(firstWait, lastWait)
 	for {
@@ -540,7 +540,7 @@ func (s *session) put(w *waiting) {
 		doubt := unsure()
 		switch {
 		case err == nil && doubt == nil:
-			s.ledger.acked()
+			s.entries.acked()
 			if stored {
 				s.stats.Published.Add(1)
 			} else {
@@ -569,12 +569,12 @@ func passes(err error) bool {
 // refuse buries an Event that can never become a message. A tenant can write any number of these: per namespace a few go to DEAD,
 // and the others are counted as strange.
 func (s *session) refuse(w *waiting, reason error) {
-	if s.buried(w.ResourceVersion) || s.lanes.maySample(w.Namespace) {
+	if s.buried(w.ResourceVersion) || s.queues.maySample(w.Namespace) {
 		s.bury(w, reason)
 		return
 	}
 	s.stats.Strange.Add(1)
-	if s.told.first("malformed " + w.Namespace) {
+	if s.logged.first("malformed " + w.Namespace) {
 		s.log.Warn("a namespace makes Events that can't be published, and some of them are in DEAD; more are only counted for an hour",
 			"kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
@@ -586,7 +586,7 @@ func (s *session) bury(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) {
 		s.stats.Kept.Add(1)
 	} else {
-		s.ledger.send(w.entry)
+		s.entries.send(w.entry)
 		header, data := w.remains()
 		backoff := retry.Backoff(firstWait, lastWait)
 		for {
@@ -599,7 +599,7 @@ func (s *session) bury(w *waiting, reason error) {
 				return
 			}
 		}
-		s.ledger.acked()
+		s.entries.acked()
 		s.stats.Dead.Add(1)
 		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
@@ -632,7 +632,7 @@ func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsu
 			return true
 		}
 		var alien bool
-		alien, err = s.alien(version)
+		alien, err = s.otherCluster(version)
 		return alien
 	}
 	return newer, func() error {
@@ -641,9 +641,9 @@ func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsu
 	}
 }
 
-// alien reports whether a resource version comes from another cluster, or from before a restore: it is later than the present one,
+// otherCluster reports whether a resource version comes from another cluster, or from before a restore: it is later than the present one,
 // as another exporter's never is.
-func (s *session) alien(version string) (bool, error) {
+func (s *session) otherCluster(version string) (bool, error) {
 	known := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -21,9 +21,9 @@ type occurrence struct {
 	about event.Service // a Node's has no UID until that is proven
 }
 
-// judge returns an Event as a classified occurrence, and whether to publish it.
-func (s *session) judge(ev kube.Event) (occurrence, bool) {
-	s.stats.Seen.Add(1)
+// classify returns an Event as a classified occurrence, and whether to publish it.
+func (s *session) classify(ev kube.Event) (occurrence, bool) {
+	s.stats.Events.Add(1)
 	s.last.Store(time.Now().UnixNano())
 	in := event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message}
 	if class := event.Probed(in, ev.Object.Name); s.c.Classifier.Knows(class) {
@@ -33,7 +33,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 		ev.Reason, in.Reason, in.Component = event.Precheck, event.Precheck, ""
 	}
 	kind, fails := event.FailureOf(in.Reason)
-	if _, ok := s.judged(ev, kind); !ok || !fails {
+	if _, ok := s.objectOf(ev, kind); !ok || !fails {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
@@ -44,7 +44,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 		}
 		s.stats.Reported.Add(1)
 		// A tenant can write any number of these.
-		if s.lanes.mayReport(ev.Namespace) {
+		if s.queues.mayReport(ev.Namespace) {
 			s.report(ev, "the controller's check before an upgrade foresees a failure; of one namespace ten are logged, and then one an hour")
 		}
 		return occurrence{}, false
@@ -66,7 +66,7 @@ func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
 	}
 	now := s.c.Now()
 	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
-	about, _ := s.judged(ev, kind)
+	about, _ := s.objectOf(ev, kind)
 	return occurrence{Event: ev, class: class, kind: kind, about: about}
 }
 

@@ -31,7 +31,7 @@ func others() []kube.Selection {
 // other lists and watches such Events until ctx ends. Every list publishes all of them again; NATS stores the newest once.
 func (s *session) other(ctx context.Context, which kube.Selection) {
 	see := func(ev kube.Event) error {
-		if o, ok := s.judge(ev); ok && o.kind != "" {
+		if o, ok := s.classify(ev); ok && o.kind != "" {
 			s.enter(o, true)
 		}
 		return ctx.Err()
@@ -48,15 +48,15 @@ func (s *session) other(ctx context.Context, which kube.Selection) {
 				return ctx.Err()
 			})
 		}
-		if err != nil && ctx.Err() == nil && s.told.first("others "+which.Fields) {
+		if err != nil && ctx.Err() == nil && s.logged.first("others "+which.Fields) {
 			s.log.Warn("Events about nodes and the cluster can't be read; trying again until they can", "error", err)
 		}
 		retry.Sleep(ctx, retry.Spread(backoff.Step()))
 	}
 }
 
-// judged returns the object of a failure of this kind as the Event names it; false if it is about another kind of object.
-func (s *session) judged(ev kube.Event, kind string) (about event.Service, ok bool) {
+// objectOf returns the object of a failure of this kind as the Event names it; false if it is about another kind of object.
+func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok bool) {
 	switch kind {
 	case event.KindNode:
 		return event.Service{Kind: kind, Name: ev.Object.Name}, ev.Object.Kind == "Node"
@@ -69,7 +69,7 @@ func (s *session) judged(ev kube.Event, kind string) (about event.Service, ok bo
 	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
 }
 
-// proves returns nil if the occurrence's object exists, a stranger if it doesn't, and another error if it can't be read now. It
+// proves returns nil if the occurrence's object exists, noObject if it doesn't, and another error if it can't be read now. It
 // sets a Node's UID.
 func (s *session) proves(w *waiting) error {
 	switch w.kind {
@@ -81,11 +81,11 @@ func (s *session) proves(w *waiting) error {
 	node, err := s.c.Kube.Node(s.ctx, w.Object.Name)
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return &stranger{"the node does not exist"}
+		return &noObject{"the node does not exist"}
 	case err != nil:
 		return err
 	case w.Object.UID != node.Name && w.Object.UID != string(node.UID):
-		return &stranger{"the node has another UID"}
+		return &noObject{"the node has another UID"}
 	}
 	w.about.UID = string(node.UID)
 	return nil

@@ -82,7 +82,7 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// TestListedFloodOfNodes proves that Events about Nodes without room in the lane of the namespace default are read again too.
+// TestListedFloodOfNodes proves that Events about Nodes without room in the queue of the namespace default are read again too.
 func TestListedFloodOfNodes(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "zz-" + w.ns              // listed last, after the room is used up
@@ -110,16 +110,16 @@ func TestListedFloodOfNodes(t *testing.T) {
 func TestPrecheckResult(t *testing.T) {
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler)},
-		lanes:    newLanes(0, 0),
+		queues:   newQueues(0, 0),
 	}
 	for _, failed := range []int{1, 0} {
 		ev := kube.Event{Namespace: metav1.NamespaceSystem, Name: event.Precheck, Reason: "Success", Type: corev1.EventTypeNormal,
 			Message: fmt.Sprintf(`{"State":"Success","CheckResults":[{"Name":"ccmSLB","FailedCount":%d}]}`, failed)}
-		if o, ok := s.judge(ev); !ok || o.kind != event.KindCluster || o.Reason != event.Precheck {
+		if o, ok := s.classify(ev); !ok || o.kind != event.KindCluster || o.Reason != event.Precheck {
 			t.Errorf("with %d items: published %v, %+v", failed, ok, o)
 		}
 		ev.Namespace = "shop"
-		if _, ok := s.judge(ev); ok {
+		if _, ok := s.classify(ev); ok {
 			t.Error("a tenant's is published")
 		}
 	}

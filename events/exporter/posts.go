@@ -134,7 +134,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		no = &refusal{http.StatusServiceUnavailable, err.Error()}
 	}
 	e.stats.Refused.Add(1)
-	if e.told.first("post " + no.says) {
+	if e.logged.first("post " + no.says) {
 		e.log.Warn("a request to the address for EventBridge is refused; more of this kind are only counted for an hour", "error", event.Redact(no.says))
 	}
 	if no.status == http.StatusTooManyRequests || no.status == http.StatusServiceUnavailable {
@@ -247,7 +247,7 @@ func (s *session) readPosted(ctx context.Context) {
 				}
 				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 			}
-			if err != nil && ctx.Err() == nil && s.told.first("posted") {
+			if err != nil && ctx.Err() == nil && s.logged.first("posted") {
 				s.log.Warn("an Event that EventBridge tells of can't be read; a list of all Events, every half an hour, finds it", "kubeevent",
 					which.Namespace+"/"+which.Fields, "error", err)
 			}
@@ -258,7 +258,7 @@ func (s *session) readPosted(ctx context.Context) {
 // see processes an Event that was read outside of a watch.
 func (s *session) see(ctx context.Context) func(kube.Event) error {
 	return func(ev kube.Event) error {
-		if o, ok := s.judge(ev); ok {
+		if o, ok := s.classify(ev); ok {
 			s.enter(o, true)
 		}
 		return ctx.Err()

@@ -32,29 +32,29 @@ type registration struct {
 	at              time.Time
 }
 
-// A stranger is the error for an Event about an object that doesn't exist.
-type stranger struct{ says string }
+// A noObject is the error for an Event about an object that doesn't exist.
+type noObject struct{ says string }
 
-func (s *stranger) Error() string { return s.says }
+func (s *noObject) Error() string { return s.says }
 
-// proves returns nil if namespace, name and UID are those of one Service, a stranger if not, and another error if that can't be read now.
+// proves returns nil if namespace, name and UID are those of one Service, noObject if not, and another error if that can't be read now.
 func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	if known, ok := r.get(of.UID); ok {
 		if known.namespace == of.Namespace && known.name == of.Name {
 			return nil
 		}
-		return &stranger{fmt.Sprintf("its UID is that of the Service %s/%s", known.namespace, known.name)}
+		return &noObject{fmt.Sprintf("its UID is that of the Service %s/%s", known.namespace, known.name)}
 	}
 	uid, err := r.read(ctx, of.Namespace, of.Name, of.UID)
 	switch {
 	case errors.Is(err, kube.ErrNotFound), errors.Is(err, kube.ErrInvalid):
-		return &stranger{"there is no such Service"}
+		return &noObject{"there is no such Service"}
 	case err != nil:
 		return err
 	}
 	r.put(uid, registration{of.Namespace, of.Name, time.Now()})
 	if uid != of.UID {
-		return &stranger{"the Service has another UID"}
+		return &noObject{"the Service has another UID"}
 	}
 	return nil
 }
@@ -89,8 +89,8 @@ func (r *registry) put(uid string, of registration) {
 
 // A notice limits a log line to once an hour per key. It forgets when it has become large, and repeats itself then.
 type notice struct {
-	mu   sync.Mutex
-	told map[string]time.Time
+	mu     sync.Mutex
+	logged map[string]time.Time
 }
 
 const (
@@ -102,12 +102,12 @@ const (
 func (n *notice) first(key string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if at, ok := n.told[key]; ok && time.Since(at) < noticeEach {
+	if at, ok := n.logged[key]; ok && time.Since(at) < noticeEach {
 		return false
 	}
-	if n.told == nil || len(n.told) >= notices {
-		n.told = map[string]time.Time{}
+	if n.logged == nil || len(n.logged) >= notices {
+		n.logged = map[string]time.Time{}
 	}
-	n.told[key] = time.Now()
+	n.logged[key] = time.Now()
 	return true
 }

@@ -265,7 +265,7 @@ func TestRegistry(t *testing.T) {
 	}
 	before = reads
 	for range 2 {
-		if err := r.proves(t.Context(), kube.Object{Namespace: "shop", Name: "a", UID: "b"}); !errors.As(err, new(*stranger)) {
+		if err := r.proves(t.Context(), kube.Object{Namespace: "shop", Name: "a", UID: "b"}); !errors.As(err, new(*noObject)) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -282,8 +282,8 @@ func TestNotice(t *testing.T) {
 			t.Fatalf("key %d", i)
 		}
 	}
-	if len(n.told) > notices {
-		t.Errorf("%d keys are kept", len(n.told))
+	if len(n.logged) > notices {
+		t.Errorf("%d keys are kept", len(n.logged))
 	}
 }
 

@@ -40,8 +40,8 @@ func TestMalformedFlood(t *testing.T) {
 	got.until(w.uids(1, 2), 1)
 	w.await("progress moves on", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
 	// Each log line names the namespace.
-	if n := log.Count("kubeevent=" + flooding); n != laneSamples+1 {
-		t.Errorf("the log names %d of the namespace's Events, want %d", n, laneSamples+1)
+	if n := log.Count("kubeevent=" + flooding); n != queueSamples+1 {
+		t.Errorf("the log names %d of the namespace's Events, want %d", n, queueSamples+1)
 	}
 	stored := map[string]int{} // by namespace
 	err := w.s.Each(w.ctx, stream.Dead, ">", time.Time{}, func(m stream.Message) error {
@@ -53,8 +53,8 @@ func TestMalformedFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stored[flooding] != laneSamples || stored[w.ns] != 1 {
-		t.Errorf("DEAD holds %d Events of the namespace and %d of another, want %d and 1", stored[flooding], stored[w.ns], laneSamples)
+	if stored[flooding] != queueSamples || stored[w.ns] != 1 {
+		t.Errorf("DEAD holds %d Events of the namespace and %d of another, want %d and 1", stored[flooding], stored[w.ns], queueSamples)
 	}
 	if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(1))); err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ func (e *Exporter) Page() ledger.Page {
 		Since: e.began, At: time.Now(), Lag: e.Lag(),
 		// Outcomes are read first: what is counted as seen meanwhile shows as waiting.
 		Ignored: n.Ignored.Load(), Reported: n.Reported.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
-		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Strange: n.Strange.Load(), Released: n.Released.Load(), Seen: n.Seen.Load(),
+		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Strange: n.Strange.Load(), Released: n.Released.Load(), Events: n.Events.Load(),
 	}
 	if last := e.last.Load(); last > 0 {
 		p.Last = time.Unix(0, last)

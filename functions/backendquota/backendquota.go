@@ -28,13 +28,13 @@ var Remedy = &remedy.Remedy{
 		"backend server number has reached the quota limit of this load balancer",
 		"quota of nlb_quota_loadbalancer_noeci_servers_num is exceeded",
 	},
-	Reads:      slices.Concat([]grant.Grant{grant.ListServices, grant.ListProductQuotas}, ccm.RoomReads, step.RaiseReads),
-	Steps:      []remedy.Step{step.ApplyQuota{}},
-	Scope:      remedy.Account,
-	Backends:   true,
-	Diagnose:   diagnose,
-	StillFails: stillFails,
-	Sees:       true,
+	Reads:        slices.Concat([]grant.Grant{grant.ListServices, grant.ListProductQuotas}, ccm.RoomReads, step.RaiseReads),
+	Steps:        []remedy.Step{step.ApplyQuota{}},
+	Scope:        remedy.Account,
+	Backends:     true,
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
+	IgnoresEvent: true,
 }
 
 // cycle is the time for the controller to recover: it adds backends again after removing others, and retries after 5, 10, 20 s and so on.

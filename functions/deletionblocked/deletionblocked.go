@@ -27,7 +27,7 @@ var Remedy = &remedy.Remedy{
 		"prepay loadBalancer does not support this action",
 	},
 	Reads:      slices.Concat(ccm.BoundReads, ccm.NetworkReads),
-	Steps:      []remedy.Step{step.Unprotect{}, step.Touch{}},
+	Steps:      []remedy.Step{step.Unprotect{}, step.Resync{}},
 	Risks:      []remedy.Risk{remedy.High},
 	Deleting:   true,
 	Diagnose:   diagnose,

@@ -23,7 +23,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.P
 		plan.Ask = say.F("Find out who wants to keep it. To have it deleted, turn off the protection: %s.", lb.UnprotectCommand(c.Cloud.Region())).
 			Then(ccm.ThenRetries())
 	}
-	strangers, deleted := c.Strangers(listeners), c.Service.DeletionTimestamp
+	strangers, deleted := c.MadeForOthers(listeners), c.Service.DeletionTimestamp
 	if len(strangers) > 0 {
 		plan.Finding = plan.Finding.And("It has listeners that do not belong to this Service, whose traffic stops when it is deleted: %s.", say.Clauses(strangers, 5))
 	}
@@ -38,7 +38,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.P
 		plan.Finding = plan.Finding.And("Its tags name this Service and this cluster, and it has no other listeners.")
 		plan.Note = say.F("The controller then deletes %s. Neither the load balancer nor its address can be restored.", lb.ID).
 			And("To keep it instead, reject the plan, and annotate the Service (CCM v2.10.0 or later): %s.", keep)
-		plan.Ask, plan.Steps = nil, []remedy.Step{step.Unprotect{LB: lb.ID, Network: lb.NLB != nil}, step.Touch{}}
+		plan.Ask, plan.Steps = nil, []remedy.Step{step.Unprotect{LB: lb.ID, Network: lb.NLB != nil}, step.Resync{}}
 	}
 	return plan
 }

@@ -86,7 +86,7 @@ func (l *annotationLook) key(key string) {
 		return // the check kind reports it
 	}
 	if left := unfilled().FindString(value); left != "" && short != "" {
-		l.left(key, left)
+		l.unfilled(key, left)
 		return
 	}
 	if short == "" {
@@ -151,8 +151,8 @@ func (l *annotationLook) key(key string) {
 // unfilled is what a template or a page has left in a value: ${NAME}, {{ .Values.name }}, <name>, CHANGE_ME, xxxx.
 var unfilled = regex.New(`\$\{[^}]*\}|\{\{[^}]*\}\}|<[A-Za-z][\w .:/-]*>|(?i:\b(?:change|replace)[-_]?me\b)|\bx{4,32}\b`)
 
-// left reports a value that is not filled in.
-func (l *annotationLook) left(where, blank string) {
+// unfilled reports a value that is not filled in.
+func (l *annotationLook) unfilled(where, blank string) {
 	l.add(doctor.Critical, "unfilled/"+where, say.F("The value of %s is not filled in yet: it has %s.", where, ccm.Quote(blank)),
 		say.F("Put the value in its place."), nil)
 }
@@ -168,7 +168,7 @@ func (l *annotationLook) spec() {
 		"spec.selector": slices.Collect(maps.Values(l.svc.Spec.Selector)),
 	} {
 		if left := unfilled().FindString(strings.Join(texts, " ")); left != "" {
-			l.left(where, left)
+			l.unfilled(where, left)
 		}
 	}
 }

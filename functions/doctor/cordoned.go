@@ -23,7 +23,7 @@ var cordoned = &doctor.Check{
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Groups, doctor.Backends},
 	Find:  findCordoned,
 	Fix: &doctor.Fix{
-		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}},
+		Steps:       []remedy.Step{step.Annotate{}, step.Resync{}},
 		Annotations: []string{removeUnscheduled},
 		Plan: func(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 			switch found[0].Key {
@@ -35,7 +35,7 @@ var cordoned = &doctor.Check{
 					Steps:   []remedy.Step{step.With(svc, removeUnscheduled, "on")},
 				}
 			case "left":
-				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
+				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Resync{}}}
 			}
 			return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 		},
@@ -88,7 +88,7 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		slices.Sort(nodes)
 		if on, _ := ccm.Annotation(svc, removeUnscheduled); on == "on" {
-			left(s, r, svc, backends, off)
+			reportLeftovers(s, r, svc, backends, off)
 			continue
 		}
 		rest := len(backends) - len(nodes)
@@ -107,8 +107,8 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// left reports cordoned nodes that the controller should have removed but did not.
-func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []string, off map[string]isOff) {
+// reportLeftovers reports cordoned nodes that the controller should have removed but did not.
+func reportLeftovers(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []string, off map[string]isOff) {
 	var nodes []string
 	for _, id := range backends {
 		switch is, ok := off[id]; {
@@ -128,7 +128,7 @@ func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []
 		Text: say.F(`The Service has %s: "on". The load balancer still uses nodes that were cordoned more than ten minutes ago (%d of %s): %s.`,
 			removeUnscheduled, len(nodes), say.Count(len(backends), "backend"), say.List(nodes, shown)),
 		Do: say.F("Check the controller's log for why it does not remove them: %s. If the log says nothing, trigger a resync: %s.",
-			remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
+			remedy.LogQuery(name(svc)), ccm.ResyncCommand(svc))})
 }
 
 // backendsOf returns the IDs of the servers behind the Service's ports, sorted and without

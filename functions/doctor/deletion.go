@@ -128,7 +128,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		r.Unknown(about, err)
 		return
 	}
-	if others := foreign(s, svc, b); len(others) > 0 {
+	if others := unmanagedListeners(s, svc, b); len(others) > 0 {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "others", Evidence: evidence,
 			Text: say.F("The load balancer %s is deleted with the Service, but it has listeners that do not belong to the Service.", b.ID).
 				And("Their traffic would stop: %s.", say.Clauses(others, shown)),
@@ -136,8 +136,8 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 }
 
-// foreign returns the listeners of a load balancer that the controller did not create for the Service, one clause each.
-func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []say.Text {
+// unmanagedListeners returns the listeners of a load balancer that the controller did not create for the Service, one clause each.
+func unmanagedListeners(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []say.Text {
 	var list []say.Text
 	add := func(l ccm.Listener) {
 		l.Protocol = strings.ToLower(l.Protocol)

@@ -266,7 +266,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	if s.Guard = w.Guard; s.Guard.Actions == nil {
 		s.Guard.Actions = []string{"Deny", "Audit"}
 	}
-	if s.Heard = w.Heard; w.Failures != nil {
+	if s.ExporterSeen = w.Heard; w.Failures != nil {
 		s.Failures = map[types.UID]time.Time{}
 		for name, at := range w.Failures {
 			s.Failures[uid(name)] = at

@@ -77,7 +77,7 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 		if len(down) > 0 {
 			add(doctor.Critical, "down",
 				say.F("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
-				say.F("Trigger a resync to fix them now: %s.", ccm.WakeCommand(svc)))
+				say.F("Trigger a resync to fix them now: %s.", ccm.ResyncCommand(svc)))
 		}
 		if len(ports) > 0 {
 			add(doctor.Warning, "listeners",
@@ -131,5 +131,5 @@ func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 }
 
 func putBack(svc *corev1.Service) say.Text {
-	return say.F("To restore the annotated values now instead of at the next full sync: %s.", ccm.WakeCommand(svc))
+	return say.F("To restore the annotated values now instead of at the next full sync: %s.", ccm.ResyncCommand(svc))
 }

@@ -21,12 +21,12 @@ var finalizers = &doctor.Check{
 	Uses:  []doctor.Part{doctor.Controller},
 	Find:  findFinalizers,
 	Fix: &doctor.Fix{
-		Steps: []remedy.Step{step.Touch{}},
+		Steps: []remedy.Step{step.Resync{}},
 		Plan: func(_ *doctor.Snapshot, _ *corev1.Service, found []doctor.Finding) remedy.Plan {
 			plan := remedy.Plan{Finding: found[0].Text}
 			for _, f := range found {
 				if f.Key == "missing" {
-					plan.Finding, plan.Steps = f.Text, []remedy.Step{step.Touch{}}
+					plan.Finding, plan.Steps = f.Text, []remedy.Step{step.Resync{}}
 				} else {
 					plan.Ask = plan.Ask.Then(f.Do)
 				}
@@ -71,7 +71,7 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 		case !v.Before(finalizes):
 			add(doctor.Critical, "missing",
 				say.F("The Service has a load balancer but lacks the finalizer %s. If the Service is deleted, its load balancer is left behind.", want),
-				say.F("Trigger a resync, which restores the finalizer: %s.", ccm.WakeCommand(svc)).
+				say.F("Trigger a resync, which restores the finalizer: %s.", ccm.ResyncCommand(svc)).
 					And("Find out what removed it, such as kubectl replace or a tool that writes whole objects."))
 		}
 		if foreign {

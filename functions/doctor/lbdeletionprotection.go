@@ -18,7 +18,7 @@ var lbProtection = &doctor.Check{
 	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Controller},
 	Find:  findLBProtection,
 	Fix: &doctor.Fix{
-		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}, step.Protect{}},
+		Steps:       []remedy.Step{step.Annotate{}, step.Resync{}, step.Protect{}},
 		Annotations: []string{deleteProtection},
 		Plan: func(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 			want, _ := ccm.Annotation(svc, deleteProtection)
@@ -28,7 +28,7 @@ var lbProtection = &doctor.Check{
 			case ccm.NLB(svc):
 				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Protect{LB: found[0].Evidence[evidenceBalancer]}}}
 			case want == "on": // the annotation is already right
-				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
+				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Resync{}}}
 			}
 			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.With(svc, deleteProtection, "on")}}
 		},
@@ -78,7 +78,7 @@ func findLBProtection(s *doctor.Snapshot, r *doctor.Report) {
 			f.Do = say.F("No annotation turns it on for an NLB. Turn it on: %s.", b.ProtectCommand(s.Region)).
 				And("The controller turns it off again when the Service is deleted.")
 		case want == "on":
-			f.Do = say.F("Trigger a resync to make the controller turn the protection on again: %s.", ccm.WakeCommand(svc)).Then(turnsOff)
+			f.Do = say.F("Trigger a resync to make the controller turn the protection on again: %s.", ccm.ResyncCommand(svc)).Then(turnsOff)
 		default:
 			f.Do = say.F("Let the controller turn the protection on: %s.", ccm.SetCommand(svc, deleteProtection, "on")).Then(turnsOff)
 		}

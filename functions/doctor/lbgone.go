@@ -24,7 +24,7 @@ var lbGone = &doctor.Check{
 	Uses: []doctor.Part{doctor.Services, doctor.NLBs, doctor.Named, doctor.Detail,
 		doctor.Listeners, doctor.Groups, doctor.Ingress},
 	Find: findLBGone,
-	Fix:  &doctor.Fix{Steps: []remedy.Step{step.TagLB{}, step.ClearStatus{}, step.Touch{}}, Plan: fixLBGone},
+	Fix:  &doctor.Fix{Steps: []remedy.Step{step.TagLB{}, step.ClearStatus{}, step.Resync{}}, Plan: fixLBGone},
 }
 
 // errEmpty is why an empty list proves nothing.
@@ -167,7 +167,7 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 
 // lost reports a load balancer that the controller no longer finds.
 func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
-	tag, resync := ccm.TagCommand(svc, g.Region, b.ID, ccm.NameTag, ccm.DefaultName(svc)), ccm.WakeCommand(svc)
+	tag, resync := ccm.TagCommand(svc, g.Region, b.ID, ccm.NameTag, ccm.DefaultName(svc)), ccm.ResyncCommand(svc)
 	do := say.F("Tag it: %s, then trigger a resync: %s.", tag, resync)
 	if why := doubt(g.Snapshot, svc, b); len(why) > 0 {
 		do = why.And("If the controller created it only for this Service, tag it: %s, then trigger a resync: %s.", tag, resync).

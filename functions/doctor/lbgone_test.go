@@ -14,14 +14,14 @@ import (
 func TestLBGonePlans(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]map[string][]string{
-		"workload":          {"shop/web": {"clear-status", "touch"}, "shop/hostile": {"clear-status", "touch"}, "shop/old": nil},
-		"ingress":           {"kube-system/nginx-ingress-lb": {"clear-status", "touch"}},
-		"nlb_gone":          {"shop/net": {"clear-status", "touch"}},
-		"cleared":           {"shop/web": {"touch"}},
+		"workload":          {"shop/web": {"clear-status", "resync"}, "shop/hostile": {"clear-status", "resync"}, "shop/old": nil},
+		"ingress":           {"kube-system/nginx-ingress-lb": {"clear-status", "resync"}},
+		"nlb_gone":          {"shop/net": {"clear-status", "resync"}},
+		"cleared":           {"shop/web": {"resync"}},
 		"named":             {"shop/web": nil, "shop/new": nil, "shop/net": nil},
 		"lost":              {"shop/web": nil, "shop/old": nil, "shop/net": nil},
-		"lost_own":          {"shop/web": {"tag-lb", "touch"}, "shop/net": {"tag-lb", "touch"}, "shop/api": nil},
-		"address_of_others": {"shop/labelled": {"tag-lb", "touch"}, "shop/gone": {"clear-status", "touch"}},
+		"lost_own":          {"shop/web": {"tag-lb", "resync"}, "shop/net": {"tag-lb", "resync"}, "shop/api": nil},
+		"address_of_others": {"shop/labelled": {"tag-lb", "resync"}, "shop/gone": {"clear-status", "resync"}},
 	} {
 		a, err := txtar.ParseFile(filepath.Join("testdata", "lb-gone", file+".txtar"))
 		if err != nil {

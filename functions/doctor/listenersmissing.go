@@ -82,24 +82,24 @@ func numbers(ports []int) say.Text {
 	return say.List(list, shown)
 }
 
-// A standing is an existing listener, of a CLB or an NLB.
-type standing struct {
+// An existing is an existing listener, of a CLB or an NLB.
+type existing struct {
 	key, trace, group string
 	port              int  // 0 for a range of ports, which an NLB's listener may have
 	redirects         bool // HTTP to HTTPS: needs no group
 	stopped           bool
 }
 
-func standings(b *doctor.LoadBalancer) []standing {
-	var list []standing
+func standings(b *doctor.LoadBalancer) []existing {
+	var list []existing
 	for _, l := range b.Listeners {
-		list = append(list, standing{
+		list = append(list, existing{
 			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.VServerGroup, port: l.Port,
 			redirects: l.Config["ListenerForward"] == "on", stopped: l.Status == "stopped",
 		})
 	}
 	for _, l := range b.NetworkListeners {
-		list = append(list, standing{
+		list = append(list, existing{
 			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.ServerGroup, port: l.Port,
 			stopped: l.Status == "Stopped",
 		})
@@ -124,16 +124,16 @@ func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 }
 
 // on returns the listener for the port with this key: the one with the key itself, or one of another protocol on the same port.
-func on(listeners []standing, key string) (standing, bool) {
-	for _, fits := range []func(standing) bool{
-		func(l standing) bool { return l.key == key },
-		func(l standing) bool { return alike(l.key, key) },
+func on(listeners []existing, key string) (existing, bool) {
+	for _, fits := range []func(existing) bool{
+		func(l existing) bool { return l.key == key },
+		func(l existing) bool { return alike(l.key, key) },
 	} {
 		if i := slices.IndexFunc(listeners, fits); i >= 0 {
 			return listeners[i], true
 		}
 	}
-	return standing{}, false
+	return existing{}, false
 }
 
 // missing examines the ports of one Service that reuses a load balancer.
@@ -176,7 +176,7 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 }
 
 // leads checks whether the listener on a port of the Service leads to the Service.
-func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at standing, override say.Text) {
+func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at existing, override say.Text) {
 	if at.redirects {
 		return // the listener's owner decides
 	}
@@ -196,7 +196,7 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 		return // the first sync creates the group
 	case g == nil:
 		f.Text = f.Text.And("The Service has no group there (%s), so the traffic does not reach it.", groupFor(s, svc, p))
-		f.Do = say.F("If the port is meant for the Service, trigger a resync, which creates the group: %s.", ccm.WakeCommand(svc)).
+		f.Do = say.F("If the port is meant for the Service, trigger a resync, which creates the group: %s.", ccm.ResyncCommand(svc)).
 			And("Then make the listener use the group in the console.").Then(override)
 	case g.Rules > 0 || at.group == g.ID && !at.stopped:
 		return
@@ -225,7 +225,7 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 }
 
 // overridden returns what the controller would replace on the load balancer if the Service overrode its listeners, one clause each.
-func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []standing) []say.Text {
+func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []existing) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {

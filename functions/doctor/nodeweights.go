@@ -142,7 +142,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 	f.Do = say.F("Nothing: the Pods get about the same.")
 	if most >= uneven*least {
 		f.Severity = doctor.Warning
-		f.Do = w.way().And("Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
+		f.Do = w.advice().And("Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
 	}
 	r.Add(f)
 }
@@ -183,8 +183,8 @@ func (w weighing) rule(port int32) say.Text {
 	return say.F("In Local mode the nodes behind port %d get traffic by weight (scheduler %s).", port, w.scheduler)
 }
 
-// way says how the shares become more even; empty if only moving Pods helps.
-func (w weighing) way() say.Text {
+// advice says how the shares become more even; empty if only moving Pods helps.
+func (w weighing) advice() say.Text {
 	switch {
 	case w.scheduler == "rr":
 		return say.F("Use a scheduler that considers the weights: %s.", ccm.SetCommand(w.svc, "scheduler", "wrr"))

@@ -127,7 +127,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
 				Text: waiting(waited).And("CCM %s, which writes Events, has written none about it in the last hour.", v),
-				Do: say.F("Trigger a resync: %s. The controller reports some failures once and does not try again.", ccm.WakeCommand(svc)).
+				Do: say.F("Trigger a resync: %s. The controller reports some failures once and does not try again.", ccm.ResyncCommand(svc)).
 					And("If no Event follows, check whether the controller runs, and its log: %s.", remedy.LogQuery(name(svc))).
 					And("If the log says nothing, open a ticket with Alibaba Cloud."),
 			})

@@ -22,7 +22,7 @@ type planning struct {
 	taken map[string]int // load balancers by limit, addresses by vSwitch
 }
 
-func (p planning) look(list []*corev1.Service) {
+func (p planning) check(list []*corev1.Service) {
 	for _, svc := range list {
 		id, _ := ccm.Annotation(svc, "id")
 		old, replaces := p.Replaced[name(svc)]
@@ -77,7 +77,7 @@ func (p planning) listeners(svc *corev1.Service) {
 	n := len(all)
 	for _, port := range svc.Spec.Ports {
 		key := ccm.ListenerKey(svc, port)
-		if !slices.ContainsFunc(all, func(at standing) bool { return alike(key, at.key) }) {
+		if !slices.ContainsFunc(all, func(at existing) bool { return alike(key, at.key) }) {
 			n++
 		}
 	}

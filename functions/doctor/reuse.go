@@ -120,7 +120,7 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 				And("The class of a Service cannot be changed: to use another one, delete the Service and create it again."))
 		return
 	}
-	l.standing(b)
+	l.existing(b)
 	l.bound(b)
 	if b.CLB == nil {
 		return // an NLB can be in another VPC, and its address type can be changed
@@ -133,8 +133,8 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	l.vpc(b)
 }
 
-// standing examines the listeners and groups of the load balancer.
-func (l *reuseLook) standing(b *doctor.LoadBalancer) {
+// existing examines the listeners and groups of the load balancer.
+func (l *reuseLook) existing(b *doctor.LoadBalancer) {
 	known := cmp.Or(l.Err(doctor.Listeners), b.Err(doctor.Listeners))
 	if b.ByController() || l.apiServer(b) {
 		l.marked(b, known == nil)
@@ -215,7 +215,7 @@ func (l *reuseLook) apiServer(b *doctor.LoadBalancer) bool {
 // marked reports a load balancer that the controller does not reuse because of a tag. Listeners are considered if known.
 func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 	never := say.F("Never use it for a Service, and do not change its tags. Name another load balancer: %s.", set(l.svc, "id"))
-	atPort := func(at standing) bool { return at.port == apiServerPort }
+	atPort := func(at existing) bool { return at.port == apiServerPort }
 	switch {
 	case l.apiServer(b):
 		l.add(doctor.Critical, "tags", say.F("%s is the load balancer of the API server: it has its address %s.", b.ID, b.Address), never)

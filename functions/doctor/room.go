@@ -36,7 +36,7 @@ func findRoom(s *doctor.Snapshot, r *doctor.Report) {
 		r.Unknown(doctor.About{}, say.Errorf("how much room the limits leave: %w", s.Err(doctor.Quotas)))
 	}
 	if list := s.Planned(); len(list) > 0 {
-		planning{&m, map[string]int{}}.look(list)
+		planning{&m, map[string]int{}}.check(list)
 		return
 	}
 	if m.limited {

@@ -68,7 +68,7 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 }
 
 // replaces reports a listener that a manifest with force-override-listeners takes over.
-func (l *reuseLook) replaces(b *doctor.LoadBalancer, at standing) {
+func (l *reuseLook) replaces(b *doctor.LoadBalancer, at existing) {
 	for _, p := range l.svc.Spec.Ports {
 		if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) {
 			l.add(doctor.Warning, "replaces/"+strings.ToLower(at.key),

@@ -22,7 +22,7 @@ var silent = &doctor.Check{
 	Needs: []doctor.Part{doctor.Services},
 	Uses:  []doctor.Part{doctor.Controller, doctor.Events, doctor.Failures},
 	Find:  findSilent,
-	Fix:   &doctor.Fix{Steps: []remedy.Step{step.Touch{}}, Plan: fixSilent},
+	Fix:   &doctor.Fix{Steps: []remedy.Step{step.Resync{}}, Plan: fixSilent},
 }
 
 const (
@@ -95,12 +95,12 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	} else {
 		text = text.And("No Event since then says why.")
 	}
-	if known(s, svc, changed) == unheardOf {
+	if known(s, svc, changed) == hasNone {
 		text = text.And("No failure of the Service has reached lbremedy since then.")
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence, Text: text,
-		Do: say.F("Check the controller's log: %s. If the log says nothing, trigger a resync: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc)),
+		Do: say.F("Check the controller's log: %s. If the log says nothing, trigger a resync: %s.", remedy.LogQuery(name(svc)), ccm.ResyncCommand(svc)),
 	})
 	return true, nil
 }
@@ -109,9 +109,9 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 type knowledge int
 
 const (
-	noStream  knowledge = iota // none is configured, or it can't be read
-	heardOf                    // the stream holds a failure
-	unheardOf                  // the stream holds none
+	noStream   knowledge = iota // none is configured, or it can't be read
+	hasFailure                  // the stream holds a failure
+	hasNone                     // the stream holds none
 )
 
 // skew is the assumed difference between the clocks of recorded times.
@@ -123,19 +123,19 @@ func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {
 	case s.Failures == nil || s.Err(doctor.Failures) != nil:
 		return noStream
 	case s.Failures[svc.UID].After(since.Add(-skew)):
-		return heardOf
+		return hasFailure
 	}
-	return unheardOf
+	return hasNone
 }
 
 // unheard reports that no exporter runs.
 func unheard(s *doctor.Snapshot, r *doctor.Report) {
-	silence := s.Time.Sub(s.Heard)
-	if s.Heard.IsZero() || silence < overdue {
+	silence := s.Time.Sub(s.ExporterSeen)
+	if s.ExporterSeen.IsZero() || silence < overdue {
 		return
 	}
 	r.Add(doctor.Finding{
-		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
+		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.ExporterSeen.UTC().Format(time.RFC3339)},
 		Text: say.F("No exporter of the cluster has sent a sign of life for %s.", duration.HumanDuration(silence)).
 			And("Failed syncs go unnoticed, and their Events expire after an hour."),
 		Do: say.F("Start the exporter, or lbremedy up. lbremedy status shows when it runs again."),
@@ -180,7 +180,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if waited := waits(s, svc); waited >= tooLong {
 		since = svc.CreationTimestamp.Time
 		f.Text = text.Then(waiting(waited))
-		f.Do = say.F("Trigger a resync so that the controller reports the failure again: %s.", ccm.WakeCommand(svc))
+		f.Do = say.F("Trigger a resync so that the controller reports the failure again: %s.", ccm.ResyncCommand(svc))
 		f.Evidence["created"] = since.UTC().Format(time.RFC3339)
 	}
 	if s.Err(doctor.Events) == nil {
@@ -198,7 +198,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		r.Unknown(about(svc), say.Errorf("whether its failure has reached lbremedy: %w", err))
 		return
 	}
-	if known(s, svc, since) == unheardOf {
+	if known(s, svc, since) == hasNone {
 		r.Add(f)
 	}
 }
@@ -266,7 +266,7 @@ func emptied(times []time.Time) time.Time {
 func fixSilent(_ *doctor.Snapshot, _ *corev1.Service, found []doctor.Finding) remedy.Plan {
 	for _, f := range found {
 		if f.Key == "hash" {
-			return remedy.Plan{Finding: f.Text, Steps: []remedy.Step{step.Touch{}}}
+			return remedy.Plan{Finding: f.Text, Steps: []remedy.Step{step.Resync{}}}
 		}
 	}
 	return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}

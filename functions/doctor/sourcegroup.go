@@ -56,13 +56,13 @@ func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 	case n > 1:
 		return say.F("%s have the tag %s: %s. The controller expects one and uses none of them.", say.Count(n, "security group"), tag, say.List(b.Marked, shown)),
 			say.F("Keep the security group that is called %s and has the description %s. Delete the others: aliyun ecs DeleteSecurityGroup --RegionId %s "+
-				"--SecurityGroupId SG-ID.", want, ccm.SourceGroupText(l.svc, l.Cluster), l.Region).Then(l.wake())
+				"--SecurityGroupId SG-ID.", want, ccm.SourceGroupText(l.svc, l.Cluster), l.Region).Then(l.resyncText())
 	case !slices.Contains(b.NLB.SecurityGroups, b.Marked[0]):
 		why = say.F("%s is not in the security group %s that has the tag %s.", b.ID, b.Marked[0], tag)
 	default:
 		why = l.differing(b, groups)
 	}
-	if foreign := l.foreign(b, is); len(foreign) > 0 {
+	if foreign := l.unmanagedRules(b, is); len(foreign) > 0 {
 		do = say.F("The controller leaves rules alone that it has not written. Remove them, if the ranges are right: %s.", say.Clauses(l.revoke(foreign), shown))
 		if !l.repairs(b, groups) {
 			return why, do
@@ -91,15 +91,15 @@ func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 	if l.inForce() {
 		why = why.And("The Service counts as synced, so the controller does not try again.")
 	}
-	return why, do.Then(l.wake())
+	return why, do.Then(l.resyncText())
 }
 
 func (l *rangeLook) log() say.Text {
 	return say.F("Look for errors about it in the controller's log: %s.", remedy.LogQuery(name(l.svc)))
 }
 
-func (l *rangeLook) wake() say.Text {
-	return say.F("Then trigger a resync: %s.", ccm.WakeCommand(l.svc))
+func (l *rangeLook) resyncText() say.Text {
+	return say.F("Then trigger a resync: %s.", ccm.ResyncCommand(l.svc))
 }
 
 // own returns the controller's own group that the NLB is in.
@@ -128,9 +128,9 @@ func (l *rangeLook) differing(b *doctor.LoadBalancer, groups []cloud.SecurityGro
 	return nil
 }
 
-// foreign returns the rules that let others in and that the controller leaves alone: those of other groups, and those with another
+// unmanagedRules returns the rules that let others in and that the controller leaves alone: those of other groups, and those with another
 // description.
-func (l *rangeLook) foreign(b *doctor.LoadBalancer, is ccm.Breach) []ccm.GroupRule {
+func (l *rangeLook) unmanagedRules(b *doctor.LoadBalancer, is ccm.Breach) []ccm.GroupRule {
 	return slices.DeleteFunc(slices.Clone(is.Wider), func(r ccm.GroupRule) bool {
 		return slices.Contains(b.Marked, r.Group) && r.Description == ccm.SourceGroupText(l.svc, l.Cluster)
 	})
@@ -156,7 +156,7 @@ func (l *rangeLook) repairs(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 		return true
 	}
 	wider := l.ranges.Breaches(l.svc, ccm.Family{}, []cloud.SecurityGroup{g}).Wider
-	return len(l.foreign(b, ccm.Breach{Wider: wider})) < len(wider)
+	return len(l.unmanagedRules(b, ccm.Breach{Wider: wider})) < len(wider)
 }
 
 // lacks returns the actions for source ranges that the controller's role lacks, as far as known, and all that they need.
@@ -197,7 +197,7 @@ func (l *rangeLook) resyncs() bool {
 	}
 	lacks, _, err := l.lacks()
 	is := l.ranges.Breaches(l.svc, ccm.Family{}, groups)
-	return err == nil && len(lacks.Missing) == 0 && len(l.foreign(b, is)) == 0 && l.repairs(b, groups)
+	return err == nil && len(lacks.Missing) == 0 && len(l.unmanagedRules(b, is)) == 0 && l.repairs(b, groups)
 }
 
 // six reports the effect of the ranges on clients with IPv6 addresses: the controller sends all ranges as IPv4, and drops only

@@ -30,14 +30,14 @@ var sourceRanges = &doctor.Check{
 		}
 	},
 	Fix: &doctor.Fix{
-		Steps: []remedy.Step{step.Touch{}},
+		Steps: []remedy.Step{step.Resync{}},
 		Plan: func(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 			l := &rangeLook{Snapshot: s, report: &doctor.Report{}, svc: svc, ranges: ccm.RangesOf(svc)}
 			plan := remedy.Plan{}
 			for _, f := range found {
 				plan.Finding = plan.Finding.Then(f.Text)
 				if f.Key == "clients" && l.resyncs() {
-					plan.Steps, plan.Risk = []remedy.Step{step.Touch{}}, remedy.High
+					plan.Steps, plan.Risk = []remedy.Step{step.Resync{}}, remedy.High
 					plan.Note = say.F("Clients outside the ranges lose access.")
 				} else {
 					plan.Ask = plan.Ask.Then(f.Do)

@@ -126,7 +126,7 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 		Severity: doctor.Warning, About: about(p.svc), Key: fmt.Sprint(p.port.Protocol, ":", p.port.Port),
 		Evidence: map[string]string{"load balancer": p.b.ID, "wanted": fmt.Sprint(len(want)), "there": fmt.Sprint(len(have))},
 		Do: say.F("Check the controller's log for why it does not update them: %s. If the log says nothing, trigger a resync: %s.",
-			remedy.LogQuery(name(p.svc)), ccm.WakeCommand(p.svc)),
+			remedy.LogQuery(name(p.svc)), ccm.ResyncCommand(p.svc)),
 	}
 	if p.stuck { // a resync would fail, or delete a group
 		f.Do = say.F("Do what the check %s asks for first. Do not trigger a resync before: it would fail, or remove backends.", groupsNotBuiltID)

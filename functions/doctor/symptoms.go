@@ -9,7 +9,7 @@ import (
 
 // A Symptom is what a person sees without an error message.
 type Symptom struct {
-	Sees  say.Text
+	Text  say.Text
 	Check string   // ID of the check that looks for causes; empty: Means is the whole answer
 	Means say.Text // the cause and a command, if no check looks for it
 
@@ -30,7 +30,7 @@ var (
 // symptoms are the symptoms, the most specific first.
 var symptoms = []Symptom{
 	{
-		Sees:  say.F("The address can't be reached from a Pod or a node"),
+		Text:  say.F("The address can't be reached from a Pod or a node"),
 		Check: inside.ID,
 		words: words{
 			fails,
@@ -40,7 +40,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("Requests fail during rollouts, scaling or node changes"),
+		Text:  say.F("Requests fail during rollouts, scaling or node changes"),
 		Check: draining.ID,
 		words: words{
 			regex.New(`(?i)\b50[234]\b|\b5xx\b|\bresets?\b|\b(?:requests?|connections?|calls?) (?:\w+ )?(?:errors?|fail)|` +
@@ -49,7 +49,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees: say.F("Pods see the address of a node in place of the client's"),
+		Text: say.F("Pods see the address of a node in place of the client's"),
 		Means: say.F("With externalTrafficPolicy Cluster and nodes as backends, nodes replace the client's address. To see the " +
 			"policies: kubectl get service -A -o custom-columns=NAME:.metadata.name,POLICY:.spec.externalTrafficPolicy"),
 		words: words{
@@ -58,7 +58,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees: say.F("A Service is recreated and should keep its address"),
+		Text: say.F("A Service is recreated and should keep its address"),
 		Means: say.F("With the annotation preserve-lb-on-delete (CCM v2.10.0 or newer) the load balancer stays when its Service is deleted, and a new " +
 			"Service can name it with the annotation id. To see what deletion would do: lbremedy doctor --checks deletion --severity info"),
 		words: words{
@@ -68,13 +68,13 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees: say.F("The loadBalancerClass can't be changed"),
+		Text: say.F("The loadBalancerClass can't be changed"),
 		Means: say.F("Kubernetes lets nobody change the class of a Service. For a load balancer of the other kind, create a second Service, move the traffic, and " +
 			"delete the first one. To check its manifest: lbremedy doctor -f FILE"),
 		words: words{regex.New(`(?i)may not change once set|\bloadBalancerClass\b.*\b(?:chang|immutable)|(?:CLB|NLB).{0,6}(?:换成|改成|切换)`)},
 	},
 	{
-		Sees:  say.F("The load balancer was deleted by hand or is gone"),
+		Text:  say.F("The load balancer was deleted by hand or is gone"),
 		Check: lbGone.ID,
 		words: words{
 			regex.New(`(?i)\b(?:load ?balancer|slb|clb|nlb)\b|负载均衡|实例`),
@@ -82,7 +82,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("The Service can't be deleted"),
+		Text:  say.F("The Service can't be deleted"),
 		Check: finalizers.ID,
 		words: words{
 			regex.New(`(?i)\bdelet|\bremov|\breleas|删除|释放|误删`),
@@ -91,7 +91,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("The Service stays pending without an Event"),
+		Text:  say.F("The Service stays pending without an Event"),
 		Check: pending.ID,
 		words: words{
 			balancers,
@@ -99,7 +99,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees: say.F("A node is not a backend"),
+		Text: say.F("A node is not a backend"),
 		Means: say.F("The controller leaves out nodes that aren't ready, virtual nodes, nodes of the control plane, and those " +
 			"with a label that excludes them. To see why: lbremedy plan NAMESPACE/SERVICE"),
 		words: words{
@@ -109,21 +109,21 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("A cordoned or drained node still gets traffic"),
+		Text:  say.F("A cordoned or drained node still gets traffic"),
 		Check: cordoned.ID,
 		words: words{
 			regex.New(`(?i)\bcordon|\bdrained\b|\bunschedul|封锁|不可调度|排水`),
 		},
 	},
 	{
-		Sees:  say.F("Pods get unequal shares of the traffic"),
+		Text:  say.F("Pods get unequal shares of the traffic"),
 		Check: nodeWeights.ID,
 		words: words{
 			regex.New(`(?i)\bune(?:ven|qual)|\bimbalanc|\bunbalanc|\bnot (?:evenly|balanced)|\bevenly\b|\bmost of the traffic\b|\btimes the traffic\b|\bskew|不均|倾斜|不平衡`),
 		},
 	},
 	{
-		Sees:  say.F("A setting made in the console is set back"),
+		Text:  say.F("A setting made in the console is set back"),
 		Check: drift.ID,
 		words: words{
 			regex.New(`(?i)\bconsole\b|\bby hand\b|\bmanual(?:ly)?\b|控制台|手(?:动|工)`),
@@ -131,7 +131,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("An annotation has no effect"),
+		Text:  say.F("An annotation has no effect"),
 		Check: annotations.ID,
 		words: words{
 			regex.New(`(?i)\bannotation|注解`),
@@ -139,14 +139,14 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("Clients outside of loadBalancerSourceRanges get through"),
+		Text:  say.F("Clients outside of loadBalancerSourceRanges get through"),
 		Check: sourceRanges.ID,
 		words: words{
 			regex.New(`(?i)source ?ranges?|\bwhite-?list|\ballow-?list|\bacl\b|访问控制|白名单`),
 		},
 	},
 	{
-		Sees:  say.F("A port has no listener"),
+		Text:  say.F("A port has no listener"),
 		Check: listenersMissing.ID,
 		words: words{
 			regex.New(`(?i)\blisteners?\b|监听`),
@@ -154,7 +154,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("Backends are old or missing"),
+		Text:  say.F("Backends are old or missing"),
 		Check: staleGroups.ID,
 		words: words{
 			regex.New(`(?i)\bbackends?\b|\bserver groups?\b|后端|服务器组`),
@@ -162,7 +162,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("Changes take minutes to arrive"),
+		Text:  say.F("Changes take minutes to arrive"),
 		Check: scale.ID,
 		words: words{
 			regex.New(`(?i)\bchanges?\b|\bsync|\bupdates?\b|变更|同步|更新|修改`),
@@ -170,7 +170,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("The controller may lack permissions after an upgrade"),
+		Text:  say.F("The controller may lack permissions after an upgrade"),
 		Check: permissions.ID,
 		words: words{
 			regex.New(`(?i)\bccm\b|\bcontroller\b|\bram\b|\bupgrad|控制器|升级`),
@@ -178,7 +178,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("A quota or limit of load balancers may be reached"),
+		Text:  say.F("A quota or limit of load balancers may be reached"),
 		Check: room.ID,
 		words: words{
 			balancers,
@@ -186,7 +186,7 @@ var symptoms = []Symptom{
 		},
 	},
 	{
-		Sees:  say.F("A load balancer can't be renamed or reused"),
+		Text:  say.F("A load balancer can't be renamed or reused"),
 		Check: reuse.ID,
 		words: words{
 			regex.New(`(?i)\breus|\bexisting (?:slb|clb|nlb|load ?balancer)|复用|已有(?:的)?(?:SLB|CLB|NLB|负载均衡|实例)`),

@@ -13,16 +13,16 @@ import (
 func TestSymptoms(t *testing.T) {
 	all := checks.Checks()
 	for _, s := range checks.Symptoms() {
-		for _, text := range []string{s.Sees.String(), s.Sees.In(chinese.Language())} {
-			if got, ok := checks.SymptomIn(text); !ok || got.Sees.String() != s.Sees.String() {
-				t.Errorf("%q is taken for %q", text, got.Sees)
+		for _, text := range []string{s.Text.String(), s.Text.In(chinese.Language())} {
+			if got, ok := checks.SymptomIn(text); !ok || got.Text.String() != s.Text.String() {
+				t.Errorf("%q is taken for %q", text, got.Text)
 			}
 		}
 		if s.Check != "" && !slices.ContainsFunc(all, func(c *doctor.Check) bool { return c.ID == s.Check }) {
-			t.Errorf("%s: no check %q", s.Sees, s.Check)
+			t.Errorf("%s: no check %q", s.Text, s.Check)
 		}
 		if (s.Check == "") == (len(s.Means) == 0) {
-			t.Errorf("%s: it needs a check or a cause", s.Sees)
+			t.Errorf("%s: it needs a check or a cause", s.Text)
 		}
 	}
 }
@@ -55,14 +55,14 @@ func TestSymptomIn(t *testing.T) {
 	} {
 		got, ok := checks.SymptomIn(text)
 		if !ok || got.Check != want {
-			t.Errorf("%s: got the check %q of %q, want %q", text, got.Check, got.Sees, want)
+			t.Errorf("%s: got the check %q of %q, want %q", text, got.Check, got.Text, want)
 		}
 	}
 	for _, text := range []string{"failed", "ok", "Scheduled", "the weather is nice", "pod stuck in Pending", "permission denied reading file",
 		"limit memory 512Mi", "the pods are slow to start", "kubectl delete pod hangs", "I cannot reach the database from the pod", "How do I delete the SLB?",
 		"deploy failed with 500 from github", "Ensured load balancer", "Successfully assigned shop/x to node-1"} {
 		if got, ok := checks.SymptomIn(text); ok {
-			t.Errorf("%s: is taken for %q", text, got.Sees)
+			t.Errorf("%s: is taken for %q", text, got.Text)
 		}
 	}
 }

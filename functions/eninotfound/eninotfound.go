@@ -36,12 +36,12 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.ListPods, grant.ListNodes}, ccm.AddressReads, ccm.BackendReads, ccm.NetworkReads),
-	Steps:       []remedy.Step{step.RemoveAnnotation{}},
-	Annotations: []string{ccm.BackendType},
-	Sees:        true,
-	Backends:    true,
-	Diagnose:    diagnose,
-	StillFails:  stillFails,
+	Steps:        []remedy.Step{step.RemoveAnnotation{}},
+	Annotations:  []string{ccm.BackendType},
+	IgnoresEvent: true,
+	Backends:     true,
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

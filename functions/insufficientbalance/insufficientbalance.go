@@ -49,22 +49,22 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	message := strings.ToLower(c.Event.Message)
-	return p.Complete(decide(p, told{
+	return p.Complete(decide(p, details{
 		resold:  strings.Contains(message, partner),
 		ordered: strings.Contains(message, "createordererror"),
 		lasts:   c.Lasts(),
 	})), nil
 }
 
-// A told is what the failure shows in addition to the balance.
-type told struct {
+// A details is what the failure shows in addition to the balance.
+type details struct {
 	resold  bool // the account's channel partner lacks the money
 	ordered bool // an order was rejected, for an unknown reason
 	lasts   bool // the failure outlasts the controller's retries
 }
 
 // decide returns the plan for an account with this balance, as far as Complete does not add it.
-func decide(p remedy.AccountBalance, t told) remedy.Plan {
+func decide(p remedy.AccountBalance, t details) remedy.Plan {
 	has := say.F("Account %s has %s available.", p.Account, p.Balance)
 	refused := say.F("NLB could not place the order for the load balancer, and gives no reason.")
 	requires := say.F("Creating a pay-as-you-go load balancer requires %s %s.", p.Currency, cloud.Needed)
@@ -93,7 +93,7 @@ func decide(p remedy.AccountBalance, t told) remedy.Plan {
 		return remedy.Plan{
 			Finding: has.Then(requires),
 			Ask:     say.F("Top up account %s by at least %s %s in the Expenses and Costs console.", p.Account, p.Currency, lacks),
-			Seen:    true,
+			Proven:  true,
 		}
 	case t.ordered && t.lasts:
 		return remedy.Plan{

@@ -33,7 +33,7 @@ func choose(c *remedy.Case, s search, found []match) remedy.Plan {
 	if c.Service.DeletionTimestamp != nil {
 		ask = ask.And("The Service is already being deleted. The load balancer that remains is deleted with it at once.")
 	}
-	return remedy.Plan{Finding: say.F("%d load balancers have %s: %s.", len(found), s.by, say.Clauses(texts, shown)), Ask: ask, Seen: true}
+	return remedy.Plan{Finding: say.F("%d load balancers have %s: %s.", len(found), s.by, say.Clauses(texts, shown)), Ask: ask, Proven: true}
 }
 
 // own returns the ID of the match that the Service's own marks point to, and advice to keep it. The ID is empty if they point to several or

@@ -26,7 +26,7 @@ var Remedy = &remedy.Remedy{
 	Doc:        doc,
 	Texts:      []string{byTag, byName, otherID},
 	Reads:      slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups}),
-	Steps:      []remedy.Step{step.UntagLB{}, step.Touch{}},
+	Steps:      []remedy.Step{step.UntagLB{}, step.Resync{}},
 	Risks:      []remedy.Risk{remedy.High},
 	Deleting:   true,
 	Diagnose:   diagnose,

@@ -39,7 +39,7 @@ func untag(ctx context.Context, c *remedy.Case, found []match, plan remedy.Plan)
 	plan.Ask, plan.Risk = nil, remedy.High
 	plan.Note = say.F("The controller then syncs the Service with %s, and deletes it with the Service.", keep).
 		And("The others stay, with their cost: find out whose they are, and delete them if nobody needs them.")
-	plan.Steps = append(steps, step.Touch{})
+	plan.Steps = append(steps, step.Resync{})
 	return plan, nil
 }
 

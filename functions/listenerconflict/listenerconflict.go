@@ -29,7 +29,7 @@ var Remedy = &remedy.Remedy{
 		"port matched, but conflict with user managed listener", "port matched, while protocol does not", // v1.9.3
 	},
 	Reads:      slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.NetworkReads, ccm.WholeGroupReads),
-	Steps:      []remedy.Step{step.DeleteListener{}, step.Touch{}},
+	Steps:      []remedy.Step{step.DeleteListener{}, step.Resync{}},
 	Risks:      []remedy.Risk{remedy.High},
 	Diagnose:   diagnose,
 	StillFails: stillFails,

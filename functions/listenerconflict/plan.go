@@ -49,7 +49,7 @@ func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy
 		strings.Join(slices.Compact(names), ", "))
 	plan.Ask, plan.Risk = nil, remedy.High
 	plan.Note = say.F("The journal keeps the whole configuration of a deleted listener. It can be created again as long as its vServer group exists.")
-	plan.Steps = append(steps, step.Touch{})
+	plan.Steps = append(steps, step.Resync{})
 	return plan, nil
 }
 

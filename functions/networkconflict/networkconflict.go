@@ -63,7 +63,7 @@ func decide(c *remedy.Case, vpc string, lb *ccm.Instance, groups []cloud.VServer
 	if left := c.DeleteGroupCommands(groups); len(left) > 0 {
 		ask = ask.And("Afterwards, delete what is left of this Service on %s. Its vServer groups: %s.", lb.ID, say.Clauses(left, 5))
 	}
-	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}
+	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Proven: seen}
 }
 
 // conflict describes the conflict of VPCs, and reports whether one can be seen.

@@ -29,14 +29,14 @@ var Remedy = &remedy.Remedy{
 		"There are no available nodes for NetworkLoadBalancer",
 		"no available backend loadbalancer nodes",
 	},
-	Reads:       slices.Concat([]grant.Grant{grant.ListPods, grant.DescribeNetworkInterfaces}, ccm.CandidateReads),
-	Steps:       []remedy.Step{step.Evict{}, step.RemoveAnnotation{}},
-	Risks:       []remedy.Risk{remedy.Medium, remedy.High},
-	Backends:    true,
-	Annotations: []string{ccm.RemoveUnscheduled},
-	Diagnose:    diagnose,
-	StillFails:  stillFails,
-	Sees:        true,
+	Reads:        slices.Concat([]grant.Grant{grant.ListPods, grant.DescribeNetworkInterfaces}, ccm.CandidateReads),
+	Steps:        []remedy.Step{step.Evict{}, step.RemoveAnnotation{}},
+	Risks:        []remedy.Risk{remedy.Medium, remedy.High},
+	Backends:     true,
+	Annotations:  []string{ccm.RemoveUnscheduled},
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
+	IgnoresEvent: true,
 }
 
 // A state is everything that was read about the Service.

@@ -78,7 +78,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	found := ccm.NodeFaults{Region: c.Cloud.Region(), VPC: cluster.VPC, ByAddress: ccm.GroupsOfAddresses(c.Service)}
 	for _, n := range nodes {
-		found.Judge(n, servers)
+		found.Add(n, servers)
 	}
 	pods := ccm.ReadyAll(c.Service, ends, c.Family())
 	if c.Service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
@@ -94,7 +94,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Finding: say.F("The controller cannot find the servers of all backends: %s.", say.Clauses(found.Findings, 5)).Then(found.Release(runs)),
 			Cause:   remedy.List(slices.Compact(found.Names), 20),
 			Ask:     found.Ask(c.Service).Then(ccm.Retries()),
-			Seen:    true,
+			Proven:  true,
 		}, nil
 	}
 	plan := remedy.Plan{

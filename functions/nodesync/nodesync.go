@@ -28,10 +28,10 @@ var Remedy = &remedy.Remedy{
 		"cloud instance api fail",
 		"list instances by ip fail",
 	},
-	Reads:      []grant.Grant{grant.GetNodes, grant.DescribeInstances},
-	Diagnose:   diagnose,
-	StillFails: stillFails,
-	Sees:       true,
+	Reads:        []grant.Grant{grant.GetNodes, grant.DescribeInstances},
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
+	IgnoresEvent: true,
 }
 
 // A state is what is known about the Node.

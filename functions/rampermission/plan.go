@@ -52,8 +52,8 @@ func (f facts) extend() (remedy.Plan, error) {
 		Finding: f.lacking(),
 		Cause:   role,
 		Ask:     say.F("Allow the role these actions: %s.", f.Role.Allow(f.Missing)).Then(ccm.ThenRetries()),
-		Note:    f.hearsay(),
-		Seen:    true,
+		Note:    f.unproven(),
+		Proven:  true,
 	}
 	apart := say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(role, f.Missing)).Then(ccm.ThenRetries())
 	document, unfit := ccm.WithActions(f.policy.Document, f.Missing)
@@ -106,13 +106,13 @@ func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	if !changed.IsZero() && c.Event.Last.Before(settled) {
 		plan.Finding = say.F("Since %s, the RAM role %s has allowed all that CCM %s needs.", changed.UTC().Format(time.RFC3339), f.Role.Name, f.Version).
 			And("The controller has not retried since then.")
-		plan.Steps = []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}}
+		plan.Steps = []remedy.Step{step.Resync{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}}
 		return plan
 	}
 	plan.Finding = say.F("The RAM role %s allows all %d actions that CCM %s is known to need here.", f.Role.Name, len(f.Needs), f.Version)
-	if f.told != "" {
-		plan.Finding = plan.Finding.Then(f.hearsay())
-		plan.Ask = say.F("Check the controller's log for a refusal of %s: %s.", f.told, c.LogQuery()).
+	if f.named != "" {
+		plan.Finding = plan.Finding.Then(f.unproven())
+		plan.Ask = say.F("Check the controller's log for a refusal of %s: %s.", f.named, c.LogQuery()).
 			And("Allow it only if the log says so and the controller needs it here.")
 		return plan
 	}
@@ -122,12 +122,12 @@ func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	return plan
 }
 
-// hearsay returns the action that only an Event names, if any. Anyone who may write an Event could have written that name.
-func (f facts) hearsay() say.Text {
-	if f.told == "" {
+// unproven returns the action that only an Event names, if any. Anyone who may write an Event could have written that name.
+func (f facts) unproven() say.Text {
+	if f.named == "" {
 		return nil
 	}
-	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", f.told, f.Version)
+	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", f.named, f.Version)
 }
 
 // ofNodes returns the plan for a failure of routes or Nodes. The controller retries these by itself, so the plan triggers no resync.
@@ -137,7 +137,7 @@ func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan
 		return remedy.Plan{}, err
 	}
 	plan.Finding = plan.Finding.Then(s.Describe())
-	if len(plan.Steps) == 1 && remedy.Wakes(plan.Steps[0]) { // the role is sufficient now
+	if len(plan.Steps) == 1 && remedy.IsResync(plan.Steps[0]) { // the role is sufficient now
 		plan.Steps, plan.Wait = nil, c.PollInterval()
 		plan.Ask = say.F("Check the controller's log for what it does about the nodes: %s.", c.LogQuery())
 	}

@@ -32,7 +32,7 @@ var Remedy = &remedy.Remedy{
 	// The last two are for what the sync after a plan changes (Remedy.Compares).
 	Reads: slices.Concat([]grant.Grant{grant.ListPolicyVersions, grant.ListEntitiesForPolicy}, ccm.RightsReads, ccm.RoutingReads,
 		ccm.BoundReads, ccm.NetworkReads),
-	Steps:      []remedy.Step{step.PolicyVersion{}, step.Touch{}},
+	Steps:      []remedy.Step{step.PolicyVersion{}, step.Resync{}},
 	Kinds:      []string{remedy.KindService, remedy.KindNode, remedy.KindCluster},
 	Scope:      remedy.Cluster,
 	OptIn:      true,
@@ -44,7 +44,7 @@ var Remedy = &remedy.Remedy{
 // facts are the needs of a release of the controller, the rights of its role, and whether the role's policy can be extended.
 type facts struct {
 	ccm.Rights
-	told     string       // an action that only an Event names and the role lacks; empty: none
+	named    string       // an action that only an Event names and the role lacks; empty: none
 	policy   cloud.Policy // to extend; without a name: none
 	versions []cloud.PolicyVersion
 	holders  []string // other holders of a policy that can be extended
@@ -56,7 +56,7 @@ func read(ctx context.Context, c *remedy.Case, release ccm.Version) (f facts, er
 		return f, err
 	}
 	if action := ccm.Refused(c.Event.Message); action != "" && !slices.Contains(f.Needs, action) && ccm.Says(f.Role.Rules, action) != ccm.Allowed {
-		f.told = action
+		f.named = action
 	}
 	f.policy = f.Role.Extendable()
 	if f.policy.Name == "" || len(f.Denied)+len(f.Limited) > 0 {
@@ -86,7 +86,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return ofNodes(ctx, c, plan)
 	}
 	if len(plan.Steps) > 0 && !f.Suffice() {
-		plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.Delay()})
+		plan.Steps = append(plan.Steps, step.Resync{After: c.Policy.Delay()})
 	}
 	return plan, nil
 }

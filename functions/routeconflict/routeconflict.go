@@ -18,15 +18,15 @@ var doc string
 
 // Remedy asks: somebody uses, or used, the entry with another target.
 var Remedy = &remedy.Remedy{
-	Class:      "route-conflict",
-	Doc:        doc,
-	Kinds:      []string{remedy.KindNode},
-	Codes:      []string{"InvalidCIDRBlock.Duplicate", "RouterEntryConflict.Duplicated", "Duplicated.VpcNextHop"},
-	Texts:      []string{"Specified CIDR block is already exists"},
-	Reads:      ccm.RoutingReads,
-	Diagnose:   diagnose,
-	StillFails: stillFails,
-	Sees:       true,
+	Class:        "route-conflict",
+	Doc:          doc,
+	Kinds:        []string{remedy.KindNode},
+	Codes:        []string{"InvalidCIDRBlock.Duplicate", "RouterEntryConflict.Duplicated", "Duplicated.VpcNextHop"},
+	Texts:        []string{"Specified CIDR block is already exists"},
+	Reads:        ccm.RoutingReads,
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
+	IgnoresEvent: true,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

@@ -19,17 +19,17 @@ var doc string
 
 // Remedy applies for more entries if the table is proven to be full, and asks otherwise.
 var Remedy = &remedy.Remedy{
-	Class:      "route-quota",
-	Doc:        doc,
-	Kinds:      []string{remedy.KindNode},
-	Codes:      []string{"QuotaExceeded.*"},
-	Texts:      []string{"Route entry quota exceeded in this route table"},
-	Reads:      slices.Concat([]grant.Grant{grant.ListProductQuotas}, step.RaiseReads, ccm.RoutingReads),
-	Steps:      []remedy.Step{step.ApplyQuota{}},
-	Scope:      remedy.Account,
-	Diagnose:   diagnose,
-	StillFails: stillFails,
-	Sees:       true,
+	Class:        "route-quota",
+	Doc:          doc,
+	Kinds:        []string{remedy.KindNode},
+	Codes:        []string{"QuotaExceeded.*"},
+	Texts:        []string{"Route entry quota exceeded in this route table"},
+	Reads:        slices.Concat([]grant.Grant{grant.ListProductQuotas}, step.RaiseReads, ccm.RoutingReads),
+	Steps:        []remedy.Step{step.ApplyQuota{}},
+	Scope:        remedy.Account,
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
+	IgnoresEvent: true,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

@@ -16,15 +16,15 @@ var doc string
 
 // Remedy asks: only the owner of the network knows which table serves the nodes.
 var Remedy = &remedy.Remedy{
-	Class:      "route-table-ambiguous",
-	Doc:        doc,
-	Kinds:      []string{remedy.KindCluster},
-	Texts:      []string{"multiple route tables found by vpc id"},
-	Reads:      ccm.RoutingReads,
-	Scope:      remedy.Cluster,
-	Diagnose:   diagnose,
-	StillFails: stillFails,
-	Sees:       true,
+	Class:        "route-table-ambiguous",
+	Doc:          doc,
+	Kinds:        []string{remedy.KindCluster},
+	Texts:        []string{"multiple route tables found by vpc id"},
+	Reads:        ccm.RoutingReads,
+	Scope:        remedy.Cluster,
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
+	IgnoresEvent: true,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

@@ -73,8 +73,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Ask: keep.And("Remove the tag from the others, for example: aliyun ecs UntagResources --RegionId %s --ResourceType securitygroup "+
 			"--ResourceId.1 %s --TagKey.1 %s.",
 			c.Cloud.Region(), others[0], ccm.NameTag).
-			And("Then trigger a resync: %s.", ccm.WakeCommand(c.Service)),
-		Seen: true,
+			And("Then trigger a resync: %s.", ccm.ResyncCommand(c.Service)),
+		Proven: true,
 	}, nil
 }
 

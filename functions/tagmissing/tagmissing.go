@@ -30,12 +30,12 @@ var Remedy = &remedy.Remedy{
 		"user specified loadbalancer[",
 		"The specified resource of loadbalancer is not found",
 	},
-	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads),
-	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.RemoveAnnotation{}, step.ClearStatus{}},
-	Annotations: []string{"id"},
-	Sees:        true,
-	Diagnose:    diagnose,
-	StillFails:  stillFails,
+	Reads:        slices.Concat(ccm.BalancerReads, ccm.NetworkReads),
+	Steps:        []remedy.Step{step.TagLB{}, step.Resync{}, step.Annotate{}, step.RemoveAnnotation{}, step.ClearStatus{}},
+	Annotations:  []string{"id"},
+	IgnoresEvent: true,
+	Diagnose:     diagnose,
+	StillFails:   stillFails,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -88,7 +88,7 @@ func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) reme
 			And("In that case delete this Service and create it again; its address changes.")
 	default:
 		plan.Ask = say.F("Find out who created %s.", s.ID).
-			And("If the controller created it for this Service, tag it: %s, then trigger a resync: %s.", tagCommand(c, s.ID), ccm.WakeCommand(c.Service)).
+			And("If the controller created it for this Service, tag it: %s, then trigger a resync: %s.", tagCommand(c, s.ID), ccm.ResyncCommand(c.Service)).
 			And("The controller then deletes it with the Service.").
 			And("If a person created it, name it: %s.", name)
 	}
@@ -107,7 +107,7 @@ func tagCommand(c *remedy.Case, id string) string {
 
 // retag restores the name tag of the Service's own load balancer.
 func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
-	tag, resync := tagCommand(c, s.ID), ccm.WakeCommand(c.Service)
+	tag, resync := tagCommand(c, s.ID), ccm.ResyncCommand(c.Service)
 	value, ok := s.Tags[ccm.NameTag]
 	switch {
 	case ok && value != ccm.DefaultName(c.Service):
@@ -158,7 +158,7 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 			Finding: say.F("No load balancer of the Service was found in %s by label, address, tag or name.", s.Where).
 				And("An empty list does not prove that it is gone: with permissions limited by resource, lists are empty."),
 			Ask: say.F("Find the load balancer in the console.").
-				And("If the controller created it, tag it: %s, then trigger a resync: %s.", tagCommand(c, "LOAD-BALANCER-ID"), ccm.WakeCommand(c.Service)).
+				And("If the controller created it, tag it: %s, then trigger a resync: %s.", tagCommand(c, "LOAD-BALANCER-ID"), ccm.ResyncCommand(c.Service)).
 				And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")).
 				And("If it is gone and the controller should create a new one, with a new address, %s. Or delete the Service and create it again.",
 					step.RecreateByHand(c.Service)).

@@ -40,7 +40,7 @@ func (s *state) plan() remedy.Plan {
 	if len(asks) > 0 {
 		return plan
 	}
-	plan.Steps, plan.Risk = append(steps, step.Touch{}), remedy.High
+	plan.Steps, plan.Risk = append(steps, step.Resync{}), remedy.High
 	if slices.ContainsFunc(steps, func(do remedy.Step) bool { return do.Kind() == step.DeleteListener{}.Kind() }) {
 		plan.Note = say.F("The journal keeps the whole configuration of a deleted listener. It can be created again as long as its vServer group exists.")
 	}
@@ -108,7 +108,7 @@ func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, re
 	if to == nil {
 		return say.F("The port %d has no new vServer group yet. When it has one, point the listener at it: %s.", l.Port, point), nil
 	}
-	foreign := s.c.Foreign(s.backends[old.ID], s.backends[to.ID])
+	foreign := s.c.Unmanaged(s.backends[old.ID], s.backends[to.ID])
 	switch {
 	case to.Servers == 0:
 		return say.F("The new vServer group %s (%s) has no backend: with it, the listener %s:%d would serve nobody.", to.Name, to.ID, l.Protocol, l.Port).
@@ -122,7 +122,7 @@ func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, re
 
 // drop deletes a listener if it can be restored completely and serves only the controller's backends.
 func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, remove string) (say.Text, remedy.Step) {
-	foreign := s.c.Foreign(s.backends[old.ID], nil)
+	foreign := s.c.Unmanaged(s.backends[old.ID], nil)
 	switch {
 	case len(foreign) > 0:
 		return why.And("But the group %s has backends that the controller did not add: %s.", old.ID, strings.Join(foreign, ", ")).

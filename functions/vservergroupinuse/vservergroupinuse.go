@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads, ccm.BuildingReads, []grant.Grant{
 		grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups,
 	}),
-	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
+	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Resync{}},
 	Risks:      []remedy.Risk{remedy.High},
 	Deleting:   true,
 	Diagnose:   diagnose,

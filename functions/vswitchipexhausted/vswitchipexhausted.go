@@ -75,7 +75,7 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		}
 	}
 	full := say.F("The Service names no vSwitch, and not all of the cluster's own vSwitches have enough free addresses: %s.", vpc.DescribeOwn())
-	if !slices.ContainsFunc(vpc.Own, func(id string) bool { return c.Crowded(vpc.All[id]) }) {
+	if !slices.ContainsFunc(vpc.Own, func(id string) bool { return c.NoRoom(vpc.All[id]) }) {
 		full = say.F("The Service names no vSwitch, and the controller uses those of its own configuration, which the cluster's detail need not name.")
 	}
 	cause := vpc.OwnIDs()
@@ -119,7 +119,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 	replaced, written, claims := c.Rezone(vpc, zones, func(z ccm.Zone) bool {
 		now := vpc.All[z.VSwitch]
-		return z.Name != now.Zone || c.Crowded(now)
+		return z.Name != now.Zone || c.NoRoom(now)
 	})
 	if len(replaced) == 0 {
 		return remedy.Plan{
@@ -180,5 +180,5 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !whole {
 		return remedy.Yes, nil
 	}
-	return remedy.Is(len(asked) == 0 && !ccm.NLB(c.Service) || slices.ContainsFunc(asked, func(id string) bool { return c.Crowded(vpc.All[id]) })), nil
+	return remedy.Is(len(asked) == 0 && !ccm.NLB(c.Service) || slices.ContainsFunc(asked, func(id string) bool { return c.NoRoom(vpc.All[id]) })), nil
 }

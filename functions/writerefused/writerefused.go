@@ -97,12 +97,12 @@ func access(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy
 		Ask: say.F("Find out who changed the ClusterRole %s, and give it the rule again: %s.", ccm.ClusterRole, ccm.RoleCommand(write)).
 			And("On a managed cluster, the add-on %s brings its role: an upgrade of it restores the role.", ccm.DaemonSet).Then(ccm.ThenRetries()),
 		// Every controller needs these, and the account is the controller's, because it may list Services.
-		Seen: has == ccm.Lacking && write.Always(),
+		Proven: has == ccm.Lacking && write.Always(),
 	}
 	if !write.Always() {
 		plan.Ask = say.F("Add the rule, which the controller's own manifest does not have, to the ClusterRole: %s.", ccm.RoleCommand(write)).Then(ccm.ThenRetries())
 	}
-	if has == ccm.Stranger {
+	if has == ccm.NoAccess {
 		plan.Finding = plan.Finding.And("It may not list Services either: its role is gone, or not bound to it, or the controller has another account here.")
 		plan.Ask = say.F("Check the role: kubectl get clusterrole,clusterrolebinding %s -o yaml.", ccm.ClusterRole).
 			And("If only the binding is missing, create it: %s.", ccm.BindCommand()).

@@ -304,7 +304,7 @@ on a timer, which opens and closes cases. It writes nothing to the cluster or to
 | problem | in Chinese | check, or cause |
 |---|---|---|
 {{range symptoms -}}
-| {{.Sees}} | {{chinese .Sees}} | {{if .Check}}` + "`lbremedy doctor --checks {{.Check}}`" + `{{else}}{{.Means}}{{end}} |
+| {{.Text}} | {{chinese .Text}} | {{if .Check}}` + "`lbremedy doctor --checks {{.Check}}`" + `{{else}}{{.Means}}{{end}} |
 {{end}}
 ## The warnings of the controller
 

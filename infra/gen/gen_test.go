@@ -70,7 +70,7 @@ func writing(class string, texts ...string) *remedy.Remedy {
 	r.Doc = "# Too | wide\n\nMore.\n"
 	r.Codes = []string{"Invalid.\"Code\""}
 	r.Reads = []grant.Grant{grant.DescribeVSwitches}
-	r.Steps = []remedy.Step{step.Touch{}, step.PolicyVersion{}}
+	r.Steps = []remedy.Step{step.Resync{}, step.PolicyVersion{}}
 	r.OptIn = true
 	r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	return r
@@ -98,8 +98,8 @@ func Kinds() []string {
 		"policy-version",
 		"protect",
 		"remove-annotation",
+		"resync",
 		"tag-lb",
-		"touch",
 		"unprotect",
 		"untag-lb",
 	}
@@ -143,7 +143,7 @@ func Table() []event.Row {
 		{"| [busy](busy/doc.md) | About busy | – | – | `nlb:ListListeners`, `slb:DescribeLoadBalancerListeners` |", "services: get"},
 		{"| [unclassified](unclassified/doc.md) | About unclassified | – | – | `nlb:ListListeners`, `slb:DescribeLoadBalancerListeners` |"},
 		{
-			"| [zone-shortage](zoneshortage/doc.md) | Too \\| wide |", "`touch`", "applied only where the policy names the class |",
+			"| [zone-shortage](zoneshortage/doc.md) | Too \\| wide |", "`resync`", "applied only where the policy names the class |",
 			"`vpc:DescribeVSwitches`", "`ram:CreatePolicyVersion`", "services: get, patch, watch",
 		},
 	} {

@@ -3,7 +3,7 @@
 //
 // RBAC decides who may create one there. An admission policy binds its statement of its author to the user that the API server
 // authenticated, and nobody can change it afterwards. No copy is kept: the engine reads the objects themselves before it decides and
-// before it writes; a Waker only makes it look again.
+// before it writes; a Redeliverer only makes it look again.
 //
 // Only the notifier may create one in the name of another user, who has answered in a chat: the object says which chat and which
 // click, and the notifier has asked the API server whether that user may create one there. The permission to impersonate users would
@@ -221,7 +221,7 @@ func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Ap
 		last := newest(all, want.Spec)
 		switch {
 		case last == nil: // it was just deleted
-		case !Stands(*last, rec, now):
+		case !StillValid(*last, rec, now):
 			want.Name = nameOf(want.Spec, last.UID)
 		case last.Spec.Verdict == want.Spec.Verdict:
 			return last, nil
@@ -264,8 +264,8 @@ func newest(all []kube.Approval, want kube.ApprovalSpec) (last *kube.Approval) {
 	return last
 }
 
-// Stands reports whether an answer to the plan that a record asks about is still valid, and the engine has not discounted it.
-func Stands(a kube.Approval, rec event.Record, now time.Time) bool {
+// StillValid reports whether an answer to the plan that a record asks about is still valid, and the engine has not discounted it.
+func StillValid(a kube.Approval, rec event.Record, now time.Time) bool {
 	return now.Before(a.CreationTimestamp.Add(lasts(a.Spec))) && !strings.Contains(rec.Note.String(), Discounted(a.Name, nil).String())
 }
 

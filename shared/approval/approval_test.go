@@ -372,14 +372,14 @@ func (s *world) service(rec event.Record) (name, uid string) {
 
 // A new answer makes the stream deliver the failure again, once, if a plan waits for it; nothing else does, and unreadable data does
 // not prevent it.
-func TestWaker(t *testing.T) {
+func TestRedeliverer(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
 	ctx := t.Context()
 	s.begin()
 	said := make(chan string, 10)
 	run := func() (stop func()) {
-		w := &approval.Waker{
+		w := &approval.Redeliverer{
 			Cluster: "c1", Kube: s.engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Log: slog.New(slog.DiscardHandler),
 			Said: func(text say.Text) { said <- text.String() },
 		}
@@ -461,7 +461,7 @@ func TestStatus(t *testing.T) {
 	s.must(err)
 	proven()
 	run := func(engine *kube.Cluster, now func() time.Time) (stop func()) {
-		w := &approval.Waker{Cluster: "c1", Kube: engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Now: now,
+		w := &approval.Redeliverer{Cluster: "c1", Kube: engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Now: now,
 			Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
 		ctx, cancel := context.WithCancel(ctx)
 		var wait sync.WaitGroup

@@ -107,7 +107,7 @@ func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 		return lacks(say.F("is limited to some objects or namespaces by its binding"))
 	case !g.Strict:
 		return lacks(say.F("exempts requests"))
-	case !slices.ContainsFunc(g.Judges, judges):
+	case !slices.ContainsFunc(g.Resources, coversApprovals):
 		return lacks(say.F("does not judge all Approvals"))
 	}
 	for _, r := range Rules() {
@@ -118,7 +118,7 @@ func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	return g.Changed.Add(settling), nil
 }
 
-func judges(j kube.Judged) bool {
+func coversApprovals(j kube.ResourceRule) bool {
 	has := func(list []string, word string) bool {
 		return slices.Contains(list, word) || slices.Contains(list, "*")
 	}

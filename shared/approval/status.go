@@ -89,10 +89,10 @@ func noted(note, like say.Text) say.Text {
 	return note[i : i+1]
 }
 
-// A statusWriter keeps the conditions of Approvals up to date. The Waker never waits for it. All Approvals are seen again when the watch is
+// A statusWriter keeps the conditions of Approvals up to date. The Redeliverer never waits for it. All Approvals are seen again when the watch is
 // opened again, and conditions that could not be written are written then.
 type statusWriter struct {
-	*Waker
+	*Redeliverer
 	mu    sync.Mutex
 	known map[string]map[string]seen // by the beginning of the Service's UID, and by their own UID
 	due   map[string]bool            // subjects of CASES whose newest record may say something new

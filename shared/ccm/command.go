@@ -91,8 +91,8 @@ func DeletePodsCommand(svc *corev1.Service, pods []string) string {
 // leaves after a full sync, which makes success visible.
 const Resync = "lbremedy.io/resync"
 
-// WakeCommand returns the command that triggers a full sync of the Service.
-func WakeCommand(svc *corev1.Service) string {
+// ResyncCommand returns the command that triggers a full sync of the Service.
+func ResyncCommand(svc *corev1.Service) string {
 	return fmt.Sprintf("kubectl -n %s annotate service %s %s=by-hand-$(date +%%s) --overwrite", svc.Namespace, svc.Name, Resync)
 }
 

@@ -177,9 +177,9 @@ func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup,
 	return out, nil
 }
 
-// Foreign returns the backends of a group that the controller did not add and that are not among the others, by server and address. The
+// Unmanaged returns the backends of a group that the controller did not add and that are not among the others, by server and address. The
 // controller puts the group's name in the description of its backends.
-func (c *View) Foreign(backends, others []cloud.Backend) []string {
+func (c *View) Unmanaged(backends, others []cloud.Backend) []string {
 	var out []string
 	for _, b := range backends {
 		if !c.OwnName(b.Description) && !slices.ContainsFunc(others, func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {

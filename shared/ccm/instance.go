@@ -89,8 +89,8 @@ func Network(lb cloud.NetworkLoadBalancer) *Instance {
 var ReusableReads = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeClusterDetail}
 
 const (
-	looked  = 10 // most load balancers whose ports Reusable reads
-	offered = 5  // most that it names
+	portsRead = 10 // most load balancers whose ports Reusable reads
+	offered   = 5  // most that it names
 )
 
 // Reusable returns up to 5 load balancers that the Service could name in the annotation id: unused according to their tags, with the kind
@@ -112,7 +112,7 @@ func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 		if !lb.active() || lb.ByController() || lb.Tags[ReusedTag] != "" || lb.AddressType != want || lb.VPC != "" && lb.VPC != vpc {
 			continue
 		}
-		if seen++; seen > looked || len(fit) == offered {
+		if seen++; seen > portsRead || len(fit) == offered {
 			break
 		}
 		taken, err := c.takes(ctx, lb)

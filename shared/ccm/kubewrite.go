@@ -74,7 +74,7 @@ type Access int
 
 // The accesses.
 const (
-	Stranger Access = iota // it may not even list Services: the account does not exist, or nothing is bound to it
+	NoAccess Access = iota // it may not even list Services: the account does not exist, or nothing is bound to it
 	Lacking                // it may list Services, but not make the request
 	Granted                // it may make the request
 )
@@ -98,7 +98,7 @@ func (c *View) Access(ctx context.Context, w KubeWrite) (Access, error) {
 	}
 	ok, err := may("list", "services")
 	if err != nil || !ok {
-		return Stranger, err
+		return NoAccess, err
 	}
 	return Lacking, nil
 }

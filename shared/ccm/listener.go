@@ -87,8 +87,8 @@ func (c *View) MadeFor(l Listener) say.Text {
 	return say.F("%s belongs to the Service %s of this cluster", l, t)
 }
 
-// Strangers says, for each listener that was not made for the Service, for which it was made.
-func (c *View) Strangers(listeners []Listener) []say.Text {
+// MadeForOthers says, for each listener that was not made for the Service, for which it was made.
+func (c *View) MadeForOthers(listeners []Listener) []say.Text {
 	var out []say.Text
 	for _, l := range listeners {
 		if !c.OwnName(l.Description) {

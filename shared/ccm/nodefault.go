@@ -44,8 +44,8 @@ func (f *NodeFaults) add(k nodeFault, name string, finding say.Text) {
 	f.Findings = append(f.Findings, finding)
 }
 
-// Judge records what is wrong with a node; servers are those of the node's cluster.
-func (f *NodeFaults) Judge(n corev1.Node, servers []cloud.Instance) {
+// Add records what is wrong with a node; servers are those of the node's cluster.
+func (f *NodeFaults) Add(n corev1.Node, servers []cloud.Instance) {
 	id := n.Spec.ProviderID
 	region, instance, ok := SplitProviderID(id)
 	var server cloud.Instance

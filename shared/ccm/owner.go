@@ -59,7 +59,7 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error)
 		}
 		m.unmarked = m.unmarked || len(m.ours) > 0
 	}
-	owner, evidence := m.judge()
+	owner, evidence := m.owner()
 	return owner, evidence, nil
 }
 
@@ -87,7 +87,7 @@ func (m *traces) add(c *View, name string) {
 	}
 }
 
-func (m *traces) judge() (Owner, say.Text) {
+func (m *traces) owner() (Owner, say.Text) {
 	byController := m.reason == ManagedByACK || m.tags[ClusterTag] == m.cluster
 	switch {
 	case len(m.others) > 0:

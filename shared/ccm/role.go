@@ -219,7 +219,7 @@ func ofConfig(config string) []naming {
 		return []naming{{by: say.F("%s cannot be read: it is no JSON", of)}}
 	}
 	s := rrsaSettings{of: of}
-	s.look("", all)
+	s.search("", all)
 	if len(s.named) == 0 && s.on {
 		return []naming{{by: say.F("%s switches RRSA on and names no RAM role", of)}}
 	}
@@ -233,16 +233,16 @@ type rrsaSettings struct {
 	on    bool // RRSA is switched on
 }
 
-// look searches a value below a path of keys, in lower case and without punctuation.
-func (s *rrsaSettings) look(path string, value any) {
+// search searches a value below a path of keys, in lower case and without punctuation.
+func (s *rrsaSettings) search(path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			s.look(path+"/"+plainKey(key), v[key])
+			s.search(path+"/"+plainKey(key), v[key])
 		}
 	case []any:
 		for _, one := range v {
-			s.look(path, one)
+			s.search(path, one)
 		}
 	default:
 		text := strings.TrimSpace(fmt.Sprint(v))

@@ -47,13 +47,13 @@ type client struct {
 	limits   map[string]*rate.Limiter
 	patience time.Duration             // limit of one try
 	pause    func(n int) time.Duration // after the n-th failed try
-	heard    *memory                   // good answers of this look, which it reuses; nil: reuses none
+	own      *memory                   // good answers of this look, which it reuses; nil: reuses none
 	recent   *memory                   // answers that all looks share
-	look     *look                     // the look, which shares answers with others; nil: shares none
-	crowd    *crowd                    // of all looks that share
+	session  *session                  // the look, which shares answers with others; nil: shares none
+	sharing  *sharing                  // of all looks that share
 	atMost   int64                     // longest list, in items; 0: any length
 	easing   *easing                   // nil: the rate stays as it is
-	told     func(event.Call)          // called for each write; may be nil
+	onWrite  func(event.Call)          // called for each write; may be nil
 	dry      bool                      // nothing is written
 }
 
@@ -108,7 +108,7 @@ type call[T any] struct {
 	gone    []string      // codes that mean that the object does not exist
 	about   string        // what a write is about, for audits
 	wide    bool          // a read about the cluster itself, which all looks share
-	crowd   bool          // a read that looks at many Services make alike, and share if there are many
+	sharing bool          // a read that looks at many Services make alike, and share if there are many
 	afresh  bool          // bypass the memory
 }
 
@@ -121,13 +121,13 @@ type asking struct {
 	gone    []string
 	about   string
 	wide    bool
-	crowd   bool
+	sharing bool
 	afresh  bool
 }
 
 func (k call[T]) asking() asking {
 	return asking{
-		request: k.request, gone: k.gone, about: k.about, wide: k.wide, crowd: k.crowd, afresh: k.afresh,
+		request: k.request, gone: k.gone, about: k.about, wide: k.wide, sharing: k.sharing, afresh: k.afresh,
 		into: func() any { return new(T) },
 		check: func(answer any) error {
 			if k.check == nil {
@@ -207,7 +207,7 @@ func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 		made = true
 		return c.ask(ctx, k, request, e)
 	}
-	if c.heard == nil {
+	if c.own == nil {
 		return ask()
 	}
 	asked, err := question(request)
@@ -215,14 +215,14 @@ func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 		return said{}, e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
 	}
 	if k.afresh {
-		c.heard.forget(asked)
-		c.recent.forget(asked)
+		c.own.drop(asked)
+		c.recent.drop(asked)
 	}
 	from := ask
-	if c.look != nil && (k.wide || k.crowd && c.look.shared(e.Product, c.crowd)) {
+	if c.session != nil && (k.wide || k.sharing && c.session.shared(e.Product, c.sharing)) {
 		from = func() (said, *Error) { return c.recent.recall(ctx, asked, e, ask) }
 	}
-	answer, failure := c.heard.recall(ctx, asked, e, from)
+	answer, failure := c.own.recall(ctx, asked, e, from)
 	if failure == nil && reflect.TypeOf(answer.is) != reflect.TypeOf(k.into()) {
 		return ask() // an equal request expected another type of answer
 	}
@@ -262,9 +262,9 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 		}
 		c.Meter(m)
 	}
-	if c.told != nil && e.Code != codeNotSent {
+	if c.onWrite != nil && e.Code != codeNotSent {
 		refused := e.Status >= http.StatusBadRequest && e.Status < http.StatusInternalServerError
-		c.told(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code, Unsure: failure != nil && !refused})
+		c.onWrite(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code, Unsure: failure != nil && !refused})
 	}
 	if failure != nil {
 		return said{}, failure
@@ -280,7 +280,7 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, time.Time, *Error) {
 	trying, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	t := c.trip(trying, e.Product)
+	t := c.transport(trying, e.Product)
 	err := c.sign(key, request, t)
 	clean := redactorOf(key, t.signature).clean
 	switch {
@@ -315,7 +315,7 @@ func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequ
 }
 
 // sign lets the SDK sign the request and send it over t. The error counts only if nothing was sent: t knows the rest better.
-func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error) {
+func (c *client) sign(key Key, request requests.AcsRequest, t *transport) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("the SDK broke down over the request")
@@ -357,9 +357,9 @@ func (e *Error) ended(ctx context.Context, kind error, code, message string) *Er
 	return e
 }
 
-// A trip carries one request on a context to the configured host, and keeps the answer. It is a separate type of http.RoundTripper because
+// A transport carries one request on a context to the configured host, and keeps the answer. It is a separate type of http.RoundTripper because
 // the SDK changes transports whose type it knows.
-type trip struct {
+type transport struct {
 	ctx          context.Context
 	base         http.RoundTripper
 	product      string
@@ -374,8 +374,8 @@ type trip struct {
 	err       error
 }
 
-func (c *client) trip(ctx context.Context, product string) *trip {
-	t := &trip{ctx: ctx, base: c.base, product: product, scheme: strings.ToLower(c.Scheme), host: c.Endpoint, keepHost: true}
+func (c *client) transport(ctx context.Context, product string) *transport {
+	t := &transport{ctx: ctx, base: c.base, product: product, scheme: strings.ToLower(c.Scheme), host: c.Endpoint, keepHost: true}
 	if t.host == "" {
 		t.host, t.keepHost = c.Hosts[product], false
 	}
@@ -385,7 +385,7 @@ func (c *client) trip(ctx context.Context, product string) *trip {
 var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
 // RoundTrip sends the request and returns an empty answer instead of the real one, which leaves the SDK nothing to parse.
-func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(t.ctx)
 	if t.scheme != "" {
 		out.URL.Scheme = t.scheme
@@ -414,7 +414,7 @@ func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (t *trip) send(out *http.Request) (status int, body []byte, err error) {
+func (t *transport) send(out *http.Request) (status int, body []byte, err error) {
 	answer, err := t.base.RoundTrip(out)
 	if err != nil {
 		return 0, nil, err

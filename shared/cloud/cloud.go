@@ -103,9 +103,9 @@ type Writer struct {
 	Tickets TicketWriter
 }
 
-// Told returns a Writer that calls tell for each request when it is answered or given up. It shares everything else with w.
-func (w *Writer) Told(tell func(event.Call)) *Writer {
-	return w.with(func(k *client) { k.told = tell })
+// OnWrite returns a Writer that calls tell for each request when it is answered or given up. It shares everything else with w.
+func (w *Writer) OnWrite(tell func(event.Call)) *Writer {
+	return w.with(func(k *client) { k.onWrite = tell })
 }
 
 // Dry returns a Writer that checks its arguments and sends nothing: these APIs have no dry run.
@@ -143,7 +143,7 @@ func New(c Config) (*Reader, *Writer, error) {
 		patience: tryTimeout,
 		pause:    pause,
 		recent:   newMemory(c.Recall, recalled),
-		crowd:    newCrowd(),
+		sharing:  newSharing(),
 	}
 	if k.Credentials == nil {
 		k.Credentials = DefaultChain()
@@ -183,16 +183,16 @@ func (c *client) reader() *Reader {
 // errors. It shares everything else with r.
 func (r *Reader) Once() *Reader {
 	k := *r.client
-	k.heard = newMemory(0, 0)
+	k.own = newMemory(0, 0)
 	return k.reader()
 }
 
-// Look returns a Reader like Once, for one of many looks at the cloud. It shares recent answers (Recall of the Config) about the cluster
+// Session returns a Reader like Once, for one of many looks at the cloud. It shares recent answers (Recall of the Config) about the cluster
 // with other looks, and if there are many looks, also the vSwitches of the VPC and a list of all load balancers of the region.
-func (r *Reader) Look() *Reader {
+func (r *Reader) Session() *Reader {
 	once := r.Once()
 	if r.client.Recall > 0 {
-		once.client.look = &look{shares: map[string]bool{}}
+		once.client.session = &session{shares: map[string]bool{}}
 	}
 	return once
 }

@@ -104,8 +104,8 @@ func (m *memory) answer(a *answering, asked string, ask func() (said, *Error)) (
 	return answer, failure
 }
 
-// forget makes the next caller ask again.
-func (m *memory) forget(asked string) {
+// drop makes the next caller ask again.
+func (m *memory) drop(asked string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.answers, asked)

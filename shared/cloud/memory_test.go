@@ -23,7 +23,7 @@ func TestRecall(t *testing.T) {
 	var wait sync.WaitGroup
 	for range looks {
 		wait.Go(func() {
-			look := r.Look()
+			look := r.Session()
 			_, err := look.CS.Cluster(t.Context())
 			if err == nil {
 				_, err = look.CS.NodePools(t.Context())
@@ -51,7 +51,7 @@ func TestRecall(t *testing.T) {
 	}
 	short := dial(t, s, key, func(c *cloud.Config) { c.Recall = time.Nanosecond })
 	for range 2 {
-		if _, err := short.Look().CS.Cluster(t.Context()); err != nil {
+		if _, err := short.Session().CS.Cluster(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -81,9 +81,9 @@ func TestRecallFails(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp, other := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := r.Look().CS.Cluster(ctx); gaveUp <- err }()
+	go func() { _, err := r.Session().CS.Cluster(ctx); gaveUp <- err }()
 	<-asked
-	go func() { _, err := r.Look().CS.Cluster(t.Context()); other <- err }()
+	go func() { _, err := r.Session().CS.Cluster(t.Context()); other <- err }()
 	cancel()
 	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was canceled", err)
@@ -91,7 +91,7 @@ func TestRecallFails(t *testing.T) {
 	if err := <-other; err != nil {
 		t.Errorf("who waited got %v", err)
 	}
-	if _, err := r.Look().CS.Cluster(t.Context()); err != nil || calls(s)["DescribeClusterDetail"] != 1 {
+	if _, err := r.Session().CS.Cluster(t.Context()); err != nil || calls(s)["DescribeClusterDetail"] != 1 {
 		t.Errorf("the calls are %v and the error is %v, want one call", calls(s), err)
 	}
 }
@@ -120,7 +120,7 @@ func TestRecallListsAfresh(t *testing.T) {
 			return keys(ctx)
 		}
 	})
-	list, err := r.Look().VPC.VSwitches(t.Context(), s.Snapshot().Cluster.VPC)
+	list, err := r.Session().VPC.VSwitches(t.Context(), s.Snapshot().Cluster.VPC)
 	if err != nil || !slices.ContainsFunc(list, func(v cloud.VSwitch) bool { return v.ID == "vsw-a0" }) {
 		t.Errorf("%d vSwitches and %v, want the new one among them", len(list), err)
 	}

@@ -1045,7 +1045,7 @@ func TestTold(t *testing.T) {
 	s := start(t)
 	var told []event.Call
 	c, w := both(t, s, s.Admin())
-	w = w.Told(func(k event.Call) { told = append(told, k) })
+	w = w.OnWrite(func(k event.Call) { told = append(told, k) })
 	ctx := t.Context()
 	listener := cloud.ListenerPort{Port: 80, Protocol: "tcp"}
 	for range 2 {
@@ -1087,7 +1087,7 @@ func TestTold(t *testing.T) {
 	s.Fault(sim.Fault{CutAfter: true})
 	told = nil
 	_, w = both(t, s, s.Admin())
-	_ = w.Told(func(k event.Call) { told = append(told, k) }).SLB.Tag(ctx, "lb-1", "k", "v")
+	_ = w.OnWrite(func(k event.Call) { told = append(told, k) }).SLB.Tag(ctx, "lb-1", "k", "v")
 	if len(told) != 1 || told[0].Error != "NoAnswer" || told[0].Request != "" {
 		t.Errorf("told %+v", told)
 	}

@@ -59,8 +59,8 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 			}
 			return nil
 		},
-		gone:  []string{"InvalidVpcId.NotFound"},
-		crowd: true,
+		gone:      []string{"InvalidVpcId.NotFound"},
+		shareable: true,
 	}))
 	if err != nil {
 		return nil, err

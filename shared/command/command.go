@@ -78,7 +78,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, spoken(ctx).Phrase("interrupted"))
 		return CodeFailed
 	}
-	for line := range strings.Lines(Local(event.Redact(told(err, spoken(ctx))))) {
+	for line := range strings.Lines(Local(event.Redact(errorText(err, spoken(ctx))))) {
 		if line = Clean(line); !strings.HasPrefix(line, "  ") { // otherwise it is an item of the list begun before
 			line = mark + " " + strings.TrimLeft(line, " ")
 		}

@@ -32,8 +32,8 @@ func spoken(ctx context.Context) *say.Language {
 	return language()
 }
 
-// told returns an error's text in a language.
-func told(err error, l *say.Language) string {
+// errorText returns an error's text in a language.
+func errorText(err error, l *say.Language) string {
 	if l == nil {
 		return err.Error()
 	}

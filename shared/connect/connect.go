@@ -99,7 +99,7 @@ func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, erro
 		return nil, err
 	}
 	return &hand.Clients{
-		Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: writer, Decode: decode, Crowd: remedy.NewCrowd(recall), Log: c.Log,
+		Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: writer, Decode: decode, Peers: remedy.NewPeerCache(recall), Log: c.Log,
 	}, nil
 }
 

@@ -181,9 +181,9 @@ func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) 
 // Window is how long fixes that did not work count.
 const Window = 10 * time.Minute
 
-// Trip counts an attempt of a class that did not work, once. When their number within Window reaches most, it opens the breaker of the
+// RecordFailedFix counts an attempt of a class that did not work, once. When their number within Window reaches most, it opens the breaker of the
 // class unless it is open; it returns a breaker that it opened.
-func Trip(ctx context.Context, s *stream.Stream, cluster, class, attempt string, most int, why say.Text) (*Breaker, error) {
+func RecordFailedFix(ctx context.Context, s *stream.Stream, cluster, class, attempt string, most int, why say.Text) (*Breaker, error) {
 	var opened *Breaker
 	err := Update(ctx, s, cluster, func(d *Doc, now time.Time) error {
 		opened = nil

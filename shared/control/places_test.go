@@ -211,7 +211,7 @@ func TestPlacesEnd(t *testing.T) {
 	// Fixes that did not work count for ten minutes.
 	count := func(attempt string) *control.Breaker {
 		t.Helper()
-		b, err := control.Trip(t.Context(), s.Stream, "c1", class, attempt, 3, say.F("It is a test."))
+		b, err := control.RecordFailedFix(t.Context(), s.Stream, "c1", class, attempt, 3, say.F("It is a test."))
 		must(t, err)
 		return b
 	}

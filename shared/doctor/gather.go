@@ -85,7 +85,7 @@ type Reading struct {
 // Gather reads the parts, and the parts that these need. Parts that can't be read are failed in the snapshot; Gather returns an
 // error only if the context has ended.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
-	g := &gathering{
+	g := &snapshotReader{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
 		s: &Snapshot{Time: src.Now, Cluster: src.Cluster, Region: src.Cloud.Region(), Given: closure(list), Failed: map[Part]error{}},
 	}
@@ -107,8 +107,8 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 	return g.s, g.readings, ctx.Err()
 }
 
-// A gathering is a snapshot while it is read.
-type gathering struct {
+// A snapshotReader is a snapshot while it is read.
+type snapshotReader struct {
 	Source
 	cloud *cloud.Reader
 	free  chan struct{}          // one element for each call under way
@@ -120,7 +120,7 @@ type gathering struct {
 }
 
 // read reads a part after those that it needs.
-func (g *gathering) read(ctx context.Context, p Part) {
+func (g *snapshotReader) read(ctx context.Context, p Part) {
 	defer close(g.done[p])
 	var err error
 	for _, need := range parts[p].needs {
@@ -159,13 +159,13 @@ func late(ctx context.Context, err error) error {
 	return err
 }
 
-func (g *gathering) tell(p Part, done, total int) {
+func (g *snapshotReader) tell(p Part, done, total int) {
 	if g.Progress != nil {
 		g.Progress(p, done, total)
 	}
 }
 
-func readServices(ctx context.Context, g *gathering) (int, error) {
+func readServices(ctx context.Context, g *snapshotReader) (int, error) {
 	g.s.Marks = map[types.UID]Mark{}
 	var kept room
 	add := func(svc *corev1.Service) error {
@@ -212,7 +212,7 @@ func watched(svc *corev1.Service) bool {
 }
 
 // readIngress reads the state of ACK's ingress controller.
-func readIngress(ctx context.Context, g *gathering) (int, error) {
+func readIngress(ctx context.Context, g *snapshotReader) (int, error) {
 	if g.Only != "" {
 		return 0, nil // only a cluster has one
 	}
@@ -237,7 +237,7 @@ func readIngress(ctx context.Context, g *gathering) (int, error) {
 	return 0, nil
 }
 
-func readEndpoints(ctx context.Context, g *gathering) (int, error) {
+func readEndpoints(ctx context.Context, g *snapshotReader) (int, error) {
 	wanted := map[string]bool{}
 	for i := range g.s.Services {
 		wanted[g.s.Services[i].Namespace+"/"+g.s.Services[i].Name] = true
@@ -289,7 +289,7 @@ func readEndpoints(ctx context.Context, g *gathering) (int, error) {
 	return n, err
 }
 
-func readNodes(ctx context.Context, g *gathering) (int, error) {
+func readNodes(ctx context.Context, g *snapshotReader) (int, error) {
 	list, err := g.Kube.Nodes(ctx)
 	for i := range list {
 		node := &list[i]
@@ -303,7 +303,7 @@ func readNodes(ctx context.Context, g *gathering) (int, error) {
 	return len(list), err
 }
 
-func readEvents(ctx context.Context, g *gathering) (int, error) {
+func readEvents(ctx context.Context, g *snapshotReader) (int, error) {
 	wanted := map[types.UID]bool{}
 	for i := range g.s.Services {
 		wanted[g.s.Services[i].UID] = true
@@ -334,17 +334,17 @@ func readEvents(ctx context.Context, g *gathering) (int, error) {
 }
 
 // readWriters reads who may write Events in the controller's name; without a policy, anybody may.
-func readWriters(ctx context.Context, g *gathering) (int, error) {
+func readWriters(ctx context.Context, g *snapshotReader) (int, error) {
 	return g.bound(ctx, WritersPolicy, &g.s.Writers)
 }
 
 // readGuard reads how far the guard is in force.
-func readGuard(ctx context.Context, g *gathering) (int, error) {
+func readGuard(ctx context.Context, g *snapshotReader) (int, error) {
 	return g.bound(ctx, guard.Policy, &g.s.Guard)
 }
 
 // bound reads how far an admission policy is in force; a missing one is not.
-func (g *gathering) bound(ctx context.Context, name string, to *kube.Binding) (n int, err error) {
+func (g *snapshotReader) bound(ctx context.Context, name string, to *kube.Binding) (n int, err error) {
 	*to, err = g.Kube.BoundPolicy(ctx, name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return 0, nil
@@ -353,7 +353,7 @@ func (g *gathering) bound(ctx context.Context, name string, to *kube.Binding) (n
 }
 
 // readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services in them.
-func readProtection(ctx context.Context, g *gathering) (int, error) {
+func readProtection(ctx context.Context, g *snapshotReader) (int, error) {
 	names := map[string][]string{} // of Services, by namespace
 	for _, svc := range g.s.OfType() {
 		if g.s.Policy.Doctor.Protects(svc.Namespace) {
@@ -390,7 +390,7 @@ const mostClaims = 16_000
 // mostEvents is how many Events of one Service are kept, the newest: the controller writes up to 25 at once and 12 in an hour.
 const mostEvents = 300
 
-func (g *gathering) keep(uid types.UID, e Event) {
+func (g *snapshotReader) keep(uid types.UID, e Event) {
 	list := g.s.Events[uid]
 	if len(list) < mostEvents {
 		g.s.Events[uid] = append(list, e)
@@ -424,7 +424,7 @@ func briefly(list []string) []string {
 const mostWriters = 8
 
 // claim keeps what an Event in the controller's name says about its origin.
-func (g *gathering) claim(e kube.Event) {
+func (g *snapshotReader) claim(e kube.Event) {
 	if len(g.s.Claims) == mostClaims {
 		g.s.Unclaimed++
 		return
@@ -437,12 +437,12 @@ func (g *gathering) claim(e kube.Event) {
 }
 
 // readFailures reads the failed syncs in the stream: the newest of each Service and class. It doesn't read the audit.
-func readFailures(ctx context.Context, g *gathering) (int, error) {
+func readFailures(ctx context.Context, g *snapshotReader) (int, error) {
 	from, err := g.stream(ctx)
 	if from == nil || err != nil {
 		return 0, err
 	}
-	heard, err := ledger.Heard(ctx, from, g.Cluster)
+	heard, err := ledger.ExporterSeen(ctx, from, g.Cluster)
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return 0, err
 	}
@@ -467,12 +467,12 @@ func readFailures(ctx context.Context, g *gathering) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	g.s.Failures, g.s.Heard = found, heard
+	g.s.Failures, g.s.ExporterSeen = found, heard
 	return len(found), nil
 }
 
 // stream returns lbremedy's stream; nil if none is configured.
-func (g *gathering) stream(ctx context.Context) (*stream.Stream, error) {
+func (g *snapshotReader) stream(ctx context.Context) (*stream.Stream, error) {
 	if g.Source.Stream == nil {
 		return nil, nil
 	}
@@ -483,7 +483,7 @@ func (g *gathering) stream(ctx context.Context) (*stream.Stream, error) {
 const mostDelays = 100
 
 // readDelays reads from the newest record of each case how long the controller took to sync the change.
-func readDelays(ctx context.Context, g *gathering) (int, error) {
+func readDelays(ctx context.Context, g *snapshotReader) (int, error) {
 	from, err := g.stream(ctx)
 	if from == nil || err != nil {
 		return 0, err
@@ -511,24 +511,24 @@ func readDelays(ctx context.Context, g *gathering) (int, error) {
 	return len(g.s.Delays), nil
 }
 
-func readDetail(ctx context.Context, g *gathering) (n int, err error) {
+func readDetail(ctx context.Context, g *snapshotReader) (n int, err error) {
 	g.s.Detail, err = g.cloud.CS.Cluster(ctx)
 	return 1, err
 }
 
-func readController(ctx context.Context, g *gathering) (n int, err error) {
+func readController(ctx context.Context, g *snapshotReader) (n int, err error) {
 	c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
 	g.s.Controller, err = c.Controller(ctx)
 	return 1, err
 }
 
-func readRights(ctx context.Context, g *gathering) (n int, err error) {
+func readRights(ctx context.Context, g *snapshotReader) (n int, err error) {
 	c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
 	g.s.Role, err = c.ControllerRole(ctx)
 	return len(g.s.Role.Policies), err
 }
 
-func readPolicy(ctx context.Context, g *gathering) (n int, err error) {
+func readPolicy(ctx context.Context, g *snapshotReader) (n int, err error) {
 	if g.Source.Policy == nil {
 		return 0, nil
 	}
@@ -536,7 +536,7 @@ func readPolicy(ctx context.Context, g *gathering) (n int, err error) {
 	return 1, err
 }
 
-func readCLBs(ctx context.Context, g *gathering) (int, error) {
+func readCLBs(ctx context.Context, g *snapshotReader) (int, error) {
 	list, err := g.cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{})
 	if err != nil || len(list) == 0 {
 		return 0, err
@@ -559,7 +559,7 @@ func readCLBs(ctx context.Context, g *gathering) (int, error) {
 	return len(list), nil
 }
 
-func readNLBs(ctx context.Context, g *gathering) (int, error) {
+func readNLBs(ctx context.Context, g *snapshotReader) (int, error) {
 	list, err := g.cloud.NLB.Find(ctx, cloud.NLBFilter{})
 	for _, lb := range list {
 		g.put(&LoadBalancer{Instance: *ccm.Network(lb)})
@@ -567,7 +567,7 @@ func readNLBs(ctx context.Context, g *gathering) (int, error) {
 	return len(list), err
 }
 
-func (g *gathering) put(b *LoadBalancer) {
+func (g *snapshotReader) put(b *LoadBalancer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.s.Balancers == nil {
@@ -579,7 +579,7 @@ func (g *gathering) put(b *LoadBalancer) {
 
 // readNamed asks for the load balancers that Services name and no list contains: their absence from a list proves nothing, because
 // permissions limited by resource hide some.
-func readNamed(ctx context.Context, g *gathering) (int, error) {
+func readNamed(ctx context.Context, g *snapshotReader) (int, error) {
 	g.mu.Lock()
 	network := map[string]bool{} // by ID: whether it is an NLB's
 	for i := range g.s.Services {
@@ -619,7 +619,7 @@ func readNamed(ctx context.Context, g *gathering) (int, error) {
 }
 
 // used marks the load balancers that matter to the cluster and returns them in order.
-func (g *gathering) used() []*LoadBalancer {
+func (g *snapshotReader) used() []*LoadBalancer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.s.Services {
@@ -655,7 +655,7 @@ func (g *gathering) used() []*LoadBalancer {
 
 // each calls read for each of n objects, several at a time, even if the context has ended: read records its own errors, which
 // shows what is unknown. It returns the sum of read's counts.
-func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
+func (g *snapshotReader) each(p Part, n int, read func(i int) int) (sum int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	done := 0
@@ -676,7 +676,7 @@ func (g *gathering) each(p Part, n int, read func(i int) int) (sum int) {
 }
 
 // failed records that a part of a load balancer could not be read. If the API no longer knows the load balancer, that is not a failure.
-func (g *gathering) failed(ctx context.Context, b *LoadBalancer, p Part, err error) {
+func (g *snapshotReader) failed(ctx context.Context, b *LoadBalancer, p Part, err error) {
 	if err = late(ctx, err); err == nil {
 		return
 	}
@@ -694,7 +694,7 @@ func (g *gathering) failed(ctx context.Context, b *LoadBalancer, p Part, err err
 
 // readPrivate reads the listeners and groups of private CLBs in the cluster's VPC that no Service uses. A group names its
 // listeners, which saves calls. Other clusters' load balancers and the API server's are left out.
-func readPrivate(ctx context.Context, g *gathering) (int, error) {
+func readPrivate(ctx context.Context, g *snapshotReader) (int, error) {
 	g.used()
 	g.mu.Lock()
 	var list []*LoadBalancer
@@ -721,7 +721,7 @@ func readPrivate(ctx context.Context, g *gathering) (int, error) {
 }
 
 // near reads the groups behind the listeners of a load balancer.
-func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
+func (g *snapshotReader) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
 	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 	if err != nil {
 		return err
@@ -751,7 +751,7 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 	return nil
 }
 
-func readListeners(ctx context.Context, g *gathering) (int, error) {
+func readListeners(ctx context.Context, g *snapshotReader) (int, error) {
 	list := g.used()
 	return g.each(Listeners, len(list), func(i int) int {
 		b := list[i]
@@ -766,7 +766,7 @@ func readListeners(ctx context.Context, g *gathering) (int, error) {
 	}), nil
 }
 
-func readGroups(ctx context.Context, g *gathering) (int, error) {
+func readGroups(ctx context.Context, g *snapshotReader) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
 	n := g.each(Groups, len(list), func(i int) int {
 		b := list[i]
@@ -787,7 +787,7 @@ func readGroups(ctx context.Context, g *gathering) (int, error) {
 	return n + len(network), err
 }
 
-func readBackends(ctx context.Context, g *gathering) (int, error) {
+func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 	type place struct {
 		group *Group
 		of    *LoadBalancer // nil: of NLBs
@@ -833,7 +833,7 @@ func readBackends(ctx context.Context, g *gathering) (int, error) {
 
 // readGuards reads the security groups of the NLBs whose Services have source ranges: those of the NLB, and those that the
 // controller would find for its Service.
-func readGuards(ctx context.Context, g *gathering) (int, error) {
+func readGuards(ctx context.Context, g *snapshotReader) (int, error) {
 	type guarded struct {
 		svc *corev1.Service
 		b   *LoadBalancer
@@ -884,7 +884,7 @@ func readGuards(ctx context.Context, g *gathering) (int, error) {
 	return len(ids), nil
 }
 
-func readVSwitches(ctx context.Context, g *gathering) (int, error) {
+func readVSwitches(ctx context.Context, g *snapshotReader) (int, error) {
 	list, err := g.cloud.VPC.VSwitches(ctx, g.s.Detail.VPC)
 	g.s.VSwitches = map[string]cloud.VSwitch{}
 	for _, v := range list {
@@ -893,7 +893,7 @@ func readVSwitches(ctx context.Context, g *gathering) (int, error) {
 	return len(list), err
 }
 
-func readQuotas(ctx context.Context, g *gathering) (int, error) {
+func readQuotas(ctx context.Context, g *snapshotReader) (int, error) {
 	for _, product := range []string{"slb", "nlb", "vpc"} {
 		list, err := g.cloud.Quotas.List(ctx, product, cloud.CommonQuota, "")
 		if err != nil {
@@ -904,7 +904,7 @@ func readQuotas(ctx context.Context, g *gathering) (int, error) {
 	return len(g.s.Quotas), nil
 }
 
-func readRoutes(ctx context.Context, g *gathering) (int, error) {
+func readRoutes(ctx context.Context, g *snapshotReader) (int, error) {
 	tables, err := g.cloud.VPC.RouteTables(ctx, g.s.Detail.VPC)
 	if err != nil {
 		return 0, err

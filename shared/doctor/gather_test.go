@@ -38,7 +38,7 @@ func TestDelays(t *testing.T) {
 		}
 	}
 	read := func(from func(context.Context) (*stream.Stream, error)) ([]time.Duration, error) {
-		g := &gathering{Source: Source{Cluster: "c1", Stream: from}, s: &Snapshot{}}
+		g := &snapshotReader{Source: Source{Cluster: "c1", Stream: from}, s: &Snapshot{}}
 		_, err := readDelays(t.Context(), g)
 		return g.s.Delays, err
 	}
@@ -99,7 +99,8 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(from func(context.Context) (*stream.Stream, error), only string) (*Snapshot, error) {
-		g := &gathering{Source: Source{Cluster: "c1", Only: only, Stream: from}, s: &Snapshot{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: uid1}}}}}
+		one := &Snapshot{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: uid1}}}}
+		g := &snapshotReader{Source: Source{Cluster: "c1", Only: only, Stream: from}, s: one}
 		_, err := readFailures(t.Context(), g)
 		return g.s, err
 	}
@@ -112,14 +113,14 @@ func TestFailures(t *testing.T) {
 		t.Error("what can't be read is not known")
 	}
 	delete(got.Failures, broken)
-	if d := cmp.Diff(map[types.UID]time.Time{uid1: at}, got.Failures); d != "" || !got.Heard.IsZero() {
-		t.Errorf("an exporter was heard of at %v\n%s", got.Heard, d)
+	if d := cmp.Diff(map[types.UID]time.Time{uid1: at}, got.Failures); d != "" || !got.ExporterSeen.IsZero() {
+		t.Errorf("an exporter was heard of at %v\n%s", got.ExporterSeen, d)
 	}
 	if err := s.Put(t.Context(), event.ProgressKey("c1"), []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = read(there, "shop/web"); err != nil || len(got.Failures) != 1 || time.Since(got.Heard) > time.Minute {
-		t.Errorf("of one Service: %v, heard of an exporter at %v, %v", got.Failures, got.Heard, err)
+	if got, err = read(there, "shop/web"); err != nil || len(got.Failures) != 1 || time.Since(got.ExporterSeen) > time.Minute {
+		t.Errorf("of one Service: %v, heard of an exporter at %v, %v", got.Failures, got.ExporterSeen, err)
 	}
 	for name, from := range map[string]func(context.Context) (*stream.Stream, error){
 		"none named": nil, "none there": func(context.Context) (*stream.Stream, error) { return nil, nil },
@@ -142,7 +143,7 @@ func TestFailures(t *testing.T) {
 // before the CLBs.
 func TestIndexGrows(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid1}}
-	g := &gathering{s: &Snapshot{Given: []Part{CLBs, NLBs}}}
+	g := &snapshotReader{s: &Snapshot{Given: []Part{CLBs, NLBs}}}
 	g.put(&LoadBalancer{Instance: ccm.Instance{ID: "nlb-1"}})
 	if b, err := g.s.Balancer(svc); b != nil || err != nil {
 		t.Fatalf("found %v, %v", b, err)

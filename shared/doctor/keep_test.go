@@ -10,7 +10,7 @@ import (
 
 // Of the Events of one Service the newest are kept; the others are counted.
 func TestEventsKept(t *testing.T) {
-	g := &gathering{s: &Snapshot{Events: map[types.UID][]Event{}, Unkept: map[types.UID]int{}}}
+	g := &snapshotReader{s: &Snapshot{Events: map[types.UID][]Event{}, Unkept: map[types.UID]int{}}}
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const more = 70
 	for i := range mostEvents + more {

@@ -30,7 +30,7 @@ func Alone(services []corev1.Service, list []Part) *Snapshot {
 }
 
 // apply replaces the cluster's Services by manifests of the same names. Manifests are examined even if the others could not be read.
-func (g *gathering) apply(err error) {
+func (g *snapshotReader) apply(err error) {
 	g.s.Others = err
 	g.s.Replaced = map[string]corev1.Service{}
 	names := map[string]bool{}

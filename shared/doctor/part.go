@@ -49,7 +49,7 @@ func (p Part) words() say.Text { return say.Text{{Format: string(p)}} }
 // parts says how to read each part, and which permissions that takes besides those of the parts it needs. A reader returns the
 // number of objects.
 var parts = map[Part]struct {
-	read  func(context.Context, *gathering) (int, error)
+	read  func(context.Context, *snapshotReader) (int, error)
 	reads []grant.Grant
 	needs []Part
 }{

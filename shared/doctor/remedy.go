@@ -36,7 +36,7 @@ func Remedy(c *Check) *remedy.Remedy {
 				return remedy.Plan{}, errOver
 			}
 			plan := c.plan(s, svc, found)
-			plan.Seen = true
+			plan.Proven = true
 			return plan, nil
 		},
 		StillFails: func(ctx context.Context, k *remedy.Case) (remedy.Verdict, error) {

@@ -56,10 +56,10 @@ func ScheduledRunGrants(checks []*Check) []grant.Grant {
 
 // A RunResult is what a scheduled run found to have changed.
 type RunResult struct {
-	Result Result
-	Opened int // cases that are new or changed
-	Closed int
-	Stands int // open cases
+	Result    Result
+	Opened    int // cases that are new or changed
+	Closed    int
+	StillOpen int // open cases
 }
 
 // ErrElsewhere says that another process is running the doctor on the cluster.
@@ -72,8 +72,8 @@ const (
 	reading = longest - 2*time.Minute
 	// renewed is the age at which the record of an open case is written again.
 	renewed = stream.CasesAge / 2
-	// told is how many findings of one check about one object are recorded in full, and noted how many by their keys.
-	told, noted = 10, 500
+	// inFull is how many findings of one check about one object are recorded in full, and noted how many by their keys.
+	inFull, keysOnly = 10, 500
 )
 
 // Run checks the cluster once and records what changed. ErrElsewhere: another process is running.
@@ -142,13 +142,13 @@ type matter struct {
 	check    string
 	about    About
 	findings []Finding
-	was      *standing // nil: no open case
+	was      *openCase // nil: no open case
 	blind    bool      // whether what was found still exists is unknown
 	over     string    // why nothing can be found; empty: something may be
 }
 
-// stands reports whether the case is open.
-func (m *matter) stands() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
+// isOpen reports whether the case is open.
+func (m *matter) isOpen() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
 
 // news reports whether the case changed in a way that people should hear about. A change that a fix has reported in its own words
 // counts as reported.
@@ -167,14 +167,14 @@ func (m *matter) aged(now time.Time) bool {
 	return m.was.settled() && (m.was.Found == nil && len(m.findings) > 0 || now.Sub(m.was.stored) > renewed)
 }
 
-// A standing is an open case of the doctor, by its last record.
-type standing struct {
+// An openCase is an open case of the doctor, by its last record.
+type openCase struct {
 	event.Record
 	stored time.Time // by the clock of NATS
 }
 
 // settled reports whether no fix is to continue the case.
-func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
+func (s *openCase) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
 	if p.Env.Engine == nil {
@@ -197,8 +197,8 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	var errs []error
 	for _, subject := range sortedKeys(all) {
 		m := all[subject]
-		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
-			out.Stands++
+		if m.was != nil && m.isOpen() && !m.news() && !m.aged(server) {
+			out.StillOpen++
 			continue
 		}
 		done, err := p.journal(ctx, s, m, ids)
@@ -210,12 +210,12 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 			}
 		case err != nil || !done: // a fix is working on it: the next scheduled run sees the result
 			if m.was != nil {
-				out.Stands++
+				out.StillOpen++
 			}
-		case !m.stands():
+		case !m.isOpen():
 			out.Closed++
 		default:
-			out.Stands++
+			out.StillOpen++
 			if m.news() {
 				out.Opened++
 			}
@@ -226,9 +226,9 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 
 // open returns the open cases of these checks, by subject, and the time at which the newest of all records was stored. Unreadable
 // records are skipped: a finding that persists is recorded anew.
-func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*standing, time.Time, error) {
+func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*openCase, time.Time, error) {
 	var newest time.Time
-	open := map[string]*standing{}
+	open := map[string]*openCase{}
 	for _, check := range checks {
 		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", ClassPrefix+check), func(m stream.Message) error {
 			if m.Time.After(newest) {
@@ -239,8 +239,8 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*s
 				p.log().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
 				return nil
 			}
-			if stands(rec) {
-				open[m.Subject] = &standing{rec, m.Time}
+			if isOpen(rec) {
+				open[m.Subject] = &openCase{rec, m.Time}
 			}
 			return nil
 		})
@@ -251,8 +251,8 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*s
 	return open, newest, nil
 }
 
-// stands reports whether a record's case is open. A fix that was to continue it won't: nothing delivers it again.
-func stands(r event.Record) bool {
+// isOpen reports whether a record's case is open. A fix that was to continue it won't: nothing delivers it again.
+func isOpen(r event.Record) bool {
 	switch r.Result {
 	case event.Asked, event.Planned, event.Failed, event.Waiting, event.Unsettled:
 		return true
@@ -261,7 +261,7 @@ func stands(r event.Record) bool {
 }
 
 // matters returns what to record, by subject: present findings, and open cases that can't be judged this time.
-func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
+func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase) map[string]*matter {
 	all := map[string]*matter{}
 	for _, f := range r.Findings {
 		subject := event.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
@@ -343,17 +343,17 @@ func foundOf(findings []Finding) []event.Found {
 	rest := sha256.New()
 	for i, f := range findings {
 		found := event.Found{Key: f.Key, Severity: f.Severity.String()}
-		if i < told {
+		if i < inFull {
 			found.Text, found.Do = f.Text.Map(event.Cut), f.Do.Map(event.Cut)
 		}
-		if i < noted-1 || len(findings) == noted {
+		if i < keysOnly-1 || len(findings) == keysOnly {
 			list = append(list, found)
 			continue
 		}
 		fmt.Fprintf(rest, "%q %q\n", found.Key, found.Severity)
 	}
-	if len(findings) > noted {
-		list = append(list, event.Found{Key: fmt.Sprintf("%x", rest.Sum(nil)[:8]), Severity: findings[noted-1].Severity.String()})
+	if len(findings) > keysOnly {
+		list = append(list, event.Found{Key: fmt.Sprintf("%x", rest.Sum(nil)[:8]), Severity: findings[keysOnly-1].Severity.String()})
 	}
 	return list
 }
@@ -410,7 +410,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 		Origin: event.Origin{Cluster: p.Env.Cluster, Class: class, Service: svc, EventTime: now},
 		Run:    event.Run{First: now, Attempts: []time.Time{}},
 	}
-	if last.Phase != "" && (m.was == nil && stands(last) || m.was != nil && (last.Case != m.was.Case || !last.At.Equal(m.was.At))) {
+	if last.Phase != "" && (m.was == nil && isOpen(last) || m.was != nil && (last.Case != m.was.Case || !last.At.Equal(m.was.At))) {
 		return rec, stream.ErrConflict // another scheduled run or another case wrote it
 	}
 	if m.was != nil {
@@ -426,16 +426,16 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 	rec.Began, rec.Phase, rec.Mode = now, event.Settled, string(remedy.Observe)
 	rec.Result, rec.Message = event.Gone, cmp.Or(m.over, "The doctor finds nothing of it any more.")
 	switch {
-	case m.stands() && !m.news():
+	case m.isOpen() && !m.news():
 		rec = m.was.Record // unchanged, with what was reported and may be approved
-	case m.stands():
+	case m.isOpen():
 		rec.Result, rec.Message = event.Asked, m.findings[0].Text.String()
 		finding, ask := m.words()
 		rec.Finding = finding
 		rec.Ask = ask
 	}
 	rec.At, rec.Who = now, p.Env.Who
-	if m.stands() {
+	if m.isOpen() {
 		if len(m.findings) > 0 {
 			rec.Found = foundOf(m.findings)
 		}
@@ -451,7 +451,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 func (m *matter) words() (finding, ask say.Text) {
 	n, more := 0, 0
 	for _, f := range m.findings {
-		if n == told || len(f.Text) == 0 {
+		if n == inFull || len(f.Text) == 0 {
 			more++
 			continue
 		}

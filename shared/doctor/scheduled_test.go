@@ -90,8 +90,8 @@ func TestScheduledRun(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d, %s: %v", i, step.what, err)
 		}
-		if got.Opened != step.opened || got.Closed != step.closed || got.Stands != step.stand {
-			t.Errorf("%s: %d opened, %d closed, %d stand; want %d, %d, %d", step.what, got.Opened, got.Closed, got.Stands, step.opened, step.closed, step.stand)
+		if got.Opened != step.opened || got.Closed != step.closed || got.StillOpen != step.stand {
+			t.Errorf("%s: %d opened, %d closed, %d stand; want %d, %d, %d", step.what, got.Opened, got.Closed, got.StillOpen, step.opened, step.closed, step.stand)
 		}
 		slices.Sort(step.want)
 		if d := cmp.Diff(step.want, p.records(t)); d != "" {
@@ -289,8 +289,8 @@ func TestScheduledRunBoundaries(t *testing.T) {
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"very many findings":                {told1(many(1200, "z")), 0, nil, many(1200, "z"), 0, 0, 1},
 		"very many, and another at the end": {told1(many(1200, "z")), 0, nil, many(1200, "y"), 1, 0, 2},
-		"as many as are noted":              {told1(many(noted, "z")), 0, nil, many(noted, "y"), 1, 0, 2},
-		"one more than are noted":           {told1(many(noted, "z")), 0, nil, many(noted+1, "z"), 1, 0, 2},
+		"as many as are noted":              {told1(many(keysOnly, "z")), 0, nil, many(keysOnly, "y"), 1, 0, 2},
+		"one more than are noted":           {told1(many(keysOnly, "z")), 0, nil, many(keysOnly+1, "z"), 1, 0, 2},
 		"some of very many can't be told":   {told1(many(1200, "z")), 0, nil, blind, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestScheduledRunRenews(t *testing.T) {
 		Text: say.F("So."), Do: say.F("Do.")}}}
 	p.append(t, uid1, "doctor-cordoned", func(r *event.Record) {
 		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), strings.Repeat("d", 32),
-			[]event.StepRecord{{Kind: "touch", Text: say.Literal("touch it"), Step: []byte("{}")}}, say.Literal("So it is."), say.Literal("Agree.")
+			[]event.StepRecord{{Kind: "resync", Text: say.Literal("touch it"), Step: []byte("{}")}}, say.Literal("So it is."), say.Literal("Agree.")
 	})
 	read := func() event.Record {
 		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "doctor-cordoned"))
@@ -424,7 +424,7 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	defer cancel()
 	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: say.F("So."),
 		Do: say.F("Do.")}}}
-	if got, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); err == nil || got.Opened+got.Closed+got.Stands != 0 {
+	if got, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); err == nil || got.Opened+got.Closed+got.StillOpen != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

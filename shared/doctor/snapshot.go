@@ -55,8 +55,8 @@ type Snapshot struct {
 	// days; a missing Service has none there. Nil: no stream is configured.
 	Failures map[types.UID]time.Time
 	// Delays are how long the controller took to sync Services after lbremedy had changed them, oldest first. Nil: no stream is configured.
-	Delays []time.Duration
-	Heard  time.Time // an exporter's last sign of life; zero: none ever, or no stream is configured
+	Delays       []time.Duration
+	ExporterSeen time.Time // an exporter's last sign of life; zero: none ever, or no stream is configured
 
 	// Ingress is the state of the ingress controller that ACK installs with a cluster.
 	Ingress struct {

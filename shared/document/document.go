@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	kept  = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
-	heard = time.Second         // a write of the document this recent proves that NATS is reachable
-	noted = 2 * time.Minute     // longest time of a Note
-	soon  = 5 * time.Second     // beyond its time, until a run counts as hung
+	kept        = 30 * 24 * time.Hour // how long a document outlives its last run; CASES keeps records as long
+	recentWrite = time.Second         // a write of the document this recent proves that NATS is reachable
+	noted       = 2 * time.Minute     // longest time of a Note
+	hungAfter   = 5 * time.Second     // beyond its time, until a run counts as hung
 )
 
 // A Store gives access to the documents of a cluster on behalf of a holder.
@@ -134,7 +134,7 @@ func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Durat
 		return 0, nil
 	}
 	engine := o.in.Holder
-	h, yields, ok := engine.hold(ctx, o.Key, most+soon)
+	h, yields, ok := engine.hold(ctx, o.Key, most+hungAfter)
 	if !ok {
 		return time.Second, nil
 	}
@@ -198,8 +198,8 @@ func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint
 		return 0, lost
 	}
 	for class, c := range d.Cases {
-		if c.Seen == 0 {
-			o.Case(class).Seen = 0
+		if c.Repeats == 0 {
+			o.Case(class).Repeats = 0
 		}
 	}
 	if data, err = o.Encode(); err != nil {
@@ -239,7 +239,7 @@ func (o *Object) Since(ctx context.Context) context.Context {
 // Confirm writes the document unchanged, unless the run has written it within the last second: the write proves that the engine is not
 // cut off from NATS.
 func (o *Object) Confirm(ctx context.Context) error {
-	if time.Since(o.written) < heard {
+	if time.Since(o.written) < recentWrite {
 		return nil
 	}
 	return o.Store(ctx)
@@ -316,10 +316,10 @@ func (s Store) Note(ctx context.Context, uid, class string, next func(last event
 func (s Store) Recount(ctx context.Context, uid, class string) error {
 	for {
 		o, err := s.Read(ctx, uid, class)
-		if err != nil || o.Cases[class] == nil || o.Mine().Seen == 0 {
+		if err != nil || o.Cases[class] == nil || o.Mine().Repeats == 0 {
 			return err
 		}
-		o.Mine().Seen = 0
+		o.Mine().Repeats = 0
 		if err = o.Store(ctx); !errors.Is(err, stream.ErrConflict) {
 			return err
 		}

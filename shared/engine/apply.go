@@ -95,7 +95,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	}
 	taken := x.taken
 	again := taken || !first || x.checked
-	if again || remedy.Wakes(s) {
+	if again || remedy.IsResync(s) {
 		var over say.Text
 		around := x.around
 		err := x.aside(func() (err error) { over, err = x.readService(ctx); return err },
@@ -117,7 +117,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	if x.taken {
 		var moved bool
 		var err error
-		if moved, out.Over, err = x.judge(ctx, order.Step); err != nil {
+		if moved, out.Over, err = x.reassess(ctx, order.Step); err != nil {
 			return x.unguarded(err)
 		} else if out.Over != "" {
 			return out
@@ -126,8 +126,8 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
-	if waker, wakes := s.(remedy.Waker); wakes {
-		proof, err := x.awake(ctx)
+	if resync, ok := s.(remedy.ResyncStep); ok {
+		proof, err := x.syncedAlready(ctx)
 		switch {
 		case err != nil:
 			return x.unguarded(err)
@@ -150,7 +150,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 				return x.unguarded(err)
 			}
 			began := x.env.Time()
-			parked, err := x.env.pace(ctx, waker.Pace())
+			parked, err := x.env.pace(ctx, resync.Pace())
 			if err != nil {
 				return x.unguarded(err)
 			}
@@ -227,10 +227,10 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	return out
 }
 
-// judge works out again the risk of a plan of an earlier run, and whether a person has approved it. While no step is made the class
+// reassess works out again the risk of a plan of an earlier run, and whether a person has approved it. While no step is made the class
 // decides; after that, what the sync following the remaining steps changes. The record's own statements are for people. moved means
 // that the class would no longer make this plan.
-func (x *run) judge(ctx context.Context, made int) (moved bool, over machine.Outcome, err error) {
+func (x *run) reassess(ctx context.Context, made int) (moved bool, over machine.Outcome, err error) {
 	if into := x.into; into != nil { // this look counts as diagnosis time, and what surrounds it does not
 		x.lap(into)
 		defer func() { x.into = into }()
@@ -324,7 +324,7 @@ func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 	case err != nil && a.State == "":
 		x.fail(fmt.Errorf("check step %d: %w", o.Step+1, err))
 		out.Result = machine.Refused
-	case remedy.Wakes(s) && errors.Is(err, hand.ErrMoved):
+	case remedy.IsResync(s) && errors.Is(err, hand.ErrMoved):
 		// The write before this one may be the controller's, which makes a resync unnecessary.
 		x.rec.Reason = event.AfterOthers
 		x.rec.Rule = say.F("Somebody else has just written to the Service.")
@@ -355,10 +355,10 @@ func doubted(a hand.ApplyAnswer) machine.Result {
 	return ""
 }
 
-// awake returns the evidence that the controller has synced the Service without a resync step since the failure and the last step;
+// syncedAlready returns the evidence that the controller has synced the Service without a resync step since the failure and the last step;
 // empty if none exists. A retry that syncs only backends leaves nothing but an Event, which anybody may write: it counts if the class
 // no longer finds its cause.
-func (x *run) awake(ctx context.Context) (proof say.Text, err error) {
+func (x *run) syncedAlready(ctx context.Context) (proof say.Text, err error) {
 	since := x.ev.Failure.Last
 	if x.rec.Written.After(since) {
 		since = x.rec.Written

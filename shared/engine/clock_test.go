@@ -257,7 +257,7 @@ func TestWaitingForSync(t *testing.T) {
 	r := build(t)
 	r.env.Watch = 200 * time.Millisecond
 	crowd := true
-	r.env.Crowded = func() bool { return crowd }
+	r.env.Busy = func() bool { return crowd }
 	written := r.ends(event.Waiting).Written
 	for _, tt := range []struct {
 		crowd       bool
@@ -322,7 +322,7 @@ func TestWokenByItself(t *testing.T) {
 			r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}))
 			r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":"192.168.0.9"}]}}}`,
 				ccm.BalancerLabel, r.lb))
-			r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: ccm.NameTag, Value: ccm.DefaultName(r.svc)}, step.Touch{After: time.Minute}}
+			r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: ccm.NameTag, Value: ccm.DefaultName(r.svc)}, step.Resync{After: time.Minute}}
 			if rec := r.ends(event.Waiting); rec.Next != 1 {
 				t.Fatalf("%d steps were made, with the note %q", rec.Next, rec.Note)
 			}
@@ -360,7 +360,7 @@ func TestWokenByItself(t *testing.T) {
 func TestChangedBeforeTouch(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.steps = []remedy.Step{step.Touch{}}
+	r.steps = []remedy.Step{step.Resync{}}
 	r.once("diagnose", func(context.Context) error {
 		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
 		return nil

@@ -78,7 +78,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		proof = proofNLB
 	}
 	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{
-		Steps: len(plan.Steps), Resync: remedy.Wakes(plan.Steps[len(plan.Steps)-1]), Proof: proof,
+		Steps: len(plan.Steps), Resync: remedy.IsResync(plan.Steps[len(plan.Steps)-1]), Proof: proof,
 	}}
 }
 

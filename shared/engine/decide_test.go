@@ -244,12 +244,12 @@ func TestRecentEdit(t *testing.T) {
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	plan := func(steps ...remedy.Step) remedy.Plan { return remedy.Plan{Finding: say.F("f"), Steps: steps} }
-	base := plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "0"}}, step.Touch{})
+	base := plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "0"}}, step.Resync{})
 	digest := base.Digest(class, "uid")
 	if len(digest) != 32 || strings.Trim(digest, "0123456789abcdef") != "" {
 		t.Errorf("the digest is %q", digest)
 	}
-	same := plan(step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Was: map[string]string{"a": "0"}}, step.Touch{})
+	same := plan(step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Was: map[string]string{"a": "0"}}, step.Resync{})
 	same.Finding, same.Note, same.Ask = say.F("another"), say.F("n"), say.F("a")
 	same.Changes = []event.Change{{Balancer: "lb-1", What: "group g", How: say.Literal("the group g gets i-1:30080")}}
 	if same.Digest(class, "uid") != digest {
@@ -268,8 +268,8 @@ func TestDigest(t *testing.T) {
 	for name, d := range map[string]string{
 		"class":       base.Digest("other", "uid"),
 		"UID":         base.Digest(class, "uid2"),
-		"value":       plan(step.Annotate{Set: map[string]string{"a": "1", "b": "3"}, Was: map[string]string{"a": "0"}}, step.Touch{}).Digest(class, "uid"),
-		"Was":         plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "x"}}, step.Touch{}).Digest(class, "uid"),
+		"value":       plan(step.Annotate{Set: map[string]string{"a": "1", "b": "3"}, Was: map[string]string{"a": "0"}}, step.Resync{}).Digest(class, "uid"),
+		"Was":         plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "x"}}, step.Resync{}).Digest(class, "uid"),
 		"down":        with(event.Change{Balancer: "lb-1", What: "listener tcp:80", Down: true}),
 		"sets":        with(event.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}),
 		"sets more":   with(event.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}, event.Change{Balancer: "lb-1", What: "spec", Sets: true}),
@@ -415,7 +415,7 @@ func TestPolicyValues(t *testing.T) {
 // The fields of a Service that a class may change follow from its steps and annotations.
 func TestFields(t *testing.T) {
 	r := &remedy.Remedy{
-		Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.ClearStatus{}, step.RemoveAnnotation{}},
+		Steps:       []remedy.Step{step.TagLB{}, step.Resync{}, step.ClearStatus{}, step.RemoveAnnotation{}},
 		Annotations: []string{"spec", ccm.BackendType},
 	}
 	if d := cmp.Diff([]remedy.Field{remedy.MarkField, remedy.RemoveField, remedy.StatusField}, r.Fields()); d != "" {

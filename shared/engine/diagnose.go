@@ -31,7 +31,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		return remedy.Plan{}, true, nil
 	}
 	asked := new(event.ReadList) // of this look only
-	defer func() { x.rec.Reads, x.told = asked.End(), false }()
+	defer func() { x.rec.Reads, x.stored = asked.End(), false }()
 	for n := range 3 {
 		if n == 1 {
 			select {
@@ -52,7 +52,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			return end(event.Gone, l.over)
 		}
 		superseded := say.F("The newest failure of the Service belongs to another class: %s.", l.newer)
-		if l.newer != "" && !x.r.Sees {
+		if l.newer != "" && !x.r.IgnoresEvent {
 			return end(event.Superseded, superseded)
 		}
 		if l.proven(x) {

@@ -71,14 +71,14 @@ func TestRecurrence(t *testing.T) {
 		if rec.Case != first.Case || !rec.First.Equal(first.First) || !rec.Repeats || first.Repeats {
 			t.Errorf("recurrence %d is of case %s", n, rec.Case)
 		}
-		if k := r.running(); k.Seen != n || r.document().State.Holder != "" || !k.Last.After(k.First) || k.Event != r.event.ID {
+		if k := r.running(); k.Repeats != n || r.document().State.Holder != "" || !k.Last.After(k.First) || k.Event != r.event.ID {
 			t.Errorf("after %d runs it says %+v", n, k)
 		}
 	}
 	// The same event again is already answered and is not counted.
 	r.ends(event.Asked)
-	if k := r.running(); len(r.journal()) != 1 || k.Seen != 5 {
-		t.Errorf("%d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
+	if k := r.running(); len(r.journal()) != 1 || k.Repeats != 5 {
+		t.Errorf("%d records stand in the journal, and %d runs are counted", len(r.journal()), k.Repeats)
 	}
 	for n, change := range []func(){
 		func() { asks("The vSwitch is gone.") },
@@ -91,15 +91,15 @@ func TestRecurrence(t *testing.T) {
 	} {
 		change()
 		r.recurs(event.Asked)
-		if k := r.running(); len(r.journal()) != 2+n || k.Seen != 1 {
-			t.Errorf("after change %d %d records stand in the journal, and %d runs are counted", n, len(r.journal()), k.Seen)
+		if k := r.running(); len(r.journal()) != 2+n || k.Repeats != 1 {
+			t.Errorf("after change %d %d records stand in the journal, and %d runs are counted", n, len(r.journal()), k.Repeats)
 		}
 	}
 	// If the count is deleted, the outcome is recorded again: a person has closed its incident.
 	r.must(r.env.Documents().Recount(t.Context(), string(r.svc.UID), class))
 	r.recurs(event.Asked)
-	if k := r.running(); len(r.journal()) != 5 || k.Seen != 1 {
-		t.Errorf("without the count %d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
+	if k := r.running(); len(r.journal()) != 5 || k.Repeats != 1 {
+		t.Errorf("without the count %d records stand in the journal, and %d runs are counted", len(r.journal()), k.Repeats)
 	}
 	r.wrote(0)
 }
@@ -117,7 +117,7 @@ func TestRecurrenceHeldUp(t *testing.T) {
 	for _, r.event = range []engine.Event{later, held} {
 		r.ends(event.Asked)
 	}
-	if k := r.running(); k.Event != later.ID || k.Seen != 3 {
+	if k := r.running(); k.Event != later.ID || k.Repeats != 3 {
 		t.Errorf("it says %+v, want %s", k, later.ID)
 	}
 	// A cluster that was restored from a copy counts from there again.

@@ -24,7 +24,7 @@ func (x *run) phases(ctx context.Context) (event.Record, error) {
 	x.sign()
 	x.lap(&x.rec.Timings.Resume)
 	mine := x.object.Decided()
-	if mine.State == machine.Waiting && x.object.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < glimpsed {
+	if mine.State == machine.Waiting && x.object.State.Holder == "" && !x.ev.Again && x.env.since(x.last()) < heldRecheck {
 		if h := x.stillHeld(ctx); h != nil { // the document says so already
 			x.rec.Result, x.rec.Held, x.rec.Wait, x.rec.Undoing = event.Waiting, h.by, h.wait, mine.Undo != nil
 			x.rec.Rule = h.rule
@@ -200,7 +200,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 		return x.rec, err
 	case machine.Return:
 		if x.dry {
-			return x.looked()
+			return x.lookResult()
 		}
 		if !x.began {
 			return x.asBefore(e.After), x.cause
@@ -211,7 +211,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 		x.rec.Wait = max(x.rec.Wait, e.After)
 	case machine.Ack:
 		if x.acked = true; x.dry {
-			return x.looked()
+			return x.lookResult()
 		}
 		if !x.began && x.rec.Phase != event.Settled {
 			return x.prev, nil
@@ -233,7 +233,7 @@ func (x *run) asBefore(wait time.Duration) event.Record {
 	return rec
 }
 
-func (x *run) looked() (event.Record, error) {
+func (x *run) lookResult() (event.Record, error) {
 	if !x.began {
 		return x.under(), nil
 	}
@@ -280,12 +280,12 @@ func (x *run) fail(err error) {
 
 // diagnoses finds out whether the failure still exists and what to do about it.
 func (x *run) diagnoses(ctx context.Context) machine.Report {
-	if x.taken || x.reversal != nil { // the plan is over, and the failure is looked at again
+	if x.taken || x.undoer != nil { // the plan is over, and the failure is looked at again
 		first := x.rec
 		x.prev = x.object.Last()
 		x.begin()
 		x.rec.First, x.rec.Crashes = first.First, first.Crashes
-		x.taken, x.reversal, x.steps = false, nil, nil
+		x.taken, x.undoer, x.steps = false, nil, nil
 	}
 	plan, ended, err := x.diagnose(ctx)
 	switch {

@@ -59,7 +59,7 @@ func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.Ap
 	}
 	if errors.Is(err, remedy.ErrUndeclared) { // of a call that was made: the hand has other rights than its class, or lies
 		why := say.F("A function of the class made a call that its step does not declare.")
-		if failed := x.trip(ctx, 1, why); failed != nil {
+		if failed := x.recordFailedFix(ctx, 1, why); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}

@@ -625,7 +625,7 @@ func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
 		var p paced
 		err = json.Unmarshal(data, &p)
 		s = p
-	case "touch":
+	case "resync":
 		return step.Decode(kind, data)
 	case "settling":
 		var p settling

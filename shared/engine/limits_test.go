@@ -412,7 +412,7 @@ func TestParkedMeetsTheGuards(t *testing.T) {
 		want  event.Result
 	}{
 		"the breaker is open": {func(r *rig) {
-			_, err := control.Trip(r.Context(), r.env.Stream, r.env.Cluster, class, "test.1", 1, say.F("Now."))
+			_, err := control.RecordFailedFix(r.Context(), r.env.Stream, r.env.Cluster, class, "test.1", 1, say.F("Now."))
 			r.must(err)
 		}, "", event.Asked},
 		"its place is another's": {func(r *rig) {
@@ -962,7 +962,7 @@ func TestOneWay(t *testing.T) {
 	}
 	// A resync step leaves nothing behind.
 	r = build(t)
-	r.steps = []remedy.Step{step.Touch{}}
+	r.steps = []remedy.Step{step.Resync{}}
 	r.ends(event.Waiting)
 	r.wrote(1)
 }
@@ -1107,8 +1107,8 @@ func TestTakeBack(t *testing.T) {
 	r := build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
-	r.class.Steps = append(r.class.Steps, step.Touch{})
-	r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.Touch{}}
+	r.class.Steps = append(r.class.Steps, step.Resync{})
+	r.steps = []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}, step.Resync{}}
 	r.ends(event.Waiting)
 	r.advance(8 * time.Minute)
 	r.advance(r.ends(event.Waiting).Wait)

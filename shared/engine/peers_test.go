@@ -143,7 +143,7 @@ func TestCrowd(t *testing.T) {
 		})
 		r.tell(services[i], "SyncLoadBalancerFailed", "Warning", "Error syncing load balancer []: Message: It is old.", i+1, time.Minute)
 	}
-	crowd := remedy.NewCrowd(time.Hour)
+	crowd := remedy.NewPeerCache(time.Hour)
 	var lists atomic.Int32
 	count := func(fails error) {
 		r.on("GET", func(context.Context) error {
@@ -156,7 +156,7 @@ func TestCrowd(t *testing.T) {
 		var errs atomic.Int32
 		for _, svc := range services {
 			wait.Go(func() {
-				c := &remedy.Case{View: ccm.View{Kube: r.env.Kube, Service: svc}, Remedy: r.class, Crowd: crowd}
+				c := &remedy.Case{View: ccm.View{Kube: r.env.Kube, Service: svc}, Remedy: r.class, PeerCache: crowd}
 				reads := 0
 				peers, err := c.Peers(event.WithReads(t.Context(), func(event.Read) { reads++ }))
 				if err != nil {

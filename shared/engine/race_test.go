@@ -381,7 +381,7 @@ func TestPaceStale(t *testing.T) {
 			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				plan, err := diagnose(ctx, c)
 				if late() {
-					plan.Steps = append(plan.Steps, step.Touch{})
+					plan.Steps = append(plan.Steps, step.Resync{})
 				}
 				return plan, err
 			}

@@ -113,7 +113,7 @@ func (x *run) append(e machine.Entry, phase event.Phase) error {
 	if mine := x.object.State.Case(x.r.Class); mine != nil {
 		rec.Attempts = slices.Clone(mine.Attempts)
 	}
-	if x.told {
+	if x.stored {
 		rec.Reads = nil
 	}
 	switch {
@@ -129,7 +129,7 @@ func (x *run) append(e machine.Entry, phase event.Phase) error {
 	if err := x.object.Append(*rec); err != nil {
 		return err
 	}
-	x.recorded, x.told = true, true
+	x.recorded, x.stored = true, true
 	return nil
 }
 
@@ -307,7 +307,7 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 // repeats reports whether the run has written nothing and has ended as the last record says; that record then covers this run too.
 func (x *run) repeats() bool {
 	// After a person has closed the incident, a new record is needed.
-	if x.object.Mine().Seen == 0 || x.person || x.prev.Phase != event.Settled || x.recorded {
+	if x.object.Mine().Repeats == 0 || x.person || x.prev.Phase != event.Settled || x.recorded {
 		return false
 	}
 	switch r := x.rec.Result; {

@@ -101,7 +101,7 @@ func (x *run) take(mine machine.Case) error {
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Held = x.rec.Timings, "", 0, "", "", ""
 	rec.Crashes, rec.Next = x.rec.Crashes, mine.Plan.Next
 	x.rec, x.steps, x.taken, x.intended, x.resumed = rec, steps[:mine.Plan.Steps], true, true, true
-	x.risk = bore(rec, x.steps)
+	x.risk = riskOf(rec, x.steps)
 	for i := range rec.Steps {
 		rec.Steps[i].Unknown = false
 	}

@@ -94,7 +94,7 @@ type Env struct {
 	Agreed  *approval.Agreement                                 // of that person to one plan; nil if absent
 	Bound   time.Duration                                       // a run ends by then; zero: 2 min
 	Watch   time.Duration                                       // how long a run watches for success; zero: 60 s
-	Crowded func() bool                                         // others wait for the place of a run that only watches; nil: never
+	Busy    func() bool                                         // others wait for the place of a run that only watches; nil: never
 	Now     func() time.Time                                    // nil: time.Now
 	Log     *slog.Logger                                        // nil: discarded
 }
@@ -118,7 +118,7 @@ func (e *Env) started(ctx context.Context) (env *Env, stop func()) {
 const (
 	defaultBound = 2 * time.Minute
 	defaultWatch = time.Minute
-	glance       = 200 * time.Millisecond // wait for a moment to write, where others wait: the stream brings the case back
+	busyWatch    = 200 * time.Millisecond // wait for a moment to write, where others wait: the stream brings the case back
 	fresh        = 5 * time.Second        // older reads are repeated before a write
 	stale        = 15 * time.Minute       // work that waited longer is diagnosed afresh
 	attemptsFor  = 24 * time.Hour         // attempts to write are counted over this window
@@ -127,8 +127,8 @@ const (
 	proofCLB     = ccm.Retry + grace      // without a sign of success by then, a write did not work
 	proofNLB     = 2 * ccm.Retry          //
 	grace        = 2 * time.Minute        // duration of a sync, including its time in the queue
-	echo         = 30 * time.Second       // a failure this soon after a write may be from before it
-	glimpsed     = 5 * time.Minute        // a case held by a pause or freeze is diagnosed again after this, and counts as looked at until then
+	staleEvent   = 30 * time.Second       // a failure this soon after a write may be from before it
+	heldRecheck  = 5 * time.Minute        // a case held by a pause or freeze is diagnosed again after this, and counts as looked at until then
 )
 
 // Time returns the current time by the clock of the Env.
@@ -148,14 +148,14 @@ func (e *Env) bound() time.Duration {
 
 func (e *Env) watch() time.Duration {
 	watch := cmp.Or(e.Watch, defaultWatch)
-	if e.crowded() {
-		return min(watch, glance)
+	if e.busy() {
+		return min(watch, busyWatch)
 	}
 	return watch
 }
 
-// crowded reports whether others wait for the place of a run that only waits.
-func (e *Env) crowded() bool { return e.Crowded != nil && e.Crowded() }
+// busy reports whether others wait for the place of a run that only waits.
+func (e *Env) busy() bool { return e.Busy != nil && e.Busy() }
 
 // Logger returns the logger of the Env.
 func (e *Env) Logger() *slog.Logger {
@@ -237,7 +237,7 @@ type run struct {
 	person   bool              // it undoes for a person
 	rec      event.Record      // the content of the next append
 	prev     event.Record      // the last record of the class
-	told     bool              // the document has what the look has read
+	stored   bool              // the document has what the look has read
 	plan     remedy.Plan       // made by the class in this run
 	steps    []remedy.Step     // of the plan, or of the undo
 	risk     remedy.Risk       // of the plan, computed in this run
@@ -247,7 +247,7 @@ type run struct {
 	refusal  error             // why the plan in the document can't be taken over
 	checked  bool              // a look has found the step made
 	reserved bool              // this plan has the moment to trigger a sync
-	reversal *reversal         // of an undo; nil: not begun
+	undoer   *undoer           // of an undo; nil: not begun
 	around   map[string]string // labels of the namespace; nil: unknown
 	known    guards            // as last read
 	unlock   func()            // nil: the targets are not locked

@@ -137,7 +137,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, At: "slb/lb-none", Annotate: set(key, "new", "old")}}
 	r.run()
 	kept, _ := r.snapshots()
-	if len(kept) != 1 || cmp.Diff([]ccm.Standing{{ID: "lb-none", Gone: true}}, kept[0].Balancers) != "" {
+	if len(kept) != 1 || cmp.Diff([]ccm.BalancerState{{ID: "lb-none", Gone: true}}, kept[0].Balancers) != "" {
 		t.Errorf("kept %+v", kept)
 	}
 	if _, err := hand.ReadSnapshot([]byte("no snapshot")); err == nil || !strings.Contains(err.Error(), "read a snapshot") {

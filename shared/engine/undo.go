@@ -93,8 +93,8 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 // errNothingApplied means that the case has no step to undo.
 var errNothingApplied = errors.New("no step was applied that can be undone")
 
-// A reversal is the undo of a run.
-type reversal struct {
+// An undoer is the undo of a run.
+type undoer struct {
 	steps  []remedy.Step   // that undo, in order
 	made   []remedy.Step   // what they undo, as the class declares it
 	of     []place         // the attempt and the step of each
@@ -109,7 +109,7 @@ type place struct{ attempt, step int }
 
 // reverse begins the record of an undo of the case's attempts, without the steps that are undone already.
 func (x *run) reverse(ctx context.Context) error {
-	if x.reversal != nil {
+	if x.undoer != nil {
 		return nil
 	}
 	mine := x.object.Decided()
@@ -130,8 +130,8 @@ func (x *run) reverse(ctx context.Context) error {
 	x.rec.Case, x.c.ID, x.rec.Undoing = id, id, true
 	x.rec.Finding = say.F("Undo of %s: %s", id, applied[0].Finding)
 	x.sign()
-	v := &reversal{maybe: map[int]bool{}, unsure: map[string]bool{}, last: lastWrite(applied, x.prev)}
-	x.reversal, x.unsettled, x.taken, x.reserved = v, nil, false, false
+	v := &undoer{maybe: map[int]bool{}, unsure: map[string]bool{}, last: lastWrite(applied, x.prev)}
+	x.undoer, x.unsettled, x.taken, x.reserved = v, nil, false, false
 	if err := x.inverse(v, applied); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (x *run) reverse(ctx context.Context) error {
 
 // inverse works out the steps that undo attempts, the newest attempt's last step first, and the steps that they undo. It notes which
 // steps possibly have nothing to undo. The undo follows from the step; what a record says of it is for people.
-func (x *run) inverse(v *reversal, applied []event.Record) error {
+func (x *run) inverse(v *undoer, applied []event.Record) error {
 	for _, rec := range applied {
 		planned, err := x.r.Planned(x.env.Decode, rec)
 		if err != nil {
@@ -162,7 +162,7 @@ func (x *run) inverse(v *reversal, applied []event.Record) error {
 			case ok:
 				v.maybe[len(v.steps)] = rec.Steps[i].Unknown
 				v.steps, v.made, v.of = append(v.steps, back), append(v.made, s), append(v.of, place{rec.Attempt, i})
-			case remedy.Wakes(s):
+			case remedy.IsResync(s):
 			case rec.Steps[i].Unknown:
 				x.rec.Note = x.rec.Note.Then(say.F("Whether step %d was applied is unknown, and it cannot be undone: %s.", i+1, s.Says()))
 			default:
@@ -185,7 +185,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	if err := x.reverse(ctx); err != nil {
 		return drifted(err)
 	}
-	v := x.reversal
+	v := x.undoer
 	var err error
 	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
 		return x.found(err)
@@ -266,7 +266,7 @@ func (x *run) reversible(i int, state hand.State, differs string, failed error) 
 	case differs != "":
 		differs = " " + differs
 	}
-	return fmt.Errorf("undo %d, %s: %w.%s", i+1, x.reversal.steps[i].Says(), remedy.ErrMoved, differs)
+	return fmt.Errorf("undo %d, %s: %w.%s", i+1, x.undoer.steps[i].Says(), remedy.ErrMoved, differs)
 }
 
 // restores reads what decides whether the order of an undo is sent. Only the document can hold back a person's undo.
@@ -281,7 +281,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return x.unguarded(err)
 		}
 	}
-	if !x.reversal.begun {
+	if !x.undoer.begun {
 		if err := x.opens(ctx); err != nil {
 			return x.unguarded(err)
 		}
@@ -326,7 +326,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		}
 	}
 	// The document's content is data, so it is checked like a plan.
-	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.reversal.steps[x.rec.Next:]}.Highest(), nil)
+	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
 	}
@@ -341,7 +341,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 
 // opens keeps a snapshot and the record of an undo that begins; a dry run only reads what the snapshot holds.
 func (x *run) opens(ctx context.Context) error {
-	v := x.reversal
+	v := x.undoer
 	risk := remedy.Plan{Steps: v.steps}.Highest()
 	v.begun = true
 	if err := x.preserve(ctx, risk, v.made, true); err != nil || x.dry {
@@ -361,7 +361,7 @@ func (x *run) opens(ctx context.Context) error {
 
 // restore gives the order of an undo to the hand.
 func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
-	v, out := x.reversal, machine.Applied{ID: o.ID}
+	v, out := x.undoer, machine.Applied{ID: o.ID}
 	i := slices.Index(v.of, place{o.Attempt, o.Step})
 	if i < 0 { // nothing to put back
 		out.Result = machine.Found
@@ -423,7 +423,7 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 	switch {
 	case mine.Outcome == machine.Denied:
 		rec.Ask = say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", rec.Next, len(rec.Steps), rec.Case)
-	case !x.person && (x.reversal == nil || !x.reversal.begun):
+	case !x.person && (x.undoer == nil || !x.undoer.begun):
 		if x.cause != nil {
 			rec.Note = rec.Note.Then(say.F("The fix was not undone: %s.", event.Redact(x.cause.Error())))
 		}
@@ -438,7 +438,7 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 // empty if none exists. The controller may have been slower than a run waits. A failure after that sync proves that the fix does not
 // work, and an Event alone does not prove a sync. An error leaves it open.
 func (x *run) works(ctx context.Context) (say.Text, error) {
-	last := x.reversal.last
+	last := x.undoer.last
 	since, failed := last.Written, x.c.Event.Last
 	newest, found, err := x.newest(ctx, x.r.Class)
 	if err != nil {

@@ -29,7 +29,7 @@ func undone(t *testing.T) (*rig, event.Record) {
 	r.steps = []remedy.Step{
 		step.TagLB{LB: r.lb, Key: "k", Value: "v"},
 		act{Name: "1", At: "slb/" + r.lb, Annotate: set(key, "new", "old")},
-		step.Touch{},
+		step.Resync{},
 	}
 	rec := r.ends(event.Waiting)
 	if !rec.Done() {

@@ -59,7 +59,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 		var err error
 		switch {
 		case known:
-		case x.env.crowded():
+		case x.env.busy():
 			return x.unproven(ctx)
 		default:
 			err = x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, last.ResourceVersion, func(svc *corev1.Service) bool {
@@ -182,14 +182,14 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 			return machine.Looked{Answer: machine.Superseded, Outcome: machine.Outcome(event.Superseded)}
 		}
 	// The local clock may be behind the clock that dates failures: the failure in hand is not one that came back.
-	case sameFound && same.Last.After(written.Add(echo)) && same.Last.After(x.rec.Answers.Add(echo)):
+	case sameFound && same.Last.After(written.Add(staleEvent)) && same.Last.After(x.rec.Answers.Add(staleEvent)):
 		return x.failedAgain(ctx, say.F("The same failure came back after the write."))
 	}
 	if x.env.Time().Sub(written) > limit {
 		return x.failedAgain(ctx, say.F("There is no sign that the controller has synced the Service in the %s since the write.", limit))
 	}
 	x.held = &hold{rule: say.F("Applied. Waiting for the controller to sync.")}
-	if !x.env.crowded() {
+	if !x.env.busy() {
 		return machine.Looked{Answer: machine.NotYet}
 	}
 	after := min(max(10*time.Second, x.env.Time().Sub(written)/2), time.Minute) // each look costs two synced writes
@@ -202,10 +202,10 @@ const bears = 3
 // failedAgain reports that an attempt did not work, which counts for the breaker of the class.
 func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	most, opens := 1, say.F("A fix of high risk did not work: case %s.", x.rec.Case)
-	if bore(x.rec, x.steps) < remedy.High {
+	if riskOf(x.rec, x.steps) < remedy.High {
 		most, opens = bears, say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(control.Window.Minutes()), x.rec.Case)
 	}
-	if err := x.trip(ctx, most, opens); err != nil {
+	if err := x.recordFailedFix(ctx, most, opens); err != nil {
 		return x.found(err)
 	}
 	x.unsettled = why
@@ -214,19 +214,19 @@ func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	}
 }
 
-// trip counts the attempt as one that did not work, and opens the breaker of the class after that many.
-func (x *run) trip(ctx context.Context, most int, why say.Text) error {
+// recordFailedFix counts the attempt as one that did not work, and opens the breaker of the class after that many.
+func (x *run) recordFailedFix(ctx context.Context, most int, why say.Text) error {
 	attempt := fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt)
-	opened, err := control.Trip(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)
+	opened, err := control.RecordFailedFix(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)
 	if opened != nil {
 		x.log.Error("breaker opened", "reason", opened.Why.String())
 	}
 	return err
 }
 
-// bore returns the risk of an applied fix. The cause is gone by then, so the risk in the record counts too; it can only open a
+// riskOf returns the risk of an applied fix. The cause is gone by then, so the risk in the record counts too; it can only open a
 // breaker.
-func bore(rec event.Record, steps []remedy.Step) remedy.Risk {
+func riskOf(rec event.Record, steps []remedy.Step) remedy.Risk {
 	said := remedy.High // if the record doesn't say
 	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {
 		return remedy.High

@@ -454,7 +454,7 @@ func TestGone(t *testing.T) {
 			told(r, func(e *corev1.Event) { e.Source.Component = "" })
 		}, want: event.Waiting},
 		{name: "an event, for a class that sees the failure", edit: synced, before: func(r *rig) {
-			r.class.Sees = true
+			r.class.IgnoresEvent = true
 			told(r, func(*corev1.Event) {})
 		}, want: event.Waiting},
 		{name: "an event, in the second of the failure", edit: synced, before: func(r *rig) {
@@ -503,7 +503,7 @@ func TestGone(t *testing.T) {
 		{name: "a newer failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second))) },
 			want: event.Superseded, says: "other"},
 		{name: "a newer failure of another class, for a class that sees its own", before: func(r *rig) {
-			r.class.Sees = true
+			r.class.IgnoresEvent = true
 			r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second)))
 		}, want: event.Waiting},
 		{name: "an older failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(-2*time.Second))) },

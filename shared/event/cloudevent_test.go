@@ -389,7 +389,7 @@ func TestMessageIDOfStrangeEvents(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	for result, want := range map[Result]bool{
-		Gone: true, Superseded: true, Planned: true, Asked: true, Fixed: true, Failed: true, Foreign: true, Waiting: false, Unsettled: false,
+		Gone: true, Superseded: true, Planned: true, Asked: true, Fixed: true, Failed: true, OutOfScope: true, Waiting: false, Unsettled: false,
 	} {
 		if got := result.Settled(); got != want {
 			t.Errorf("%s: settled = %v", result, got)

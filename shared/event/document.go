@@ -30,7 +30,7 @@ type Case struct {
 	Audited uint64   `json:"audited,omitempty"` // sequence in CASES of the newest record known to be there
 
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
-	Seen    int           `json:"seen,omitempty"`    // runs in a row that ended as Record says, including the one that wrote it
+	Repeats int           `json:"seen,omitempty"`    // runs in a row that ended as Record says, including the one that wrote it
 	First   time.Time     `json:"first,omitzero"`    // when the first of them ended
 	Last    time.Time     `json:"last,omitzero"`     // when the last of them ended
 	Event   string        `json:"event,omitempty"`   // ID of the newest CloudEvent that was answered
@@ -153,8 +153,8 @@ func (d *Document) Record(class string) Record {
 // Ended counts a run that ended as a record says and answered an Event of this resource version.
 func (c *Case) Ended(rec Record, version string, now time.Time) {
 	c.Answered(rec.Event, version, now)
-	if c.Seen++; !rec.Repeats {
-		c.Seen, c.First = 1, now
+	if c.Repeats++; !rec.Repeats {
+		c.Repeats, c.First = 1, now
 	}
 	c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
 }

@@ -17,7 +17,7 @@ func FuzzDecodeJSON(f *testing.F) {
 			Service: Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
 		},
 		Run:  Run{Phase: Settled, Result: Fixed, At: time.Unix(1_700_000_000, 0), Who: "worker"},
-		Plan: Plan{Steps: []StepRecord{{Kind: "touch", Text: say.Literal("trigger a resync"), Step: []byte(`{}`)}}},
+		Plan: Plan{Steps: []StepRecord{{Kind: "resync", Text: say.Literal("trigger a resync"), Step: []byte(`{}`)}}},
 	})
 	if err != nil {
 		f.Fatal(err)

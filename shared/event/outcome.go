@@ -25,7 +25,7 @@ const (
 	Unsettled  Result = "unsettled"  // written, and the failure came back or nothing proves success
 	Failed     Result = "failed"     // an error that did not end with retries
 	Undone     Result = "undone"     // an earlier run's writes were undone
-	Foreign    Result = "ignored"    // not a failed load-balancer sync of this cloud
+	OutOfScope Result = "ignored"    // not a failed load-balancer sync of this cloud
 )
 
 // Worked reports whether the writes ended the failure.
@@ -43,7 +43,7 @@ func (r Result) Settled() bool {
 // Final reports whether the result ends the case.
 func (r Result) Final() bool {
 	switch r {
-	case Gone, Superseded, Fixed, Synced, Foreign, Undone:
+	case Gone, Superseded, Fixed, Synced, OutOfScope, Undone:
 		return true
 	}
 	return false
@@ -318,17 +318,17 @@ func (r Record) Made() []StepRecord {
 
 // A StepRecord is one step of a plan as CASES keeps it.
 type StepRecord struct {
-	Kind   string          `json:"kind"`
-	Text   say.Text        `json:"text"` // what it does, in the imperative
-	Target string          `json:"target"`
-	Risk   string          `json:"risk"`
-	Step   json.RawMessage `json:"step"`
-	Undo   *Undo           `json:"undo,omitempty"`  // absent: it can't be undone
-	Wakes  bool            `json:"wakes,omitempty"` // it only triggers a resync: nothing to undo
-	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
-	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
-	Found  bool            `json:"found,omitempty"` // somebody else had applied it already: nothing was written
-	Calls  []Call          `json:"calls,omitempty"` // what was written
+	Kind       string          `json:"kind"`
+	Text       say.Text        `json:"text"` // what it does, in the imperative
+	Target     string          `json:"target"`
+	Risk       string          `json:"risk"`
+	Step       json.RawMessage `json:"step"`
+	Undo       *Undo           `json:"undo,omitempty"`       // absent: it can't be undone
+	ResyncOnly bool            `json:"resyncOnly,omitempty"` // it only triggers a resync: nothing to undo
+	Began      time.Time       `json:"began,omitzero"`       // when it was about to be applied
+	Ended      time.Time       `json:"ended,omitzero"`       // when it was found to be applied
+	Found      bool            `json:"found,omitempty"`      // somebody else had applied it already: nothing was written
+	Calls      []Call          `json:"calls,omitempty"`      // what was written
 	// Unknown means that a run which died, or got no answer, may have applied it, and that no look has settled this since.
 	Unknown bool `json:"unknown,omitempty"`
 }

@@ -15,7 +15,7 @@ type scan struct {
 	upstream   bool
 	controller bool // it has words of the controller
 	api        bool // it has words of Alibaba Cloud
-	foreign    bool // it has words of another cloud
+	otherCloud bool // it has words of another cloud
 
 	region  int32 // number of the current error; 0 before the first
 	message bool  // in the region, the API's message has begun
@@ -108,7 +108,7 @@ func (s *scan) read(message string) {
 		case markAPI:
 			s.api = true
 		case markForeign:
-			s.foreign = s.foreign || s.wordAt(h.start)
+			s.otherCloud = s.otherCloud || s.wordAt(h.start)
 		}
 		if h.start < s.skip {
 			continue
@@ -158,7 +158,7 @@ func (s *scan) unwrap(h hit) {
 		return
 	}
 	s.region, s.message, s.residue = 0, false, false
-	s.controller, s.foreign, s.upstream = false, false, false
+	s.controller, s.otherCloud, s.upstream = false, false, false
 	s.best, s.second = none, none
 	clear(s.gaps)
 	s.begin, s.wrapped = h.start, wrapPlain

@@ -46,7 +46,7 @@ func (r Record) Status() Status {
 		return Rejected
 	case r.Result == Gone:
 		return Recovered
-	case r.Result == Foreign:
+	case r.Result == OutOfScope:
 		return NotOurs
 	}
 	return Status(cmp.Or(string(r.Result), "unknown"))

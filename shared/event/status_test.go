@@ -20,7 +20,7 @@ func TestStatus(t *testing.T) {
 		"needs-action":   {Run: settled(event.Asked), Plan: plan}, // the plan is unknown
 		"waiting":        {Run: settled(event.Waiting)},
 		"recovered":      {Run: settled(event.Gone)},
-		"foreign":        {Run: settled(event.Foreign)},
+		"foreign":        {Run: settled(event.OutOfScope)},
 		"writing":        {Run: event.Run{Phase: event.Step}},
 		"error":          {Outcome: event.Outcome{Error: "no"}},
 		"unknown":        {Run: event.Run{Phase: event.Settled}},

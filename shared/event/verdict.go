@@ -52,11 +52,11 @@ func (s *scan) notOurs(in Input) string {
 		return "The wording is that of another cloud's service controller."
 	case s.wrapped == wrapService && !ours && !matched:
 		return "The wording is that of another cloud's service controller, and nothing names Alibaba Cloud."
-	case s.foreign && !ours:
+	case s.otherCloud && !ours:
 		return "The message names another cloud."
 	case in.Component == "" && in.Reason != "" && !ours && !matched:
 		return "Nothing shows that the message is of Alibaba Cloud's controller."
-	case in.Component == "" && in.Reason == "" && s.wrapped != wrapOwn && !s.controller && !s.first() && !(matched && s.stands()):
+	case in.Component == "" && in.Reason == "" && s.wrapped != wrapOwn && !s.controller && !s.first() && !(matched && s.atStart()):
 		return "Nothing shows that the message tells of a failed sync of a load balancer."
 	}
 	return ""
@@ -78,9 +78,9 @@ func (s *scan) ownWording() bool {
 // first reports whether the message begins like an error of the SDK of v1.9.3, with or without a following text.
 func (s *scan) first() bool { return bytes.HasPrefix(s.text[s.body:], []byte("aliyun api error")) }
 
-// stands reports whether the winner is at the beginning of the message, as in an error copied from a page: nothing but the words of
+// atStart reports whether the winner is at the beginning of the message, as in an error copied from a page: nothing but the words of
 // such a message is known.
-func (s *scan) stands() bool {
+func (s *scan) atStart() bool {
 	said := s.text[s.body:max(s.body, s.best.start)]
 	for _, lead := range leads {
 		if bytes.HasPrefix(s.text[s.body:], []byte(lead)) {

@@ -94,13 +94,13 @@ type LookAnswer struct {
 // A Snapshot is the state of the load balancers of a case before a plan of medium or high risk. It is for people: nothing is restored
 // from it automatically.
 type Snapshot struct {
-	Case      string         `json:"case"`
-	Cluster   string         `json:"cluster"`
-	Class     string         `json:"class"`
-	Service   event.Service  `json:"service"`
-	Attempt   int            `json:"attempt"`   // about to write
-	At        time.Time      `json:"at"`        // by the engine's clock
-	Balancers []ccm.Standing `json:"balancers"` // empty: the Service has no load balancer that can be found
+	Case      string              `json:"case"`
+	Cluster   string              `json:"cluster"`
+	Class     string              `json:"class"`
+	Service   event.Service       `json:"service"`
+	Attempt   int                 `json:"attempt"`   // about to write
+	At        time.Time           `json:"at"`        // by the engine's clock
+	Balancers []ccm.BalancerState `json:"balancers"` // empty: the Service has no load balancer that can be found
 }
 
 // A Step is a step as data.

@@ -143,7 +143,7 @@ func TestRefuses(t *testing.T) {
 			return err
 		},
 		"a look at a step of others": func() error {
-			_, err := h.Look(t.Context(), hand.LookRequest{About: about(), For: hand.Backup, Steps: []hand.Step{data(t, step.Touch{})}})
+			_, err := h.Look(t.Context(), hand.LookRequest{About: about(), For: hand.Backup, Steps: []hand.Step{data(t, step.Resync{})}})
 			return err
 		},
 		"an order for another class": func() error {
@@ -151,7 +151,7 @@ func TestRefuses(t *testing.T) {
 			return err
 		},
 		"a step of another class": func() error {
-			_, err := h.Apply(t.Context(), hand.Order{About: about(), Step: data(t, step.Touch{})})
+			_, err := h.Apply(t.Context(), hand.Order{About: about(), Step: data(t, step.Resync{})})
 			return err
 		},
 		"a key of another class": func() error {
@@ -178,7 +178,7 @@ func TestPlan(t *testing.T) {
 	clear := step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}
 	made := remedy.Plan{
 		Finding: say.F("%s is full, %d of %d.", "vsw-a", 3, 4), Cause: "vsw-a", Risk: remedy.Medium, Steps: []remedy.Step{clear}, Ask: say.F("Look."),
-		Note: say.F("%s.", say.F("It is so")), Claims: []remedy.Claim{{Key: "vswitch.vsw-b", Of: 4}}, Patience: time.Hour, Seen: true,
+		Note: say.F("%s.", say.F("It is so")), Claims: []remedy.Claim{{Key: "vswitch.vsw-b", Of: 4}}, Patience: time.Hour, Proven: true,
 	}
 	with := hand.Clients{Decode: step.Decode, Kube: known(t)}
 	h := with.Hand(class(func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -192,7 +192,7 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &hand.Plan{Plan: made, Steps: []hand.Step{data(t, clear)}}
-	want.Plan.Steps, want.Seen = nil, false
+	want.Plan.Steps, want.Proven = nil, false
 	wire, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ type Clients struct {
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
 	Decode      func(kind string, data []byte) (remedy.Step, error) // decodes a step
-	Crowd       *remedy.Crowd                                       // shared list of the Services that fail together; nil: not shared
+	Peers       *remedy.PeerCache                                   // shared list of the Services that fail together; nil: not shared
 	Log         *slog.Logger                                        // nil: discarded
 }
 
@@ -65,7 +65,7 @@ func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.S
 	return &remedy.Case{
 		View: ccm.View{Cluster: of.Failure.Cluster, Service: of.Service, Cloud: l.with.Cloud, Kube: l.with.Kube},
 		ID:   of.Case, Attempt: of.Attempt, Event: of.Failure, Policy: remedy.Policy{Settings: of.Settings, Doctor: of.Doctor}, Now: of.Now,
-		Remedy: l.remedy, Crowd: l.with.Crowd,
+		Remedy: l.remedy, PeerCache: l.with.Peers,
 	}, steps, err
 }
 
@@ -103,7 +103,7 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 		if len(steps) == 0 {
 			return fmt.Errorf("the look checks no step: %w", ErrInvalid)
 		}
-		a.State, a.Differs, err = standing(ctx, c, steps[0])
+		a.State, a.Differs, err = stateOf(ctx, c, steps[0])
 		return err
 	case Compare:
 		plan, err := c.Weigh(ctx, remedy.Plan{Steps: steps}, q.Made)
@@ -116,7 +116,7 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 		for _, s := range steps {
 			targets = append(targets, s.Target())
 		}
-		balancers, err := c.Standings(ctx, targets)
+		balancers, err := c.BalancerStates(ctx, targets)
 		if err == nil {
 			f := q.Failure
 			a.Backup = &Snapshot{Case: q.Case, Cluster: f.Cluster, Class: q.Class, Service: f.Service, Attempt: q.Attempt, Balancers: balancers}
@@ -143,7 +143,7 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 // diagnose asks the class whether the failure still exists and, if so, for a plan.
 func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *LookAnswer) error {
 	if c.Cloud != nil {
-		c.Cloud = c.Cloud.Look() // repeated reads of the look are made once
+		c.Cloud = c.Cloud.Session() // repeated reads of the look are made once
 	}
 	a.Verdict = remedy.Yes
 	if l.remedy.StillFails != nil {
@@ -162,7 +162,7 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *L
 	if err := l.remedy.Check(plan); err != nil {
 		return err
 	}
-	if plan, err = c.Weigh(ctx, c.Heard(plan), 0); err != nil {
+	if plan, err = c.Weigh(ctx, c.RequireEvidence(plan), 0); err != nil {
 		return err
 	}
 	a.Plan, err = planOf(plan)
@@ -171,7 +171,7 @@ func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *L
 
 func planOf(p remedy.Plan) (*Plan, error) {
 	steps, err := Steps(p.Steps)
-	p.Steps, p.Seen = nil, false // only the class's own hand uses Seen
+	p.Steps, p.Proven = nil, false // only the class's own hand uses Proven
 	return &Plan{p, steps}, err
 }
 
@@ -205,7 +205,7 @@ type Differ interface {
 	Differs(*remedy.Case) string // as a sentence
 }
 
-func standing(ctx context.Context, c *remedy.Case, s remedy.Step) (State, string, error) {
+func stateOf(ctx context.Context, c *remedy.Case, s remedy.Step) (State, string, error) {
 	state, err := s.Check(ctx, c)
 	switch {
 	case err != nil:
@@ -234,7 +234,7 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 	}
 	a.State = Todo
 	if !o.Fresh {
-		if a.State, a.Differs, err = standing(ctx, c, steps[0]); err != nil || a.State != Todo {
+		if a.State, a.Differs, err = stateOf(ctx, c, steps[0]); err != nil || a.State != Todo {
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 			call.At = o.Now.Add(time.Since(began))
 			a.Calls = append(a.Calls, call)
 		}
-		w = remedy.Writers{Cloud: l.with.CloudWriter.Told(told), Kube: l.with.KubeWriter.Told(told)}
+		w = remedy.Writers{Cloud: l.with.CloudWriter.OnWrite(told), Kube: l.with.KubeWriter.OnWrite(told)}
 	}
 	err = steps[0].Apply(ctx, c, &w)
 	if c.Service != o.Service {

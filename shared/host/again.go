@@ -15,18 +15,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Looker looks again at the failures that people were notified of. If a person repairs by hand what lbremedy asked about, no further
+// A Rechecker looks again at the failures that people were notified of. If a person repairs by hand what lbremedy asked about, no further
 // failure occurs, so no event would end the case and the ticket would stay open. A failure that is over gets one more run, which
 // records that; all others are left unchanged.
 //
 // It skips the doctor's findings: each scheduled run looks at all cases of its checks, whoever reported them, and one look at one of
 // them would read all load balancers of the account.
-type Looker struct {
-	Env      *engine.Env
-	Remedies []*remedy.Remedy
-	Standing func(context.Context) ([]event.Record, error) // the failures that people were notified of, with the fields that Due needs
+type Rechecker struct {
+	Env          *engine.Env
+	Remedies     []*remedy.Remedy
+	OpenFailures func(context.Context) ([]event.Record, error) // the failures that people were notified of, with the fields that Due needs
 
-	looked map[key]time.Time
+	last map[key]time.Time
 }
 
 // A key names a failure that people were notified of.
@@ -36,18 +36,18 @@ func keyOf(r event.Record) key { return key{r.Class, r.Service.UID} }
 
 // The interval between two looks at one Service is the age of its failure, within these limits.
 const (
-	soonest = 5 * time.Minute
-	latest  = time.Hour
+	shortest = 5 * time.Minute
+	longest  = time.Hour
 )
 
 const (
-	looks   = 30              // at most in one round
-	round   = time.Minute     // between the starts of two rounds
-	lookFor = 4 * time.Minute // longest time of a round; less than its lock is held
+	perRound   = 30              // at most in one round
+	round      = time.Minute     // between the starts of two rounds
+	roundLimit = 4 * time.Minute // longest time of a round; less than its lock is held
 )
 
 // Run looks until ctx ends, and then returns nil. Only one worker of a cluster does so at a time.
-func (l *Looker) Run(ctx context.Context) error {
+func (l *Rechecker) Run(ctx context.Context) error {
 	tick := time.NewTicker(round)
 	defer tick.Stop()
 	for {
@@ -63,7 +63,7 @@ func (l *Looker) Run(ctx context.Context) error {
 }
 
 // Round looks at the Services that are due. A Service that can't be looked at does not stop the others; the errors are joined.
-func (l *Looker) Round(ctx context.Context) error {
+func (l *Rechecker) Round(ctx context.Context) error {
 	unlock, held, err := control.Lock(ctx, l.Env.Stream, "again."+l.Env.Cluster, l.Env.Who, 5*time.Minute)
 	if err != nil || !held {
 		return err
@@ -73,15 +73,15 @@ func (l *Looker) Round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	inner, cancel := context.WithTimeout(ctx, lookFor)
+	inner, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
 	var errs []error
 	for _, r := range due {
 		if inner.Err() != nil {
 			break
 		}
-		l.looked[keyOf(r)] = l.Env.Time()
-		if err := l.look(inner, r); err != nil {
+		l.last[keyOf(r)] = l.Env.Time()
+		if err := l.recheck(inner, r); err != nil {
 			errs = append(errs, fmt.Errorf("look again at %s: %w", r.Service, err))
 		}
 	}
@@ -89,8 +89,8 @@ func (l *Looker) Round(ctx context.Context) error {
 }
 
 // Due returns the open failures that are due, the longest waiting first.
-func (l *Looker) Due(ctx context.Context) ([]event.Record, error) {
-	standing, err := l.Standing(ctx)
+func (l *Rechecker) Due(ctx context.Context) ([]event.Record, error) {
+	standing, err := l.OpenFailures(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read who fails: %w", err)
 	}
@@ -106,20 +106,20 @@ func (l *Looker) Due(ctx context.Context) ([]event.Record, error) {
 		if r.Result == event.Unsettled || strings.HasPrefix(r.Class, event.DoctorPrefix) { // the stream delivers unsettled ones again
 			continue
 		}
-		if at, ok := l.looked[keyOf(r)]; ok {
+		if at, ok := l.last[keyOf(r)]; ok {
 			looked[keyOf(r)] = at
 		}
-		if wait := min(max(last(r).Sub(r.First), soonest), latest); !l.Env.Time().Before(last(r).Add(wait)) {
+		if wait := min(max(last(r).Sub(r.First), shortest), longest); !l.Env.Time().Before(last(r).Add(wait)) {
 			due = append(due, r)
 		}
 	}
-	l.looked = looked
+	l.last = looked
 	slices.SortStableFunc(due, func(a, b event.Record) int { return last(a).Compare(last(b)) })
-	return due[:min(len(due), looks)], nil
+	return due[:min(len(due), perRound)], nil
 }
 
-// look finds out whether the failure of a Service is over, and records it if so.
-func (l *Looker) look(ctx context.Context, r event.Record) error {
+// recheck finds out whether the failure of a Service is over, and records it if so.
+func (l *Rechecker) recheck(ctx context.Context, r event.Record) error {
 	i := slices.IndexFunc(l.Remedies, func(of *remedy.Remedy) bool { return of.Class == r.Class })
 	if i < 0 {
 		return nil // another program's

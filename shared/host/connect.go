@@ -33,8 +33,8 @@ type Connection struct {
 	Clients *hand.Clients
 }
 
-// Look connects only to the cluster and the cloud: enough for engine.Look.
-func Look(c Config) (*Connection, error) {
+// ConnectReads connects only to the cluster and the cloud: enough for engine.Look.
+func ConnectReads(c Config) (*Connection, error) {
 	clients, err := c.Clients(step.Decode)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ import (
 type Host struct {
 	Env      *engine.Env
 	Remedies []*remedy.Remedy
-	Seen     func(event.Record, error) // called after each run; may be nil
+	OnRun    func(event.Record, error) // called after each run; may be nil
 }
 
 // A Reply says what happens to an event.
@@ -78,8 +78,8 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	}
 	rec, err := engine.Run(ctx, h.Env, r, engine.Event{ID: e.ID(), Failure: f})
 	h.log(e, rec, err)
-	if h.Seen != nil {
-		h.Seen(rec, err)
+	if h.OnRun != nil {
+		h.OnRun(rec, err)
 	}
 	switch {
 	case errors.Is(err, engine.ErrForeign):
@@ -126,8 +126,8 @@ func (h *Host) Work(ctx context.Context, n int) error {
 			var busy atomic.Int64
 			env := *h.Env
 			env.Engine = of
-			env.Crowded = func() bool { return busy.Load() > int64(n/2) || env.Stream.Crowded() }
-			own := Host{Env: &env, Remedies: h.Remedies, Seen: h.Seen}
+			env.Busy = func() bool { return busy.Load() > int64(n/2) || env.Stream.Busy() }
+			own := Host{Env: &env, Remedies: h.Remedies, OnRun: h.OnRun}
 			errs[i] = h.Env.Stream.Consume(ctx, h.Env.Cluster, r.Class, n, func(ctx context.Context, m stream.Message) stream.Reply {
 				busy.Add(1)
 				defer busy.Add(-1)

@@ -66,7 +66,7 @@ func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	r.config.Log = slog.New(slog.NewTextHandler(r.log, nil))
 	key := account.Client("host", "*:*")
 	r.config.Credentials = cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token})
-	env, err := Look(r.config)
+	env, err := ConnectReads(r.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestHandle(t *testing.T) {
 	)
 	r.Remedies[4].Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) { panic("oh no") }
 	var seen []string
-	r.Seen = func(rec event.Record, err error) {
+	r.OnRun = func(rec event.Record, err error) {
 		seen = append(seen, fmt.Sprint(rec.Class, " ", rec.Result, " ", err != nil))
 	}
 	broken := cloudevents.NewEvent()
@@ -268,7 +268,7 @@ func TestWork(t *testing.T) {
 	var mu sync.Mutex
 	results := map[string]event.Result{}
 	asked := make(chan struct{})
-	r.Seen = func(rec event.Record, err error) {
+	r.OnRun = func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if results[rec.Class] = rec.Result; rec.Class == "asks" {
@@ -374,7 +374,7 @@ func TestWorkWithoutConsumer(t *testing.T) {
 // Without a policy a host observes, with the stream and without.
 func TestObserves(t *testing.T) {
 	r := build(t)
-	look, err := Look(r.config)
+	look, err := ConnectReads(r.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +402,7 @@ func TestGrace(t *testing.T) {
 
 // A host does not start with an incomplete configuration or with a token that NATS refuses.
 func TestConnect(t *testing.T) {
-	if _, err := Look(Config{}); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
+	if _, err := ConnectReads(Config{}); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
 		t.Errorf("without a configuration: %v", err)
 	}
 	r := build(t)
@@ -426,7 +426,7 @@ func TestClustersOnOneNATS(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	for _, h := range []*Host{r.Host, other} {
-		h.Seen = func(rec event.Record, err error) {
+		h.OnRun = func(rec event.Record, err error) {
 			seen <- fmt.Sprint(h.Env.Cluster, " ", rec.Cluster, " ", rec.Result, " ", err)
 		}
 		wait.Go(func() {

@@ -70,14 +70,14 @@ func (c *Cluster) Webhooks(ctx context.Context, name string) ([]Webhook, error) 
 // A Guard is what a ValidatingAdmissionPolicy guarantees.
 type Guard struct {
 	Binding
-	Changed time.Time // when the policy or its binding was last written, by the API server's clock
-	Strict  bool      // it refuses what it cannot evaluate, and exempts no request
-	Rules   []string  // expressions that each request must satisfy
-	Judges  []Judged
+	Changed   time.Time // when the policy or its binding was last written, by the API server's clock
+	Strict    bool      // it refuses what it cannot evaluate, and exempts no request
+	Rules     []string  // expressions that each request must satisfy
+	Resources []ResourceRule
 }
 
-// A Judged is a kind of object that an admission policy checks, and when.
-type Judged struct {
+// A ResourceRule is a kind of object that an admission policy checks, and when.
+type ResourceRule struct {
 	Groups     []string `json:"apiGroups"`
 	Versions   []string `json:"apiVersions"`
 	Resources  []string `json:"resources"`
@@ -111,7 +111,7 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 				Namespaces *selector         `json:"namespaceSelector"`
 				Objects    *selector         `json:"objectSelector"`
 				Exclude    []json.RawMessage `json:"excludeResourceRules"`
-				Rules      []Judged          `json:"resourceRules"`
+				Rules      []ResourceRule    `json:"resourceRules"`
 			} `json:"matchConstraints"`
 			Validations []struct {
 				Expression string `json:"expression"`
@@ -135,7 +135,7 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 		return Guard{}, err
 	}
 	match := policy.Spec.MatchConstraints
-	g := Guard{Judges: match.Rules, Strict: policy.Spec.FailurePolicy == "Fail" && len(policy.Spec.MatchConditions) == 0 &&
+	g := Guard{Resources: match.Rules, Strict: policy.Spec.FailurePolicy == "Fail" && len(policy.Spec.MatchConditions) == 0 &&
 		policy.Spec.ParamKind == nil && match.Namespaces.all() && match.Objects.all() && len(match.Exclude) == 0}
 	if of := binding.Spec; of.PolicyName == name {
 		g.Binding = Binding{Actions: of.ValidationActions, Limited: of.MatchResources != nil}

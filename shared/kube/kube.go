@@ -291,10 +291,10 @@ const largest = 10 << 20
 
 // A bounded reader limits the bytes in all and of one object, and restarts the timer for silence.
 type bounded struct {
-	from   io.Reader
-	left   *int64      // nil: any number
-	object int64       // bytes left for the present object
-	idle   *time.Timer // may be nil
+	from      io.Reader
+	remaining *int64      // nil: any number
+	object    int64       // bytes left for the present object
+	idle      *time.Timer // may be nil
 }
 
 // Read reads, and fails beyond the limits.
@@ -306,8 +306,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	if b.object -= int64(n); b.object < 0 {
 		return 0, errLong
 	}
-	if b.left != nil {
-		if *b.left -= int64(n); *b.left < 0 {
+	if b.remaining != nil {
+		if *b.remaining -= int64(n); *b.remaining < 0 {
 			return 0, errLong
 		}
 	}
@@ -357,7 +357,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 		heard, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
 		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			return items(&bounded{from: r, left: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
+			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
 				if n++; n > c.most.items {
 					return incomplete("there are more than %d objects", c.most.items)
 				}

@@ -129,7 +129,7 @@ func TestWritesAreToldAndTried(t *testing.T) {
 	made := makeService(t, j, ns, "web")
 	c := open(t, j.Config)
 	var told []event.Call
-	w := kube.NewWriter(c).Told(func(c event.Call) { told = append(told, c) })
+	w := kube.NewWriter(c).OnWrite(func(c event.Call) { told = append(told, c) })
 
 	dry, one, two := w.Dry(), "1", "2"
 	for i, step := range []kube.ServicePatch{

@@ -19,19 +19,19 @@ import (
 // A Writer writes to a cluster. Every write is conditional on the version that was read.
 type Writer struct {
 	cluster *Cluster
-	told    func(event.Call)          // called for each write; may be nil
+	onWrite func(event.Call)          // called for each write; may be nil
 	tried   map[string]map[string]any // all patches of a dry run, by path; nil outside of one
 }
 
 // NewWriter returns a Writer for the cluster of c. Classes, which have the reads and may not import this package, cannot reach it.
 func NewWriter(c *Cluster) *Writer { return &Writer{cluster: c} }
 
-// Told returns a Writer that calls tell for each write to a Service or Pod when it is answered or given up.
-func (w *Writer) Told(tell func(event.Call)) *Writer {
+// OnWrite returns a Writer that calls tell for each write to a Service or Pod when it is answered or given up.
+func (w *Writer) OnWrite(tell func(event.Call)) *Writer {
 	if w == nil {
 		return nil
 	}
-	return &Writer{cluster: w.cluster, told: tell, tried: w.tried}
+	return &Writer{cluster: w.cluster, onWrite: tell, tried: w.tried}
 }
 
 // ErrNoDryRun says that a webhook of the cluster does not support dry runs.
@@ -170,7 +170,7 @@ func (w *Writer) untried(err error) error {
 
 // tell reports a write, in the words of the API server's audit log.
 func (w *Writer) tell(action, resource, version string, err error) {
-	if w.told == nil {
+	if w.onWrite == nil {
 		return
 	}
 	c := event.Call{Action: action, Resource: resource, Version: version}
@@ -182,7 +182,7 @@ func (w *Writer) tell(action, resource, version string, err error) {
 	case err != nil:
 		c.Error, c.Unsure = "NoAnswer", true
 	}
-	w.told(c)
+	w.onWrite(c)
 }
 
 // CreateEvent creates an Event about an object and returns it as stored. It needs grant.CreateEvents.

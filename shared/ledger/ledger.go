@@ -31,7 +31,7 @@ type Page struct {
 	Since     time.Time     `json:"since"`     // its start
 	At        time.Time     `json:"at"`        // time of this page
 	Last      time.Time     `json:"last"`      // when it last saw an Event; zero: never
-	Seen      int64         `json:"seen"`      // Events
+	Events    int64         `json:"seen"`      // Events
 	Ignored   int64         `json:"ignored"`   // about no failed sync of this cloud
 	Reported  int64         `json:"reported"`  // of the controller's check before an upgrade
 	Overtaken int64         `json:"overtaken"` // a newer one of the same Service and class was listed with it, or came while it waited
@@ -45,7 +45,7 @@ type Page struct {
 
 // Waiting returns how many Events have been seen and have no end yet.
 func (p Page) Waiting() int64 {
-	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
+	return p.Events - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
 }
 
 // Save stores an exporter's page for an hour.
@@ -299,7 +299,7 @@ func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 		}
 		live++
 		if n := p.Waiting(); n != 0 && (p.Lag > pageHeld || p.At.Sub(p.Last) > pageHeld) {
-			b.Problems = append(b.Problems, fmt.Sprintf("The exporter %s has seen %d Events, and %d of them are not accounted for.", p.Exporter, p.Seen, n))
+			b.Problems = append(b.Problems, fmt.Sprintf("The exporter %s has seen %d Events, and %d of them are not accounted for.", p.Exporter, p.Events, n))
 		}
 	})
 	if err != nil {
@@ -312,9 +312,9 @@ func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// Heard returns an exporter's last sign of life in a cluster: a running one writes a page each minute, which is kept for an hour, and
+// ExporterSeen returns an exporter's last sign of life in a cluster: a running one writes a page each minute, which is kept for an hour, and
 // its last stored position is kept permanently. stream.ErrNotFound if there never was one.
-func Heard(ctx context.Context, s *stream.Stream, cluster string) (time.Time, error) {
+func ExporterSeen(ctx context.Context, s *stream.Stream, cluster string) (time.Time, error) {
 	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
 	var last time.Time
 	for _, e := range view {

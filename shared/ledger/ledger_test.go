@@ -70,7 +70,7 @@ func TestLedger(t *testing.T) {
 	settles := func(i, version int, result event.Result) {
 		t.Helper()
 		rec := record(i, version, result)
-		document(i, event.Case{Record: rec, Last: rec.At, Event: rec.Event, Seen: 1})
+		document(i, event.Case{Record: rec, Last: rec.At, Event: rec.Event, Repeats: 1})
 	}
 	var last ledger.Ledger
 	read := func(what string, settled int) {
@@ -99,10 +99,10 @@ func TestLedger(t *testing.T) {
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(time.Second), Event: failed(0, 2).ID()})
 	read("answered as before", many/2)
 	// Such a run's clock may be behind that of the record's writer.
-	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Seen: 2})
+	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Repeats: 2})
 	read("answered as before, by a clock that is behind", many/2)
 	// A delayed failure is answered after later ones.
-	document(0, event.Case{Record: record(0, 2, event.Asked), Last: now.Add(time.Second), Event: failed(0, 1).ID(), Seen: 2})
+	document(0, event.Case{Record: record(0, 2, event.Asked), Last: now.Add(time.Second), Event: failed(0, 1).ID(), Repeats: 2})
 	read("an older one was answered last", many/2)
 	must(s.Delete(ctx, event.StateKey(cluster, uid(0))))
 	read("the key is gone", many/2-1)
@@ -208,23 +208,23 @@ func TestLedgerOfANodeBehind(t *testing.T) {
 func TestHeard(t *testing.T) {
 	s := set(t, nats.Start(t, embedded.Options{}))
 	ctx := t.Context()
-	if at, err := ledger.Heard(ctx, s, "c1"); !errors.Is(err, stream.ErrNotFound) {
+	if at, err := ledger.ExporterSeen(ctx, s, "c1"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("before there is one: %v, %v", at, err)
 	}
 	if err := s.Put(ctx, event.ProgressKey("c1"), []byte("7")); err != nil {
 		t.Fatal(err)
 	}
-	first, err := ledger.Heard(ctx, s, "c1")
+	first, err := ledger.ExporterSeen(ctx, s, "c1")
 	if err != nil || time.Since(first) > time.Minute {
 		t.Errorf("by its progress: %v, %v", first, err)
 	}
 	if err := (ledger.Page{Exporter: "a", At: time.Now()}).Save(ctx, s, "c1"); err != nil {
 		t.Fatal(err)
 	}
-	if at, err := ledger.Heard(ctx, s, "c1"); err != nil || !at.After(first) {
+	if at, err := ledger.ExporterSeen(ctx, s, "c1"); err != nil || !at.After(first) {
 		t.Errorf("by its page: %v after %v, %v", at, first, err)
 	}
-	if at, err := ledger.Heard(ctx, s, "c2"); !errors.Is(err, stream.ErrNotFound) {
+	if at, err := ledger.ExporterSeen(ctx, s, "c2"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("of another cluster: %v, %v", at, err)
 	}
 }

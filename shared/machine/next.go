@@ -14,7 +14,7 @@ const (
 	lasting   = time.Hour        // without progress, until a person is asked
 	day       = 24 * time.Hour   // over which attempts count
 	busy      = 5 * time.Second  // until a document held by another engine is looked at again
-	soon      = time.Second      // until the case of a finished plan is looked at again
+	afterPlan = time.Second      // until the case of a finished plan is looked at again
 	later     = 10 * time.Second // until a pause is looked at again, or proof is looked for
 	afterStop = time.Minute      // until the policy or a missing place is looked at again
 	firstAsk  = 5 * time.Minute  // until a newer failure is looked at after three crashes
@@ -399,7 +399,7 @@ func (r *run) proved(c *Case, a Looked) {
 			r.ask(c, a.Outcome, "")
 			return
 		}
-		r.wait(c, ForRetry, soon)
+		r.wait(c, ForRetry, afterPlan)
 	case NotYet:
 		if r.in.Now.Sub(c.Plan.Written) < c.Plan.Proof {
 			r.wait(c, ForSync, cmp.Or(a.After, later))
@@ -411,7 +411,7 @@ func (r *run) proved(c *Case, a Looked) {
 		switch {
 		case a.Spent && a.Undoes && c.Own > 0:
 			c.Undo = &Undo{}
-			r.wait(c, ForRetry, soon)
+			r.wait(c, ForRetry, afterPlan)
 		case a.Spent:
 			r.ask(c, Spent, "")
 		default:
@@ -774,7 +774,7 @@ func (r *run) end() {
 	case len(r.d.Outbox) > 0:
 		r.do(Flush{})
 	case r.in.Person && c.byPerson(), !r.in.Person && c.State == Waiting:
-		r.do(Return{max(soon, c.Wait.Until.Sub(r.in.Now))})
+		r.do(Return{max(afterPlan, c.Wait.Until.Sub(r.in.Now))})
 	default:
 		r.do(Ack{})
 	}

@@ -25,7 +25,7 @@ type Export struct {
 
 // Exporter registers the metrics of an exporter, which call ask at each scrape. ask must be quick.
 func (m *Metrics) Exporter(ask func() Export) {
-	m.counter("lbremedy_events_seen_total", "Kubernetes Events about Services that were read from watches and lists.", nil, func() int64 { return ask().Seen })
+	m.counter("lbremedy_events_seen_total", "Kubernetes Events about Services that were read from watches and lists.", nil, func() int64 { return ask().Events })
 	for end, n := range map[string]func(Export) int64{
 		"ignored":   func(x Export) int64 { return x.Ignored },
 		"reported":  func(x Export) int64 { return x.Reported },

@@ -95,7 +95,7 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 	return v
 }
 
-// Runs enables Seen; a program that runs no class omits it. Values in neither list are only counted as "other". Each class begins with
+// Runs enables OnRun; a program that runs no class omits it. Values in neither list are only counted as "other". Each class begins with
 // zero runs that were fixed, unsettled and failed, since a rate needs a series before its first event.
 func (m *Metrics) Runs(classes, kinds []string) {
 	m.classes, m.kinds = classes, kinds
@@ -130,8 +130,8 @@ func known[T ~string](list []T, word T) string {
 	return "other"
 }
 
-// Seen counts a run by its record and its error. It fits host.Host.Seen. Call Runs first.
-func (m *Metrics) Seen(r event.Record, err error) {
+// OnRun counts a run by its record and its error. It fits host.Host.OnRun. Call Runs first.
+func (m *Metrics) OnRun(r event.Record, err error) {
 	class := known(m.classes, r.Class)
 	if r.Class == "" {
 		class = "unread" // the document can't be read, so no record exists

@@ -61,7 +61,7 @@ func record(change func(*event.Record)) event.Record {
 	r := event.Record{
 		Origin:   event.Origin{Case: "a", Class: "busy"},
 		Run:      event.Run{Result: event.Fixed, Attempt: 1, First: now.Add(-42 * time.Second), At: now},
-		Plan:     event.Plan{Steps: []event.StepRecord{{Kind: "annotate"}, {Kind: "touch"}}},
+		Plan:     event.Plan{Steps: []event.StepRecord{{Kind: "annotate"}, {Kind: "resync"}}},
 		Progress: event.Progress{Written: now},
 		Outcome:  event.Outcome{Timings: event.Timings{Queue: 2 * time.Second, Diagnose: 70 * time.Millisecond}},
 	}
@@ -71,7 +71,7 @@ func record(change func(*event.Record)) event.Record {
 
 func TestSeen(t *testing.T) {
 	m := New("v1", "c1")
-	m.Runs([]string{"busy", "quota"}, []string{"annotate", "touch"})
+	m.Runs([]string{"busy", "quota"}, []string{"annotate", "resync"})
 	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0",
 		`lbremedy_build_info{version="v1"}`: "1"})
 
@@ -79,17 +79,17 @@ func TestSeen(t *testing.T) {
 	half := record(func(r *event.Record) {
 		r.Next, r.Result, r.Error, r.Timings.Sync = 1, event.Waiting, "no", 2*time.Second
 	})
-	m.Seen(half, errors.New("no"))
+	m.OnRun(half, errors.New("no"))
 	whole := record(func(r *event.Record) { r.Next, r.At, r.Timings.Sync = 2, half.At.Add(time.Second), 3*time.Second })
-	m.Seen(whole, nil)
-	m.Seen(whole, nil) // the same event again: the document has the answer
+	m.OnRun(whole, nil)
+	m.OnRun(whole, nil) // the same event again: the document has the answer
 	expect(t, m, map[string]string{
 		`lbremedy_runs_total{class="busy",outcome="waiting"}`:                  "1",
 		`lbremedy_runs_total{class="busy",outcome="fixed"}`:                    "1",
 		`lbremedy_runs_total{class="busy",outcome="answered"}`:                 "1",
 		`lbremedy_run_errors_total{class="busy"}`:                              "1",
 		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`:           "1",
-		`lbremedy_steps_applied_total{class="busy",kind="touch"}`:              "1",
+		`lbremedy_steps_applied_total{class="busy",kind="resync"}`:             "1",
 		`lbremedy_run_phase_seconds_count{class="busy",phase="queue"}`:         "2",
 		`lbremedy_run_phase_seconds_sum{class="busy",phase="queue"}`:           "4",
 		`lbremedy_run_phase_seconds_count{class="busy",phase="apply"}`:         "",
@@ -101,21 +101,21 @@ func TestSeen(t *testing.T) {
 	})
 
 	// A second attempt writes the same steps again.
-	m.Seen(record(func(r *event.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
+	m.OnRun(record(func(r *event.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
 	// Another case is held back; a third was answered before this process began.
-	m.Seen(record(func(r *event.Record) {
+	m.OnRun(record(func(r *event.Record) {
 		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", event.Waiting, event.HeldByBudget, nil, time.Time{}
 	}), nil)
-	m.Seen(record(func(r *event.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
+	m.OnRun(record(func(r *event.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
 	// An open question is repeated, and counted.
-	m.Seen(record(func(r *event.Record) {
+	m.OnRun(record(func(r *event.Record) {
 		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", event.Asked, nil, time.Time{}, true
 	}), nil)
 	// A run that can't read the document has no record; one that panicked has no result.
-	m.Seen(event.Record{Run: event.Run{Result: event.Waiting}}, errors.New("unread"))
-	m.Seen(event.Record{Origin: event.Origin{Class: "quota"}}, errors.New("panic"))
+	m.OnRun(event.Record{Run: event.Run{Result: event.Waiting}}, errors.New("unread"))
+	m.OnRun(event.Record{Origin: event.Origin{Class: "quota"}}, errors.New("panic"))
 	// Undone steps do not count as applied.
-	m.Seen(record(func(r *event.Record) { r.Case, r.Result, r.Next = "d", event.Undone, 2 }), nil)
+	m.OnRun(record(func(r *event.Record) { r.Case, r.Result, r.Next = "d", event.Undone, 2 }), nil)
 	expect(t, m, map[string]string{
 		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`: "2",
 		`lbremedy_holds_total{class="busy",hold="budget"}`:           "1",
@@ -141,7 +141,7 @@ func TestOddWords(t *testing.T) {
 			func(r *event.Record, word string) { r.Held = event.Hold(word) },
 			func(r *event.Record, word string) { r.Steps[1].Kind = word },
 		} {
-			m.Seen(record(func(r *event.Record) {
+			m.OnRun(record(func(r *event.Record) {
 				r.Case, r.Next = fmt.Sprint(n, " ", i), 2
 				change(r, fmt.Sprint("odd-", n))
 			}), errors.New("odd"))
@@ -169,7 +169,7 @@ func TestMemory(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil, nil)
 	for i := range 2*most + 1 {
-		m.Seen(record(func(r *event.Record) { r.Case = fmt.Sprint(i) }), nil)
+		m.OnRun(record(func(r *event.Record) { r.Case = fmt.Sprint(i) }), nil)
 	}
 	if len(m.met) > most {
 		t.Errorf("%d cases are remembered", len(m.met))
@@ -193,7 +193,7 @@ func TestCall(t *testing.T) {
 
 func TestExporter(t *testing.T) {
 	m := New("v1", "c1")
-	x := Export{Page: ledger.Page{Seen: 9, Published: 4, Ignored: 3, Lag: 1500 * time.Millisecond}, Ready: true}
+	x := Export{Page: ledger.Page{Events: 9, Published: 4, Ignored: 3, Lag: 1500 * time.Millisecond}, Ready: true}
 	m.Exporter(func() Export { return x })
 	expect(t, m, map[string]string{
 		`lbremedy_events_seen_total`: "9", `lbremedy_events_ended_total{end="published"}`: "4", `lbremedy_events_ended_total{end="dead"}`: "0",
@@ -361,7 +361,7 @@ func TestCatalogue(t *testing.T) {
 	m.Full(func() []string { return []string{"CASES"} })
 	m.Tickets(func() map[string]Notifications { return map[string]Notifications{"ops": {}} })
 	m.Traces(func() Spans { return Spans{} })
-	m.Seen(record(func(r *event.Record) { r.Next, r.Held, r.Repeats = 2, event.HeldByPause, true }), errors.New("e"))
+	m.OnRun(record(func(r *event.Record) { r.Next, r.Held, r.Repeats = 2, event.HeldByPause, true }), errors.New("e"))
 	m.Calls()("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
 	s := m.Doctor([]string{"room"}, time.Hour)

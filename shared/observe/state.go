@@ -69,7 +69,7 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 
 // A state is a collector of the last State.
 type state struct {
-	known, paused, breaker, left, clusterLeft, waiting, messages, bytes, limit, lost, problems *prometheus.Desc
+	known, paused, breaker, leftOfClass, leftOfCluster, waiting, messages, bytes, limit, lost, problems *prometheus.Desc
 
 	mu  sync.Mutex
 	now *State // nil: unknown
@@ -85,8 +85,8 @@ func newState() *state {
 		paused: desc("lbremedy_paused_timestamp_seconds", "Since when all writes are paused, in seconds since 1970; 0 if they are not."),
 		breaker: desc("lbremedy_breaker_open", "Whether the breaker of a class is open, 1 or 0: its fixes did not work, and it asks until a "+
 			"person closes it.", "class"),
-		left:        desc("lbremedy_class_budget_left", "Services that may still be written to for a class in 10 minutes.", "class"),
-		clusterLeft: desc("lbremedy_cluster_budget_left", "Services that may still be written to in the cluster in an hour."),
+		leftOfClass:   desc("lbremedy_class_budget_left", "Services that may still be written to for a class in 10 minutes.", "class"),
+		leftOfCluster: desc("lbremedy_cluster_budget_left", "Services that may still be written to in the cluster in an hour."),
 		waiting: desc("lbremedy_waiting_messages", "Messages that wait for a worker: undelivered, or in hand, which are run or will be delivered again.",
 			"class", "state"),
 		messages: desc("lbremedy_stream_messages", "Messages in a stream.", "stream"),
@@ -107,7 +107,9 @@ func (s *state) set(now State, err error) {
 
 // Describe sends the descriptions of the metrics.
 func (s *state) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.known, s.paused, s.breaker, s.left, s.clusterLeft, s.waiting, s.messages, s.bytes, s.limit, s.lost, s.problems} {
+	for _, d := range []*prometheus.Desc{
+		s.known, s.paused, s.breaker, s.leftOfClass, s.leftOfCluster, s.waiting, s.messages, s.bytes, s.limit, s.lost, s.problems,
+	} {
 		to <- d
 	}
 }
@@ -125,7 +127,7 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	say(s.paused, unix(now.Paused))
-	say(s.clusterLeft, float64(now.ClusterLeft))
+	say(s.leftOfCluster, float64(now.ClusterLeft))
 	open, lost := map[string]bool{}, map[string]int{}
 	for _, c := range now.Open {
 		open[c] = true
@@ -135,7 +137,7 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, c := range now.Classes {
 		say(s.breaker, number(open[c]), c)
-		say(s.left, float64(now.Left[c]), c)
+		say(s.leftOfClass, float64(now.Left[c]), c)
 		say(s.lost, float64(lost[c]), c)
 	}
 	for _, q := range now.Queues {

@@ -148,15 +148,15 @@ var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Sl
 // Answers reports whether people can answer at sinks of a kind.
 func Answers(kind string) bool { return kind == DingTalkApp || kind == FeishuApp }
 
-// told are the results that a sink may be notified of.
-var told = []string{
+// notifiable are the results that a sink may be notified of.
+var notifiable = []string{
 	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Synced),
 	string(event.Planned),
 }
 
 // SinkWords returns the words that a sink's fields may hold, by field; a final [] means each entry.
 func SinkWords() map[string][]string {
-	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": told}
+	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": notifiable}
 }
 
 // Wants returns the results that the sink is notified of.
@@ -165,11 +165,11 @@ func (s Sink) Wants() []string {
 	case len(s.Results) > 0:
 		return s.Results
 	case s.Kind == Event:
-		return told
+		return notifiable
 	case s.Kind == Alibaba, s.Kind == Alertmanager, s.Kind == PagerDuty:
-		return told[:4] // its readers want only what needs help
+		return notifiable[:4] // its readers want only what needs help
 	}
-	return told[:6]
+	return notifiable[:6]
 }
 
 // Check reports to bad the mistakes in the sink, each with its field.
@@ -240,9 +240,9 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 			bad("namespaces", "%q is no pattern", p)
 		}
 	}
-	may := told
+	may := notifiable
 	if s.Kind != Event {
-		may = told[:6]
+		may = notifiable[:6]
 	}
 	for _, r := range s.Results {
 		if !slices.Contains(may, r) {

@@ -102,7 +102,7 @@ func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (e
 	}
 	k := r.kube()
 	clients := &hand.Clients{Kube: k, KubeWriter: kube.NewWriter(k), Cloud: account, CloudWriter: writer, Decode: step.Decode}
-	h := &host.Host{Remedies: remedies, Seen: seen, Env: &engine.Env{
+	h := &host.Host{Remedies: remedies, OnRun: seen, Env: &engine.Env{
 		Cluster: clusterID, Stream: r.stream, Kube: k, Hand: clients.Hand,
 		Policy: func(context.Context) (remedy.Policy, error) {
 			return remedy.Policy{Mode: remedy.Fix, Risk: remedy.High}, nil

@@ -22,10 +22,10 @@ type Case struct {
 	Policy   Policy
 	Now      time.Time // when the run began; classes read no clock
 
-	Remedy *Remedy         // the remedy of the case
-	Crowd  *Crowd          // shares its Peers; nil: it reads them separately
-	Taken  map[string]bool // keys of claims without a place left; see Full
-	Idle   time.Duration   // how long the case has waited without a write
+	Remedy    *Remedy         // the remedy of the case
+	PeerCache *PeerCache      // shares its Peers; nil: it reads them separately
+	Taken     map[string]bool // keys of claims without a place left; see Full
+	Idle      time.Duration   // how long the case has waited without a write
 }
 
 // Writers are what steps write with.

@@ -13,28 +13,28 @@ import (
 
 // A Declaration is a remedy as data, without its code: everything that the engine must know of a class whose code runs elsewhere.
 type Declaration struct {
-	Class       string   `json:"class"`
-	Doc         string   `json:"doc,omitempty"`
-	Codes       []string `json:"codes,omitempty"`
-	Texts       []string `json:"texts,omitempty"`
-	Reads       []string `json:"reads,omitempty"`       // grants, such as "vpc:DescribeVSwitches" and "list endpointslices.discovery.k8s.io"
-	Steps       []string `json:"steps,omitempty"`       // kinds
-	Annotations []string `json:"annotations,omitempty"` // as in Remedy
-	Risks       []Risk   `json:"risks,omitempty"`
-	Scope       Scope    `json:"scope,omitempty"`
-	OptIn       bool     `json:"optIn,omitempty"`
-	Deleting    bool     `json:"deleting,omitempty"`
-	Backends    bool     `json:"backends,omitempty"`
-	Creates     bool     `json:"creates,omitempty"`
-	Sees        bool     `json:"sees,omitempty"`
-	Formats     []string `json:"formats,omitempty"` // of its sentences, with the verbs of Go's fmt; a class in Go uses the program's own
+	Class        string   `json:"class"`
+	Doc          string   `json:"doc,omitempty"`
+	Codes        []string `json:"codes,omitempty"`
+	Texts        []string `json:"texts,omitempty"`
+	Reads        []string `json:"reads,omitempty"`       // grants, such as "vpc:DescribeVSwitches" and "list endpointslices.discovery.k8s.io"
+	Steps        []string `json:"steps,omitempty"`       // kinds
+	Annotations  []string `json:"annotations,omitempty"` // as in Remedy
+	Risks        []Risk   `json:"risks,omitempty"`
+	Scope        Scope    `json:"scope,omitempty"`
+	OptIn        bool     `json:"optIn,omitempty"`
+	Deleting     bool     `json:"deleting,omitempty"`
+	Backends     bool     `json:"backends,omitempty"`
+	Creates      bool     `json:"creates,omitempty"`
+	IgnoresEvent bool     `json:"ignoresEvent,omitempty"`
+	Formats      []string `json:"formats,omitempty"` // of its sentences, with the verbs of Go's fmt; a class in Go uses the program's own
 }
 
 // Declaration returns the remedy as data.
 func (r *Remedy) Declaration() Declaration {
 	d := Declaration{
 		Class: r.Class, Doc: r.Doc, Codes: r.Codes, Texts: r.Texts, Annotations: r.Annotations, Risks: r.Risks, Scope: r.Scope,
-		OptIn: r.OptIn, Deleting: r.Deleting, Backends: r.Backends, Creates: r.Creates, Sees: r.Sees, Formats: r.Formats,
+		OptIn: r.OptIn, Deleting: r.Deleting, Backends: r.Backends, Creates: r.Creates, IgnoresEvent: r.IgnoresEvent, Formats: r.Formats,
 	}
 	for _, g := range r.Reads {
 		d.Reads = append(d.Reads, g.String())
@@ -74,7 +74,7 @@ func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 	}
 	r := &Remedy{
 		Class: d.Class, Doc: d.Doc, Codes: d.Codes, Texts: d.Texts, Annotations: d.Annotations, Risks: d.Risks, Scope: d.Scope,
-		OptIn: d.OptIn, Deleting: d.Deleting, Backends: d.Backends, Creates: d.Creates, Sees: d.Sees, Formats: d.Formats,
+		OptIn: d.OptIn, Deleting: d.Deleting, Backends: d.Backends, Creates: d.Creates, IgnoresEvent: d.IgnoresEvent, Formats: d.Formats,
 	}
 	for _, text := range d.Reads {
 		g, err := grant.Parse(text)

@@ -33,7 +33,7 @@ func (c *Case) caution(ctx context.Context, p Plan) (Plan, error) {
 	if len(p.Steps) == 0 {
 		return p, nil
 	}
-	runs, err := c.Crowd.Release(ctx, &c.View)
+	runs, err := c.PeerCache.Release(ctx, &c.View)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound): // a cluster that the container service does not know
 		return p, nil

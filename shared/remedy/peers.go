@@ -40,13 +40,13 @@ func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 type Peers struct {
 	own  Peer
 	uid  string // of the case's own Service
-	look *roll
+	roll *roll
 }
 
 // Peers returns the Services of the cluster with Events of syncs. Their counts are those of the controller's Events, some of which it drops
-// if there are many. If Services fail together, the result may be a moment old; see Crowd.
+// if there are many. If Services fail together, the result may be a moment old; see PeerCache.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
-	look, err := c.Crowd.of(ctx, c)
+	look, err := c.PeerCache.of(ctx, c)
 	if err != nil {
 		return Peers{}, err
 	}
@@ -55,15 +55,15 @@ func (c *Case) Peers(ctx context.Context) (Peers, error) {
 
 // Alike returns the Services that fail like the case's own, which comes first, then by number of failures; and how many they are.
 func (p Peers) Alike() (iter.Seq[Peer], int) {
-	n := len(p.look.alike) + 1
-	if h := p.look.by[p.uid]; h != nil && h.Same {
+	n := len(p.roll.alike) + 1
+	if h := p.roll.by[p.uid]; h != nil && h.Same {
 		n--
 	}
 	return func(yield func(Peer) bool) {
 		if !yield(p.own) {
 			return
 		}
-		for _, h := range p.look.alike {
+		for _, h := range p.roll.alike {
 			if h.uid != p.uid && !yield(h.Peer) {
 				return
 			}
@@ -73,12 +73,12 @@ func (p Peers) Alike() (iter.Seq[Peer], int) {
 
 // Others returns the Services that fail for another reason, by number of failures, and how many they are.
 func (p Peers) Others() (iter.Seq[Peer], int) {
-	n := len(p.look.others)
-	if h := p.look.by[p.uid]; h != nil && h.Fails && !h.Same {
+	n := len(p.roll.others)
+	if h := p.roll.by[p.uid]; h != nil && h.Fails && !h.Same {
 		n--
 	}
 	return func(yield func(Peer) bool) {
-		for _, h := range p.look.others {
+		for _, h := range p.roll.others {
 			if h.uid != p.uid && !yield(h.Peer) {
 				return
 			}
@@ -89,7 +89,7 @@ func (p Peers) Others() (iter.Seq[Peer], int) {
 // Busiest returns the Services by their number of syncs, including the case's own, and how many they are.
 func (p Peers) Busiest() (iter.Seq[Peer], int) {
 	return func(yield func(Peer) bool) {
-		for _, h := range p.look.busiest {
+		for _, h := range p.roll.busiest {
 			shown := h.Peer
 			if h.uid == p.uid {
 				shown = p.own
@@ -98,7 +98,7 @@ func (p Peers) Busiest() (iter.Seq[Peer], int) {
 				return
 			}
 		}
-	}, len(p.look.busiest)
+	}, len(p.roll.busiest)
 }
 
 // A roll is the result of one read, in the orders that the methods need. It is immutable.
@@ -130,7 +130,7 @@ func newRoll(all []*history) *roll {
 
 // seenBy returns the peers of a Service that fails.
 func (r *roll) seenBy(namespace, name, uid string) Peers {
-	p := Peers{own: Peer{Namespace: namespace, Name: name}, uid: uid, look: r}
+	p := Peers{own: Peer{Namespace: namespace, Name: name}, uid: uid, roll: r}
 	if h := r.by[uid]; h != nil {
 		p.own = h.Peer
 	}
@@ -138,13 +138,13 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 	return p
 }
 
-// A Crowd briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all Services ask for
-// the same long answer. Its methods are safe for several goroutines. A nil Crowd caches nothing.
-type Crowd struct {
+// A PeerCache briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all Services ask for
+// the same long answer. Its methods are safe for several goroutines. A nil PeerCache caches nothing.
+type PeerCache struct {
 	keep time.Duration
 
 	mu    sync.Mutex
-	looks map[string]*crowdLook // by class
+	reads map[string]*peerRead // by class
 
 	releases sync.Mutex // one look reads it for the others
 	release  ccm.Version
@@ -156,7 +156,7 @@ const sameRelease = 30 * time.Second
 
 // Release returns the version of the cluster's controller, at most half a minute old; zero if it cannot be determined. It needs
 // ccm.ControllerReads.
-func (w *Crowd) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
+func (w *PeerCache) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 	if w == nil {
 		ctl, err := c.Controller(ctx)
 		return ctl.Version, err
@@ -174,8 +174,8 @@ func (w *Crowd) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 	return w.release, nil
 }
 
-// A crowdLook is one look for a class.
-type crowdLook struct {
+// A peerRead is one look for a class.
+type peerRead struct {
 	until time.Time     // when it expires; zero while it runs
 	done  chan struct{} // closed when the following fields are set
 	roll  *roll
@@ -186,25 +186,27 @@ type crowdLook struct {
 // dear is how many times its own duration a look is cached at least, which limits it to a tenth of a large cluster's time.
 const dear = 10
 
-// NewCrowd returns a Crowd that caches for this long, or longer if the read took long.
-func NewCrowd(keep time.Duration) *Crowd { return &Crowd{keep: keep, looks: map[string]*crowdLook{}} }
+// NewPeerCache returns a PeerCache that caches for this long, or longer if the read took long.
+func NewPeerCache(keep time.Duration) *PeerCache {
+	return &PeerCache{keep: keep, reads: map[string]*peerRead{}}
+}
 
 // of returns the Services with Events of syncs.
-func (w *Crowd) of(ctx context.Context, c *Case) (*roll, error) {
+func (w *PeerCache) of(ctx context.Context, c *Case) (*roll, error) {
 	if w == nil {
-		r, _, err := c.crowd(ctx)
+		r, _, err := c.readPeers(ctx)
 		return r, err
 	}
 	w.mu.Lock()
-	l := w.looks[c.Remedy.Class]
+	l := w.reads[c.Remedy.Class]
 	mine := l == nil || !l.until.IsZero() && time.Now().After(l.until)
 	if mine {
-		l = &crowdLook{done: make(chan struct{})}
-		w.looks[c.Remedy.Class] = l
+		l = &peerRead{done: make(chan struct{})}
+		w.reads[c.Remedy.Class] = l
 	}
 	w.mu.Unlock()
 	if mine {
-		return w.look(ctx, c, l)
+		return w.read(ctx, c, l)
 	}
 	select {
 	case <-l.done:
@@ -212,7 +214,7 @@ func (w *Crowd) of(ctx context.Context, c *Case) (*roll, error) {
 		return nil, fmt.Errorf("list the Events of Services: %w", ctx.Err())
 	}
 	if !l.whole {
-		r, _, err := c.crowd(ctx)
+		r, _, err := c.readPeers(ctx)
 		return r, err
 	}
 	for _, r := range l.reads {
@@ -221,13 +223,13 @@ func (w *Crowd) of(ctx context.Context, c *Case) (*roll, error) {
 	return l.roll, nil
 }
 
-// look reads for this case and for the cases that wait.
-func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err error) {
+// read reads for this case and for the cases that wait.
+func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, err error) {
 	began := time.Now()
 	defer func() {
 		w.mu.Lock()
-		if l.until = time.Now().Add(max(w.keep, dear*time.Since(began))); !l.whole && w.looks[c.Remedy.Class] == l {
-			delete(w.looks, c.Remedy.Class)
+		if l.until = time.Now().Add(max(w.keep, dear*time.Since(began))); !l.whole && w.reads[c.Remedy.Class] == l {
+			delete(w.reads, c.Remedy.Class)
 		}
 		w.mu.Unlock()
 		close(l.done)
@@ -239,13 +241,13 @@ func (w *Crowd) look(ctx context.Context, c *Case, l *crowdLook) (r *roll, err e
 		l.reads = append(l.reads, r)
 		event.TellAgain(ctx, r)
 	})
-	l.roll, l.whole, err = c.crowd(reading)
+	l.roll, l.whole, err = c.readPeers(reading)
 	return l.roll, err
 }
 
-// crowd reads the Services with Events of syncs. whole reports whether deleted and since synced Services were removed; this is skipped,
+// readPeers reads the Services with Events of syncs. whole reports whether deleted and since synced Services were removed; this is skipped,
 // with its list, if the case's own Service is the only one.
-func (c *Case) crowd(ctx context.Context) (_ *roll, whole bool, err error) {
+func (c *Case) readPeers(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
 	var known map[string]bool // the UIDs of the Services; nil before they are read

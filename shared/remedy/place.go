@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Crowded reports whether the vSwitch has no free address above the reserve.
-func (c *Case) Crowded(v cloud.VSwitch) bool { return c.Policy.VSwitches.Room(v.Free) == 0 }
+// NoRoom reports whether the vSwitch has no free address above the reserve.
+func (c *Case) NoRoom(v cloud.VSwitch) bool { return c.Policy.VSwitches.Room(v.Free) == 0 }
 
 // BestVSwitch returns the vSwitch for a new load balancer of the case's Service, if any. It must be available, have more free addresses
 // than the reserve, be the cluster's own or allowed by the policy, have IPv6 if the Service asks for it, and differ from not. One in zone
@@ -63,7 +63,7 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 		case onlyZone && vsw.Zone != zone:
 		case !slices.Contains(v.Own, id) && !rules.Allowed(id):
 		case ccm.AsksIPv6(c.Service) && !vsw.IPv6:
-		case c.Crowded(vsw):
+		case c.NoRoom(vsw):
 		default:
 			fit = append(fit, vsw)
 		}

@@ -30,8 +30,8 @@ type Plan struct {
 	// time.
 	Patience time.Duration `json:"patience,omitempty"`
 	Claims   []Claim       `json:"claims,omitempty"` // all taken before the first step
-	// Seen says that the reads show the failure without the Event. For a Service that is in force (see InForce), no other plan is followed.
-	Seen bool `json:"-"`
+	// Proven says that the reads show the failure without the Event. For a Service that is in force (see InForce), no other plan is followed.
+	Proven bool `json:"-"`
 	// Changes are what the sync after the steps will change in the cloud besides them, determined by the engine; see Compare.
 	Changes []event.Change `json:"changes,omitempty"`
 }
@@ -60,11 +60,11 @@ func (p Plan) RiskTo(svc *corev1.Service, now time.Time) Risk {
 	return p.Highest()
 }
 
-// OneWay returns the text of the first step that cannot be undone. A step that only wakes the controller does not count: it leaves nothing
+// OneWay returns the text of the first step that cannot be undone. A resync step does not count: it leaves nothing
 // to undo.
 func OneWay(steps []Step) say.Text {
 	for _, s := range steps {
-		if _, ok := s.Undo(); !ok && !Wakes(s) {
+		if _, ok := s.Undo(); !ok && !IsResync(s) {
 			return s.Says()
 		}
 	}
@@ -133,7 +133,7 @@ func Records(steps []Step) ([]event.StepRecord, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
 		}
-		rec := event.StepRecord{Kind: s.Kind(), Text: s.Says(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: Wakes(s)}
+		rec := event.StepRecord{Kind: s.Kind(), Text: s.Says(), Target: s.Target(), Risk: s.Risk().String(), Step: data, ResyncOnly: IsResync(s)}
 		if back, ok := s.Undo(); ok {
 			rec.Undo = &event.Undo{Kind: back.Kind(), Text: back.Says()}
 		}

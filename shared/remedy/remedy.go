@@ -28,20 +28,20 @@ import (
 // A Remedy describes one class of failed load-balancer sync and how to fix it. A class folder declares one as a value; the class's RAM
 // policy, RBAC role, consumer, manifests and catalogue page are generated from it.
 type Remedy struct {
-	Class    string        // ID: function name, subject token, metric label
-	Doc      string        // Markdown; its first line is the title
-	Codes    []string      // error codes of this class, for messages that still carry one
-	Texts    []string      // texts searched in the message; the longest match wins
-	Reads    []grant.Grant // what Diagnose and StillFails read beyond the Service
-	Steps    []Step        // zero values: the kinds of write that a plan may hold; their grants follow
-	Kinds    []string      // of its objects; nil: only Services
-	Scope    Scope         // what one open ticket covers
-	OptIn    bool          // applied only if the policy file names the class
-	Deleting bool          // also handles Services that are being deleted
-	Backends bool          // about backends, which must also prove a fix
-	Risks    []Risk        // that its plans can have; nil: those of PlanRisks
-	Creates  bool          // its steps decide how a CLB is created: values that the existing one rules out are not restored
-	Sees     bool          // StillFails answers Yes only on what it has read, whatever the Event says: all its plans are Seen
+	Class        string        // ID: function name, subject token, metric label
+	Doc          string        // Markdown; its first line is the title
+	Codes        []string      // error codes of this class, for messages that still carry one
+	Texts        []string      // texts searched in the message; the longest match wins
+	Reads        []grant.Grant // what Diagnose and StillFails read beyond the Service
+	Steps        []Step        // zero values: the kinds of write that a plan may hold; their grants follow
+	Kinds        []string      // of its objects; nil: only Services
+	Scope        Scope         // what one open ticket covers
+	OptIn        bool          // applied only if the policy file names the class
+	Deleting     bool          // also handles Services that are being deleted
+	Backends     bool          // about backends, which must also prove a fix
+	Risks        []Risk        // that its plans can have; nil: those of PlanRisks
+	Creates      bool          // its steps decide how a CLB is created: values that the existing one rules out are not restored
+	IgnoresEvent bool          // StillFails answers Yes only on what it has read, whatever the Event says: all its plans are Proven
 
 	Formats []string // of the sentences of a class whose code is not in Go; nil: the program's own
 
@@ -328,9 +328,9 @@ type Settler interface {
 	Settle() time.Duration // least time after the previous step, or after the intent for the first one
 }
 
-// A Waker is a step that only triggers a resync. A cluster allows only so many, and the step is left out if the controller has synced the
+// A ResyncStep is a step that only triggers a resync. A cluster allows only so many, and the step is left out if the controller has synced the
 // Service since the previous step: another full sync would only be a risk.
-type Waker interface {
+type ResyncStep interface {
 	Pace() time.Duration // the least time between two such steps in one cluster
 }
 
@@ -384,8 +384,8 @@ func (r *Remedy) declares(kind string) bool {
 	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Kind() == kind })
 }
 
-// Wakes reports whether the step only triggers a resync.
-func Wakes(s Step) bool {
-	_, ok := s.(Waker)
+// IsResync reports whether the step only triggers a resync.
+func IsResync(s Step) bool {
+	_, ok := s.(ResyncStep)
 	return ok
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// A Piece is a part of a sentence for people: prose, or a command to paste.
-type Piece struct {
+// A Segment is a part of a sentence for people: prose, or a command to paste.
+type Segment struct {
 	Text    string
 	Command bool
 }
@@ -23,12 +23,12 @@ var Commands = []string{
 	"replay", "resume", "run", "show", "status", "tickets", "undo", "up",
 }
 
-// Pieces splits a text. A command ends with its sentence; quoted text in it belongs to it.
-func Pieces(text string) []Piece {
-	var all []Piece
+// Segments splits a text. A command ends with its sentence; quoted text in it belongs to it.
+func Segments(text string) []Segment {
+	var all []Segment
 	add := func(s string, command bool) {
 		if s = strings.TrimSpace(s); s != "" {
-			all = append(all, Piece{s, command})
+			all = append(all, Segment{s, command})
 		}
 	}
 	for {

@@ -13,7 +13,7 @@ import (
 // A command is a piece of its own, complete and without the full stop of its sentence.
 func TestPieces(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][]say.Piece{
+	for text, want := range map[string][]say.Segment{
 		"":                                   nil,
 		"lbremedy makes no further attempt.": {{Text: "lbremedy makes no further attempt."}},
 		"Approve the plan: lbremedy approve 3f9a12bc-20260101T000000. Or allow it in the policy file.": {
@@ -40,7 +40,7 @@ func TestPieces(t *testing.T) {
 			{Text: "lbremedy approve x", Command: true}, {Text: "lbremedy doctor --fix a b --apply", Command: true},
 		},
 	} {
-		fixture.Equal(t, say.Pieces(text), want)
+		fixture.Equal(t, say.Segments(text), want)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPiecesOfWording(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(string(data)) {
 		found := 0
-		for _, p := range say.Pieces(strings.TrimSpace(line)) {
+		for _, p := range say.Segments(strings.TrimSpace(line)) {
 			if p.Command {
 				found, n = found+1, n+1
 				if bare := regexp.MustCompile(`'[^']*'|"[^"]*"`).ReplaceAllString(p.Text, "''"); more.MatchString(bare) {
@@ -75,7 +75,7 @@ func TestPiecesOfWording(t *testing.T) {
 func FuzzPieces(f *testing.F) {
 	f.Add("Do it: kubectl -n a b 'c. D'. E.")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, p := range say.Pieces(text) {
+		for _, p := range say.Segments(text) {
 			if p.Text == "" || !strings.Contains(text, p.Text) {
 				t.Errorf("of %q there is the piece %q", text, p.Text)
 			}

@@ -288,7 +288,7 @@ func TestHostileCallers(t *testing.T) {
 	in := func(life time.Duration) func(*call) {
 		return func(c *call) { c.event["expires"] = time.Now().Add(life).Format(time.RFC3339Nano) }
 	}
-	old, order := newKey(t), hand.Order{About: w.about(), Step: hand.Step{Kind: "touch", Step: json.RawMessage("{}")}}
+	old, order := newKey(t), hand.Order{About: w.about(), Step: hand.Step{Kind: "resync", Step: json.RawMessage("{}")}}
 	good := string(w.call(t, same))
 	parts := strings.Split(good, ".")
 	for _, tt := range []struct {

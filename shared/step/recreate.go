@@ -12,15 +12,15 @@ import (
 func Retag(svc *corev1.Service, lb *ccm.Instance) remedy.Plan {
 	return remedy.Plan{
 		Note:  say.F("With this tag, the controller deletes %s when the Service is deleted.", lb.ID),
-		Steps: []remedy.Step{TagLB{LB: lb.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: lb.NLB != nil}, Touch{}},
+		Steps: []remedy.Step{TagLB{LB: lb.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: lb.NLB != nil}, Resync{}},
 	}
 }
 
 // Recreate returns the plan, without finding, that makes the controller create a load balancer to replace the Service's own, which is gone.
 func Recreate(svc *corev1.Service) remedy.Plan {
-	steps := []remedy.Step{Touch{}}
+	steps := []remedy.Step{Resync{}}
 	if ccm.Synced(svc) {
-		steps = []remedy.Step{ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, Touch{}}
+		steps = []remedy.Step{ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, Resync{}}
 	}
 	return remedy.Plan{
 		Risk: remedy.High,
@@ -49,7 +49,7 @@ func Allowlisted(svc *corev1.Service) say.Text {
 // RecreateByHand returns, as a clause, what a person does instead of Recreate. While the status has an address the controller creates no
 // load balancer, and a change of only the status does not trigger a sync.
 func RecreateByHand(svc *corev1.Service) say.Text {
-	resync := ccm.WakeCommand(svc)
+	resync := ccm.ResyncCommand(svc)
 	if ccm.Synced(svc) {
 		return say.F("clear the status: %s, then trigger a resync: %s", ccm.ClearCommand(svc), resync)
 	}

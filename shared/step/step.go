@@ -14,7 +14,7 @@ import (
 
 // All returns one zero value of every kind of step.
 func All() []remedy.Step {
-	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{},
+	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Resync{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{},
 		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 

@@ -173,7 +173,7 @@ func TestAnnotations(t *testing.T) {
 
 			// A stale version is not written to.
 			r.patch(`{"metadata":{"annotations":` + tt.odd + `}}`)
-			for _, s := range []remedy.Step{tt.step, back, step.Touch{}} {
+			for _, s := range []remedy.Step{tt.step, back, step.Resync{}} {
 				if err := s.Apply(t.Context(), r.c, r.w); !errors.Is(err, kube.ErrConflict) {
 					t.Errorf("%s on an old version: %v", s.Says(), err)
 				}
@@ -203,23 +203,23 @@ func TestByShortName(t *testing.T) {
 	equal(t, step.Without(c.Service, "id").Keys(), []string{ccm.LegacyPrefix + "id"})
 }
 
-// A touch is done only by its own attempt.
+// A resync is done only by its own attempt.
 func TestTouch(t *testing.T) {
 	t.Parallel()
 	r := build(t, nil, map[string]string{ccm.Resync: "case.0"})
-	touch := step.Touch{After: time.Minute}
-	r.is(touch, remedy.Todo)
-	r.does(touch)
+	resync := step.Resync{After: time.Minute}
+	r.is(resync, remedy.Todo)
+	r.does(resync)
 	r.read()
-	r.is(touch, remedy.Done)
+	r.is(resync, remedy.Done)
 	equal(t, r.c.Service.Annotations, map[string]string{ccm.Resync: "case.1"})
 	r.c.Attempt = 2
-	r.is(touch, remedy.Todo)
-	if _, ok := touch.Undo(); ok {
-		t.Error("a touch has something to take back")
+	r.is(resync, remedy.Todo)
+	if _, ok := resync.Undo(); ok {
+		t.Error("a resync has something to take back")
 	}
-	if touch.Settle() != time.Minute || touch.Pace() <= 0 {
-		t.Errorf("settles in %s, paced at %s", touch.Settle(), touch.Pace())
+	if resync.Settle() != time.Minute || resync.Pace() <= 0 {
+		t.Errorf("settles in %s, paced at %s", resync.Settle(), resync.Pace())
 	}
 }
 
@@ -477,7 +477,7 @@ func TestKinds(t *testing.T) {
 		"remove-annotation": {step.RemoveAnnotation{Names: []string{"a", "b"}, Was: map[string]string{"a": "0"}}, "remove annotation a b", "", remedy.Low},
 		"convert": {step.Convert{Annotate: step.Annotate{Set: map[string]string{"a": "1"}, Remove: []string{"b"}, Was: map[string]string{"b": "0"}}, LB: "lb-1"},
 			"annotate a=1 and remove b, by which the controller changes lb-1 for good", "slb/lb-1", remedy.Medium},
-		"touch": {step.Touch{After: time.Minute}, "trigger a resync after 1m", "", remedy.Low},
+		"resync": {step.Resync{After: time.Minute}, "trigger a resync after 1m", "", remedy.Low},
 		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which says 10.0.0.1, h", "",
 			remedy.High},
 		"tag-lb":    {step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, "tag lb-1 with k=v", "slb/lb-1", remedy.High},
@@ -552,7 +552,7 @@ func TestKinds(t *testing.T) {
 	if _, err := step.Decode("reboot", []byte("{}")); err == nil || !strings.Contains(err.Error(), `kind "reboot" is not known`) {
 		t.Errorf("a kind that nobody knows: %v", err)
 	}
-	if got := (step.Touch{}).Says().String(); got != "trigger a resync" {
+	if got := (step.Resync{}).Says().String(); got != "trigger a resync" {
 		t.Errorf("got %q", got)
 	}
 }

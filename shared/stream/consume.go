@@ -51,8 +51,8 @@ func (s *Stream) Cut() int { return int(s.cut.Load()) }
 // InHand returns how many handlers are running, if Config.Handlers limits them.
 func (s *Stream) InHand() int { return len(s.slots) }
 
-// Crowded reports whether handlers hold more than half of the Config.Handlers places.
-func (s *Stream) Crowded() bool { return s.slots != nil && len(s.slots) > cap(s.slots)/2 }
+// Busy reports whether handlers hold more than half of the Config.Handlers places.
+func (s *Stream) Busy() bool { return s.slots != nil && len(s.slots) > cap(s.slots)/2 }
 
 func (s *Stream) consume(ctx context.Context, from, name string, workers int, slots chan struct{}, handle func(context.Context, Message) Reply) error {
 	doing := "consume " + name

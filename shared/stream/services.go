@@ -10,8 +10,8 @@ type Service struct {
 	Many    bool // a request has several answers
 }
 
-// looking returns the services that tell how the streams are set up.
-func looking() []Service {
+// infoServices returns the services that tell how the streams are set up.
+func infoServices() []Service {
 	// An account without JetStream that does not import $JS.API.INFO gets the whole API from the server itself, which then answers
 	// first, with "JetStream not enabled" (enableJetStreamInfoServiceImportOnly in nats-server).
 	all := []Service{{Subject: "$JS.API.INFO"}, {Subject: "$JS.API.CONSUMER.INFO." + Failed + ".*"}}
@@ -25,7 +25,7 @@ func looking() []Service {
 // keeps its progress and its page of the ledger, counts the Services, and checks how the streams are set up. It reads what the
 // exporters of its cluster have published and changes no stream: "lbremedy up --setup" runs before.
 func ForExporter(cluster string) []Service {
-	all := looking()
+	all := infoServices()
 	for _, own := range []struct{ stream, subject string }{
 		{Failed, event.FailedSubject(cluster, "*", "*")},
 		{Dead, deadPrefix + "exporter." + cluster},
@@ -40,7 +40,7 @@ func ForExporter(cluster string) []Service {
 
 // ForConsole returns the services for a console, or a person with read access, with its own account: they read all streams.
 func ForConsole() []Service {
-	all := append(looking(), Service{Subject: "$JS.API.CONSUMER.LIST." + Failed})
+	all := append(infoServices(), Service{Subject: "$JS.API.CONSUMER.LIST." + Failed})
 	for _, stream := range []string{Failed, Cases, Dead, bucketStream} {
 		all = append(all, Service{Subject: getSubject(stream), Many: true}, Service{Subject: lastSubject(stream, ">")})
 	}

@@ -91,8 +91,8 @@ func TestLookAgain(t *testing.T) {
 	}
 	feed()
 	same(t, h.told(), "opened slb: 1 fail, 0 over", "updated slb: 2 fail, 0 over")
-	standing := func(ctx context.Context) ([]event.Record, error) { return Standing(ctx, w.s, "c1") }
-	l := &host.Looker{Env: env, Remedies: []*remedy.Remedy{class}, Standing: standing}
+	standing := func(ctx context.Context) ([]event.Record, error) { return OpenFailures(ctx, w.s, "c1") }
+	l := &host.Rechecker{Env: env, Remedies: []*remedy.Remedy{class}, OpenFailures: standing}
 	look := func() {
 		t.Helper()
 		if err := l.Round(w.ctx); err != nil {
@@ -145,8 +145,8 @@ func TestLookPastTheDoctor(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(2 * time.Hour)
-	standing := func(ctx context.Context) ([]event.Record, error) { return Standing(ctx, w.s, "c1") }
-	l := &host.Looker{Env: &engine.Env{Cluster: "c1", Stream: w.s, Now: w.now}, Standing: standing}
+	standing := func(ctx context.Context) ([]event.Record, error) { return OpenFailures(ctx, w.s, "c1") }
+	l := &host.Rechecker{Env: &engine.Env{Cluster: "c1", Stream: w.s, Now: w.now}, OpenFailures: standing}
 	due, err := l.Due(w.ctx)
 	if err != nil || len(due) != 1 || due[0].Class != "vswitch-ip-exhausted" {
 		t.Errorf("%d are due: %+v, %v", len(due), due, err)

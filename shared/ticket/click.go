@@ -63,7 +63,7 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 		h.answered(line, err != nil)
 		if err == nil && c.Button == chat.Mute {
 			h.MutedUntil = o.c.Now().Add(mutedFor)
-			h.Shown.Failing, h.Shown.Impact = o.stands(ctx, i)
+			h.Shown.Failing, h.Shown.Impact = o.extent(ctx, i)
 		}
 	})
 	if noted != nil {
@@ -173,8 +173,8 @@ func (o *outlet) asked(ctx context.Context, i incident, value string, verdict ku
 	return *rec, nil
 }
 
-// stands returns how many Services of an incident fail, and the impact.
-func (o *outlet) stands(ctx context.Context, i incident) (int, event.Impact) {
+// extent returns how many Services of an incident fail, and the impact.
+func (o *outlet) extent(ctx context.Context, i incident) (int, event.Impact) {
 	v, err := o.view(ctx, i, i.all(), Head{}, o.since)
 	if err != nil {
 		return 0, ""

@@ -178,8 +178,8 @@ func readNotified(e stream.Entry) (incident, Notified, error) {
 	}, nil
 }
 
-// Standing returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was found.
-func Standing(ctx context.Context, s *stream.Stream, cluster string) ([]event.Record, error) {
+// OpenFailures returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was found.
+func OpenFailures(ctx context.Context, s *stream.Stream, cluster string) ([]event.Record, error) {
 	var all []event.Record
 	err := s.EachEntry(ctx, memberRoot+">", func(e stream.Entry) {
 		if i, m, err := readMember(e.Key, e.Value, e.Revision); err == nil && !m.Over && m.Cluster == cluster {

@@ -69,16 +69,16 @@ type outlet struct {
 	texts *texts
 	since time.Time // of the consumer; what ended before is not sent
 
-	busy   sync.Map // tickets that a worker is notifying
-	mu     sync.Mutex
-	stats  Stats
-	failed int             // consecutive failures, of any ticket
-	closed time.Time       // no try before
-	looked map[string]look // tickets known to need no notification yet
+	busy      sync.Map // tickets that a worker is notifying
+	mu        sync.Mutex
+	stats     Stats
+	failed    int                // consecutive failures, of any ticket
+	closed    time.Time          // no try before
+	unchanged map[string]checked // tickets known to need no notification yet
 }
 
-// A look says when all members of an incident were read, and when their ticket, as it was then, is due again.
-type look struct{ at, due time.Time }
+// A checked says when all members of an incident were read, and when their ticket, as it was then, is due again.
+type checked struct{ at, due time.Time }
 
 // A kind holds the properties of one kind of sink.
 type kind struct {
@@ -115,7 +115,7 @@ func New(c Config) (*Follower, error) {
 	}
 	var errs []error
 	for _, s := range c.Sinks {
-		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}}
+		o := &outlet{Follower: f, Sink: s, unchanged: map[string]checked{}}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
 			o.texts, err = loadTexts(s, c.Secrets, c.language(s))
@@ -394,7 +394,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if o.quiet && !o.card && h.Status == Open && status == Open {
 		due := h.Notified.Add(o.patience(h.Updates))
 		if wait := due.Sub(o.c.Now()); wait > 0 {
-			o.look(key, due)
+			o.remember(key, due)
 			return wait, nil
 		}
 	}
@@ -406,7 +406,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	o.mu.Lock()
 	next := o.closed
-	if l, ok := o.looked[key]; ok {
+	if l, ok := o.unchanged[key]; ok {
 		// Reading all members again for each waiting record would cost more than it gains.
 		t := l.due
 		if end := l.at.Add(o.gap); over && end.Before(t) {
@@ -429,17 +429,17 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// look remembers when a ticket that needs no notification now is due.
-func (o *outlet) look(key string, due time.Time) {
+// remember remembers when a ticket that needs no notification now is due.
+func (o *outlet) remember(key string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.c.Now()
-	for k, l := range o.looked {
+	for k, l := range o.unchanged {
 		if l.due.Before(now) {
-			delete(o.looked, k)
+			delete(o.unchanged, k)
 		}
 	}
-	o.looked[key] = look{now, due}
+	o.unchanged[key] = checked{now, due}
 }
 
 // patience returns how long an open ticket stays unchanged after that many updates, in a place where each update is a message that

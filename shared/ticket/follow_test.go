@@ -72,7 +72,7 @@ func TestResults(t *testing.T) {
 		{event.Failed, []string{"opened vsw-1: 1 fail, 0 over"}},
 		{event.Unsettled, []string{"opened vsw-1: 1 fail, 0 over"}},
 		{event.Fixed, []string{"opened vsw-1: 0 fail, 1 over"}},
-		{event.Planned, nil}, {event.Waiting, nil}, {event.Gone, nil}, {event.Superseded, nil}, {event.Undone, nil}, {event.Foreign, nil},
+		{event.Planned, nil}, {event.Waiting, nil}, {event.Gone, nil}, {event.Superseded, nil}, {event.Undone, nil}, {event.OutOfScope, nil},
 	} {
 		t.Run(string(tt.result), func(t *testing.T) {
 			w := newWorld(t)

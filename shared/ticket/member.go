@@ -79,8 +79,8 @@ const (
 	mostSteps = 10
 )
 
-// stands reports whether a result says that the failure is open and what to do about it.
-func stands(r event.Result) bool {
+// isOpen reports whether a result says that the failure is open and what to do about it.
+func isOpen(r event.Result) bool {
 	switch r {
 	case event.Asked, event.Failed, event.Unsettled, event.Planned:
 		return true
@@ -149,10 +149,10 @@ type change struct {
 // changes returns the members that a record changes, in writing order. have are the members of its Service and class, in all
 // incidents. An older record changes none, and a partly applied one only the rest.
 func changes(own incident, r event.Record, sequence uint64, have map[incident]Member) []change {
-	if r.Phase != event.Settled || !stands(r.Result) && !ends(r.Result) {
+	if r.Phase != event.Settled || !isOpen(r.Result) && !ends(r.Result) {
 		return nil // a run has begun, or only looks again
 	}
-	if r.Muted && stands(r.Result) {
+	if r.Muted && isOpen(r.Result) {
 		r.Result = Muted
 	}
 	var open []incident

@@ -91,7 +91,7 @@ func TestPlainCommands(t *testing.T) {
 	}
 	// Commands with JSON lists stay unchanged.
 	for _, command := range []string{
-		ccm.TargetPortCommand(svc, corev1.ServicePort{}), ccm.ClearCommand(svc), ccm.WakeCommand(svc), `aliyun slb DeleteRules --RuleIds '["rule-1"]'`,
+		ccm.TargetPortCommand(svc, corev1.ServicePort{}), ccm.ClearCommand(svc), ccm.ResyncCommand(svc), `aliyun slb DeleteRules --RuleIds '["rule-1"]'`,
 		ccm.PatchCommand(svc, `{"spec":{"ipFamilies":["IPv4"]}}`), ccm.SetCommand(svc, "x", "it's [mine], a&b && c"),
 	} {
 		if got := chat.Plain(command); got != command {

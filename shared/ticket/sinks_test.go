@@ -579,7 +579,7 @@ func TestText(t *testing.T) {
 	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at
 		r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service with vsw-b"), Risk: "low"},
-			{Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low"}}
+			{Kind: "resync", Text: say.Literal("trigger a resync"), Risk: "low"}}
 		r.Rule = say.Literal("The risk of the plan is medium. The policy applies plans up to low automatically.")
 	}
 	w.write(w.record(2, "vswitch-ip-exhausted", event.Asked, full))

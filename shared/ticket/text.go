@@ -153,7 +153,7 @@ func fill(t *template.Template, f Facts) (title, text string, err error) {
 
 // execute runs a template. The size limit stops an endless one.
 func execute(t *template.Template, name string, f Facts) (string, error) {
-	b := bounded{left: templateText}
+	b := bounded{remaining: templateText}
 	if err := t.ExecuteTemplate(&b, name, f); err != nil {
 		return "", err
 	}
@@ -162,12 +162,12 @@ func execute(t *template.Template, name string, f Facts) (string, error) {
 
 type bounded struct {
 	bytes.Buffer
-	left int
+	remaining int
 }
 
 // Write stores what fits, and fails beyond.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= len(p); b.left < 0 {
+	if b.remaining -= len(p); b.remaining < 0 {
 		return 0, fmt.Errorf("the text is larger than %d KiB", templateText>>10)
 	}
 	return b.Buffer.Write(p)
@@ -230,7 +230,7 @@ var results = map[event.Result]say.Text{
 	event.Gone:       say.F("recovered, without a fix by lbremedy"),
 	event.Superseded: say.F("it fails in another way now"),
 	event.Undone:     say.F("what lbremedy wrote was taken back"),
-	event.Foreign:    say.F("it is no failed sync of this cloud"),
+	event.OutOfScope: say.F("it is no failed sync of this cloud"),
 	Moved:            say.F("it fails for another cause now"),
 	ByHand:           say.F("closed by hand"),
 	Rejected:         say.F("its plan was rejected"),

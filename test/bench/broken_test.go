@@ -82,7 +82,7 @@ func (r *rig) broken(b *testing.B) {
 	var mu sync.Mutex
 	answered := map[string]string{} // by UID: the event
 	others := map[string]int{}      // other results of runs
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec event.Record, err error) {
+	h := &host.Host{Env: env, Remedies: functions.All, OnRun: func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil && rec.Result.Settled() {

@@ -49,7 +49,7 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 		b.Fatal(err)
 	}
 	clients := &hand.Clients{
-		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode, Crowd: remedy.NewCrowd(time.Second),
+		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer, Decode: step.Decode, Peers: remedy.NewPeerCache(time.Second),
 	}
 	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, Hand: clients.Hand,
@@ -86,7 +86,7 @@ func (r *rig) hit(b *testing.B, n int) time.Duration {
 	defer cancel()
 	var mu sync.Mutex
 	answered := map[string]bool{}
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec event.Record, err error) {
+	h := &host.Host{Env: env, Remedies: functions.All, OnRun: func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || !rec.Result.Settled() {

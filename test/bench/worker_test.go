@@ -95,7 +95,7 @@ func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Durati
 	var mu sync.Mutex
 	var last time.Time
 	left := n
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec event.Record, err error) {
+	h := &host.Host{Env: env, Remedies: functions.All, OnRun: func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || rec.Result != want {

@@ -357,11 +357,11 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
-	answers := &approval.Waker{Cluster: tb.ID, Kube: h.Env.Kube, Stream: st, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
+	answers := &approval.Redeliverer{Cluster: tb.ID, Kube: h.Env.Kube, Stream: st, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
 	for name, run := range map[string]func(context.Context) error{
-		"exporter": e.Run,
-		"waker":    answers.Run,
-		"worker":   func(ctx context.Context) error { return h.Work(ctx, handlers) },
+		"exporter":    e.Run,
+		"redeliverer": answers.Run,
+		"worker":      func(ctx context.Context) error { return h.Work(ctx, handlers) },
 	} {
 		wait.Go(func() {
 			if err := run(running); err != nil && running.Err() == nil {

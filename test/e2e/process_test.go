@@ -109,7 +109,7 @@ func workerMain(ctx context.Context) error {
 	if os.Getenv("LBREMEDY_E2E_VERBOSE") != "" {
 		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	env, err := host.Look(c)
+	env, err := host.ConnectReads(c)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func (w *world) looks(t *testing.T, h *hand.Remote) error {
 // touches makes the hand touch the Service.
 func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) {
 	t.Helper()
-	steps, err := hand.Steps([]remedy.Step{step.Touch{}})
+	steps, err := hand.Steps([]remedy.Step{step.Resync{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func at(seconds float64) time.Time {
 // about a third.
 func sound() evidence {
 	tag := event.StepRecord{Kind: "tag", Text: say.Literal("tag lb-1"), Step: json.RawMessage(`{"id":"lb-1"}`)}
-	touch := event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Step: json.RawMessage(`{}`)}
+	touch := event.StepRecord{Kind: "resync", Text: say.Literal("trigger a resync"), Step: json.RawMessage(`{}`)}
 	annotate := event.StepRecord{Kind: "annotate", Text: say.Literal("annotate a=b"), Step: json.RawMessage(`{"set":{"a":"b"}}`)}
 	record := func(seconds float64, uid, class, who string, phase event.Phase, result event.Result, next int, steps ...event.StepRecord) recorded {
 		var r recorded

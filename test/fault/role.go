@@ -134,7 +134,7 @@ func exporterMain(ctx context.Context, a assignment) error {
 // workerMain runs the engine. If the assignment has a route, a function handles the classes.
 func workerMain(ctx context.Context, a assignment) error {
 	config := a.config()
-	env, err := host.Look(config)
+	env, err := host.ConnectReads(config)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (a assignment) callFunction(env *engine.Env) error {
 
 // functionMain serves the hands of all classes, without a connection to NATS.
 func functionMain(ctx context.Context, a assignment) error {
-	env, err := host.Look(a.config())
+	env, err := host.ConnectReads(a.config())
 	if err != nil {
 		return err
 	}

@@ -213,7 +213,7 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 		d.Outbox = nil
 		decide(d, r)
 		if r.Phase == event.Settled {
-			c.Seen, c.First, c.Last, c.Event, c.Wait, c.Errors = 1, r.At, r.At, r.Event, r.Wait, r.Errors
+			c.Repeats, c.First, c.Last, c.Event, c.Wait, c.Errors = 1, r.At, r.At, r.Event, r.Wait, r.Errors
 		}
 	}
 	for key, d := range docs {
@@ -273,7 +273,7 @@ func record(data []byte) (event.Record, error) {
 	case event.Recovered:
 		r.Result = event.Gone
 	case event.NotOurs:
-		r.Result = event.Foreign
+		r.Result = event.OutOfScope
 	case event.Writing, event.Erred:
 	default:
 		r.Result = event.Result(c.Result)

@@ -143,7 +143,7 @@ func (u *UpRun) Address(t *testing.T) string {
 func (sc *Testbed) Asks(t *testing.T, u *UpRun, approvals string) event.Record {
 	t.Helper()
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })
-	if _, err := control.Trip(t.Context(), sc.Stream(t), "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
+	if _, err := control.RecordFailedFix(t.Context(), sc.Stream(t), "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)
 	}
 	sc.Policy(t, sc.Fixes()+"approvals: ["+approvals+"]\n")

@@ -166,10 +166,10 @@ func (r *Rig) Start() *Rig {
 	r.Must(err)
 	engine, err := kube.New(config)
 	r.Must(err)
-	w := &approval.Waker{
+	w := &approval.Redeliverer{
 		Cluster: testbed.ClusterID, Kube: engine, Stream: r.Stream, Now: r.Env.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
 	}
-	shell.Beside(r, r.Ctx, "what wakes it", w.Run)
+	shell.Beside(r, r.Ctx, "the redeliverer", w.Run)
 	return r
 }
 
@@ -202,7 +202,7 @@ func (r *Rig) Tell() {
 func (r *Rig) worker() *host.Connection {
 	r.Helper()
 	key := r.Testbed.Cloud.Client(worker, "*")
-	env, err := host.Look(host.Config{
+	env, err := host.ConnectReads(host.Config{
 		Config: connect.Config{
 			Cluster: testbed.ClusterID, Region: r.Testbed.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.Testbed.Cloud.Addr(), Scheme: "HTTP",
 			Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),

@@ -398,7 +398,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	}
 	undoable := false
 	for _, s := range rec.Steps {
-		if s.Undo == nil && !s.Wakes {
+		if s.Undo == nil && !s.ResyncOnly {
 			return nil // the plan says that it cannot be undone
 		}
 		undoable = undoable || s.Undo != nil

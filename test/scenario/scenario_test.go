@@ -156,7 +156,7 @@ func TestLaws(t *testing.T) {
 				p.Steps, p.Ask = nil, say.F("Choose a zone: %s.", ccm.SetCommand(c.Service, "zone-maps", "VALUE"))
 			})
 		}, law: 1, says: "does not read for such a Service what is to be set"},
-		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
+		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Resync{}} }, law: 1, says: "does not declare"},
 		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
 			stillFails := r.StillFails
 			r.StillFails = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {

@@ -80,7 +80,7 @@ var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Step
 	{Kind: "annotate", Text: say.Literal("annotate"), Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: say.Literal("tag"), Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
 	{Kind: "policy-version", Text: say.Literal("policy"), Step: []byte(`{"policy":"Ccm","document":"{2}","was":"v1"}`)},
-	{Kind: "touch", Text: say.Literal("touch"), Step: []byte(`{}`)},
+	{Kind: "resync", Text: say.Literal("resync"), Step: []byte(`{}`)},
 }}, Progress: event.Progress{Next: 4}}
 
 // TestCompare makes one foreign change at a time.

@@ -39,7 +39,7 @@ func main() {
 	})
 }
 
-// frugal keeps the heap small under load, since every cluster runs an exporter. The lanes hold at most some 20 MB. A memory limit of that
+// frugal keeps the heap small under load, since every cluster runs an exporter. The queues hold at most some 20 MB. A memory limit of that
 // size would leave the collector no room: at a start with many stored failures it would take most of the time. GOMEMLIMIT overrides it.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {

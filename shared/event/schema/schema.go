@@ -228,7 +228,7 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[event.Result]():
 		values = []any{
 			event.Gone, event.Superseded, event.Planned, event.Asked, event.Waiting,
-			event.Fixed, event.Synced, event.Unsettled, event.Failed, event.Undone, event.Foreign,
+			event.Fixed, event.Synced, event.Unsettled, event.Failed, event.Undone, event.OutOfScope,
 		}
 	case reflect.TypeFor[event.Status]():
 		for _, s := range append(slices.Clone(event.Statuses), event.Writing, event.Erred) {

@@ -21,9 +21,9 @@ func Kinds() []string {
 		"policy-version",
 		"protect",
 		"remove-annotation",
+		"resync",
 		"tag-lb",
 		"target-ports",
-		"touch",
 		"unprotect",
 		"untag-lb",
 	}

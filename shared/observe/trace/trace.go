@@ -2,7 +2,7 @@
 // about a failure to the proof that it is over. Begin with [New] and [Sender].
 //
 // It makes spans from records alone. Function programs don't know it: they pass on the trace context of their event and record their
-// durations, and the reader of the records, up, calls Seen. A span's ID is a digest of the span's subject: a record that comes twice,
+// durations, and the reader of the records, up, calls OnRun. A span's ID is a digest of the span's subject: a record that comes twice,
 // or to two readers, yields the same spans.
 //
 // It is separate from observe because OTLP includes gRPC: the exporter, which makes no spans, would grow from 18.6 to 26.3 MB, and
@@ -99,9 +99,9 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 	return s, nil
 }
 
-// Seen queues the record of a run and returns at once. It ignores the record of a run that has not ended: the one that ends it is
+// OnRun queues the record of a run and returns at once. It ignores the record of a run that has not ended: the one that ends it is
 // complete.
-func (s *Sender) Seen(r event.Record) {
+func (s *Sender) OnRun(r event.Record) {
 	if s == nil || r.Phase != event.Settled {
 		return
 	}

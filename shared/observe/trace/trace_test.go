@@ -130,7 +130,7 @@ func record(changes ...func(*event.Record)) event.Record {
 					{At: at(1550), Action: "slb:TagResources", Resource: "lb-1", Request: "R-1"},
 					{At: at(1590), Action: "patch services", Resource: "shop/web", Error: "Conflict"},
 				}},
-			{Kind: "touch", Text: say.Literal("trigger a resync"), Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
+			{Kind: "resync", Text: say.Literal("trigger a resync"), Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
 		}},
 		Progress: event.Progress{Next: 2},
 		Outcome: event.Outcome{Timings: event.Timings{
@@ -184,7 +184,7 @@ func attributes(of []*common.KeyValue) map[string]string {
 	return out
 }
 
-func TestSeen(t *testing.T) {
+func TestOnRun(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/base", "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20x", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip",
 		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
@@ -195,11 +195,11 @@ func TestSeen(t *testing.T) {
 	if data, err := json.Marshal(r); err != nil || json.Unmarshal(data, &again) != nil {
 		t.Fatal(err)
 	}
-	s.Seen(record(func(r *event.Record) { r.Phase = event.Step })) // it has not ended
-	s.Seen(r)
-	s.Seen(again)
+	s.OnRun(record(func(r *event.Record) { r.Phase = event.Step })) // it has not ended
+	s.OnRun(r)
+	s.OnRun(again)
 	// A second run on the same event, which fails at a step.
-	s.Seen(record(func(r *event.Record) {
+	s.OnRun(record(func(r *event.Record) {
 		r.Prior, r.Began, r.At = r.At, r.At.Add(time.Second), r.At.Add(2*time.Second)
 		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is no good"
 		r.Timings = event.Timings{Resume: time.Millisecond, Apply: 999 * time.Millisecond}
@@ -220,13 +220,13 @@ func TestSeen(t *testing.T) {
 		"      step annotate 1500-1600",
 		"        slb:TagResources 1500-1550",
 		"        patch services 1550-1590 error: Conflict",
-		"      step touch 1700-2000",
+		"      step resync 1700-2000",
 		"    verify 2000-9000",
 		"  queue 9000-10000",
 		"  run busy 10000-11000 error: token=*** is no good",
 		"    resume 10000-10001",
 		"    apply 10001-11000",
-		"      step touch 10100-11000 error: token=*** is no good",
+		"      step resync 10100-11000 error: token=*** is no good",
 	}
 	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Errorf("the spans (-want +got):\n%s", diff)
@@ -273,7 +273,7 @@ func TestSeen(t *testing.T) {
 	if got := (Stats{Sent: int64(len(spans))}); s.Stats() != got {
 		t.Errorf("got %+v, want %+v", s.Stats(), got)
 	}
-	s.Seen(r) // too late, and no panic
+	s.OnRun(r) // too late, and no panic
 	if got := s.Stats().Lost; got != 1 {
 		t.Errorf("%d are lost", got)
 	}
@@ -282,7 +282,7 @@ func TestSeen(t *testing.T) {
 	other := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", other.URL+"/own", "OTEL_SERVICE_NAME", "mine")
 	s, _ = start(t)
-	s.Seen(again)
+	s.OnRun(again)
 	if err := end(s, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestParents(t *testing.T) {
 			c := newCollector(t)
 			env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 			s, _ := start(t)
-			s.Seen(record(func(r *event.Record) { r.Trace, r.Opened = tt.trace, tt.opened }))
+			s.OnRun(record(func(r *event.Record) { r.Trace, r.Opened = tt.trace, tt.opened }))
 			if err := end(s, time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -342,7 +342,7 @@ func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	s, _ := start(t)
-	s.Seen(record(func(r *event.Record) { r.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }))
+	s.OnRun(record(func(r *event.Record) { r.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }))
 	if err := end(s, time.Minute); err != nil || len(c.spans()) > 0 {
 		t.Errorf("got %v, %v", c.spans(), err)
 	}
@@ -370,7 +370,7 @@ func TestTimes(t *testing.T) {
 			c := newCollector(t)
 			env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 			s, _ := start(t)
-			s.Seen(record(tt.change))
+			s.OnRun(record(tt.change))
 			if err := end(s, time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -444,10 +444,10 @@ func TestHanging(t *testing.T) {
 	t.Cleanup(func() { close(over) })
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	s, log := start(t)
-	s.Seen(record())
+	s.OnRun(record())
 	<-hangs
 	for i := range waiting + 10 {
-		s.Seen(record(func(r *event.Record) { r.At = r.At.Add(time.Duration(i+1) * time.Second) }))
+		s.OnRun(record(func(r *event.Record) { r.At = r.At.Add(time.Duration(i+1) * time.Second) }))
 	}
 	if got := s.Stats().Lost; got != 10 {
 		t.Errorf("of %d records that wait %d are lost, want 10", waiting+10, got)
@@ -466,7 +466,7 @@ func TestHanging(t *testing.T) {
 	away.Close()
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", away.URL)
 	s, log = start(t)
-	s.Seen(record())
+	s.OnRun(record())
 	if err := end(s, time.Minute); err != nil || s.Stats().Dropped != ofRun || !strings.Contains(log.String(), "don't get through") {
 		t.Errorf("got %v, %+v; it said %s", err, s.Stats(), log)
 	}
@@ -484,7 +484,7 @@ func TestNew(t *testing.T) {
 		if s != nil || err != nil {
 			t.Errorf("%v: got %v, %v", off, s, err)
 		}
-		s.Seen(record())
+		s.OnRun(record())
 		if got := s.Stats(); got != (Stats{}) {
 			t.Errorf("%v: got %+v", off, got)
 		}

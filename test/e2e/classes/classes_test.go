@@ -538,7 +538,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f tes
 	rec := r.written(f)
 	// A step that found its change already made is undone by the case that made it.
 	back := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo != nil && !s.Found })
-	stuck := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo == nil && !s.Wakes })
+	stuck := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo == nil && !s.ResyncOnly })
 	if stuck != slices.Contains(noWayBack, f.Name) {
 		t.Errorf("%s: the steps are %v, and that some have no way back is %t", f.Name, rec.Steps, stuck)
 	}

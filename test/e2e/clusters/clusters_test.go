@@ -387,7 +387,7 @@ func TestClusters(t *testing.T) {
 			func(rec event.Record) bool { return rec.Result == event.Planned }},
 		{"breaker",
 			func() {
-				_, err := control.Trip(r.ctx, r.operator, one, full, "test.1", 1, say.F("It is a test."))
+				_, err := control.RecordFailedFix(r.ctx, r.operator, one, full, "test.1", 1, say.F("It is a test."))
 				r.must(err)
 			},
 			func() { r.says(one, full+" may write again in cluster "+one+".", "breaker", "close", full) },

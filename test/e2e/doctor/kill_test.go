@@ -31,7 +31,7 @@ func onTimer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := host.Config{Config: connect.FromEnv(), NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), Who: "worker"}
-	env, err := host.Look(c)
+	env, err := host.ConnectReads(c)
 	if err != nil {
 		return err
 	}

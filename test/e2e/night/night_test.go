@@ -118,7 +118,7 @@ func fits(t testing.TB, got rig.Said, args ...string) {
 		return
 	}
 	for line := range strings.Lines(got.Out) {
-		pieces := say.Pieces(strings.TrimSpace(line))
+		pieces := say.Segments(strings.TrimSpace(line))
 		command := len(pieces) == 1 && pieces[0].Command
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !command && len(strings.Fields(line)) > 1 {
 			t.Errorf("%v: a line of %d columns: %s", args, n, line)

@@ -293,7 +293,7 @@ func turn(text string) int {
 // commandsOf returns the commands of an output, and the number of words before the first one.
 func commandsOf(got rig.Said) (before int, commands []string) {
 	for line := range strings.Lines(got.Out + "\n" + got.Err) {
-		for _, p := range say.Pieces(strings.TrimSpace(line)) {
+		for _, p := range say.Segments(strings.TrimSpace(line)) {
 			switch {
 			case p.Command:
 				commands = append(commands, p.Text)

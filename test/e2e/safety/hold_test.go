@@ -97,7 +97,8 @@ func TestBudget(t *testing.T) {
 		})
 		if err != nil {
 			for _, rec := range r.Journal() {
-				t.Logf("%s %s %s %s, held %q: %s %s %s %s", rec.At.Format(time.TimeOnly), rec.Service.Name, rec.Phase, rec.Result, rec.Held, rec.Finding, rec.Rule, rec.Note, rec.Error)
+				t.Logf("%s %s %s %s, held %q: %s %s %s %s", rec.At.Format(time.TimeOnly), rec.Service.Name, rec.Phase, rec.Result, rec.Held,
+					rec.Finding, rec.Rule, rec.Note, rec.Error)
 			}
 			fixed, waiting := standing()
 			t.Fatalf("in window %d %d are fixed and %d wait: %v", window, fixed, waiting, err)

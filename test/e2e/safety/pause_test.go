@@ -125,7 +125,7 @@ func TestPauseLong(t *testing.T) {
 	r.Advance(16 * time.Minute)
 	r.Says(0, "", "", "resume")
 	again := r.Until("web", "planned anew", func(rec event.Record) bool { return rec.Phase == event.Intent })
-	if len(again.Steps) != 1 || again.Steps[0].Kind != "touch" {
+	if len(again.Steps) != 1 || again.Steps[0].Kind != "resync" {
 		t.Errorf("the plan is %+v", again.Steps)
 	}
 	r.Testbed.Resume(r.Ctx)

@@ -531,7 +531,7 @@ func TestAdditionalTags(t *testing.T) {
 	}
 }
 
-// TestEventBudget checks that a Service's touches produce 25 Events and then none.
+// TestEventBudget checks that a Service's changes produce 25 Events and then none.
 func TestEventBudget(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)

@@ -251,7 +251,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// drop deletes the load balancer of the Service web without the controller, and touches the Service.
+// drop deletes the load balancer of the Service web without the controller, and changes the Service.
 func drop(r *rig) {
 	r.cloud.DropLoadBalancer(r.byName(ownName(r.get("web"))).ID)
 	r.touch("web", "1")

@@ -202,7 +202,7 @@ func (c *classifying) answer(t paste.Text) error {
 	if _, err := cli.ServiceArg(t.Service); err == nil && c.about[m.Class] == "" {
 		c.about[m.Class] = t.Service
 	}
-	if sees != nil && !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Sees.String() == sees.Sees.String() }) {
+	if sees != nil && !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Text.String() == sees.Text.String() }) {
 		c.seen = append(c.seen, *sees)
 	}
 	if c.explain {
@@ -287,10 +287,10 @@ func (c *classifying) next() {
 	}
 	for _, s := range c.seen[:min(len(c.seen), mostNext)] {
 		if s.Check == "" {
-			c.Note("%s: %s", s.Sees, s.Means)
+			c.Note("%s: %s", s.Text, s.Means)
 			continue
 		}
-		c.Note("%s: lbremedy doctor --checks %s --severity info", s.Sees, s.Check)
+		c.Note("%s: lbremedy doctor --checks %s --severity info", s.Text, s.Check)
 	}
 }
 

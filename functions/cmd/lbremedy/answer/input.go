@@ -62,7 +62,7 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 // newest returns the newest failure of a Service, a node or the cluster: from its Events, otherwise from the stream, which keeps
 // them longer; nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
-	uid, of, err := told(ctx, env, ref)
+	uid, of, err := eventsOf(ctx, env, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	return &it, err
 }
 
-// told returns the UID of a reference's object, and selections of the Events that may report its failures.
-func told(ctx context.Context, env *host.Connection, ref event.Service) (uid string, of []kube.Selection, err error) {
+// eventsOf returns the UID of a reference's object, and selections of the Events that may report its failures.
+func eventsOf(ctx context.Context, env *host.Connection, ref event.Service) (uid string, of []kube.Selection, err error) {
 	switch ref.Kind {
 	case event.KindCluster:
 		return ref.UID, []kube.Selection{

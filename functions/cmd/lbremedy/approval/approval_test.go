@@ -39,7 +39,7 @@ func sharing(made event.Record) []event.Record {
 	dns, mail := made, made
 	dns.Service = event.Service{Namespace: "shop", Name: "dns", UID: "44444444-4444-4444-4444-444444444444"}
 	mail.Service = event.Service{Namespace: "shop", Name: "mail", UID: "55555555-5555-5555-5555-555555555555"}
-	touch := event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low", Wakes: true, Step: json.RawMessage(`{}`), Ended: made.At}
+	touch := event.StepRecord{Kind: "resync", Text: say.Literal("trigger a resync"), Risk: "low", ResyncOnly: true, Step: json.RawMessage(`{}`), Ended: made.At}
 	found := made.Steps[0]
 	found.Found, found.Calls = true, nil
 	dns.Case, dns.Steps, dns.Next = "44444444-20260102T150405", []event.StepRecord{found, touch}, 2

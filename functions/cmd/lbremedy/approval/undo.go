@@ -71,7 +71,7 @@ var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal
 // wrote reports whether one of the attempts did more than trigger a resync, or found the desired state in place.
 func wrote(attempts []event.Record) bool {
 	return slices.ContainsFunc(attempts, func(r event.Record) bool {
-		return slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes && !s.Found })
+		return slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.ResyncOnly && !s.Found })
 	})
 }
 
@@ -92,7 +92,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	if p.Cluster == "" {
 		p.Cluster = steps[0].Cluster
 	}
-	env, err := p.Look(ctx, p.Host())
+	env, err := p.ConnectReads(ctx, p.Host())
 	if err != nil {
 		return err
 	}

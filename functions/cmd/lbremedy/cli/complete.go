@@ -96,7 +96,7 @@ func (p *Program) balanced(cmd *cobra.Command) []corev1.Service {
 	}
 	c := p.Host()
 	c.Credentials = p.Keys // completion must not prompt
-	env, err := host.Look(c)
+	env, err := host.ConnectReads(c)
 	if err != nil {
 		return nil
 	}

@@ -47,11 +47,11 @@ func (p *Program) Host() host.Config {
 	}
 }
 
-// Look connects to the cluster and the cloud. Before a class reads anything, it checks that there is a key and that the cluster is
+// ConnectReads connects to the cluster and the cloud. Before a class reads anything, it checks that there is a key and that the cluster is
 // the one named in the flags.
-func (p *Program) Look(ctx context.Context, c host.Config) (*host.Connection, error) {
+func (p *Program) ConnectReads(ctx context.Context, c host.Config) (*host.Connection, error) {
 	c.Credentials = p.Keys
-	env, err := host.Look(c)
+	env, err := host.ConnectReads(c)
 	if err != nil {
 		return nil, command.Mistake{Err: err}
 	}
@@ -115,7 +115,7 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 			return nil, err
 		}
 	}
-	env, err := p.Look(ctx, p.Host())
+	env, err := p.ConnectReads(ctx, p.Host())
 	switch {
 	case err != nil && s != nil:
 		s.Close()

@@ -251,7 +251,7 @@ func (p *Program) Field(name, text string) {
 	}
 	name = p.Language().Format(name)
 	indent, lines := strings.Repeat(" ", margin), ""
-	for _, piece := range say.Pieces(text) {
+	for _, piece := range say.Segments(text) {
 		if piece.Command {
 			lines += indent + p.Paint(Bold, piece.Text) + "\n"
 		} else {

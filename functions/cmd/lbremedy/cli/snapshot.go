@@ -28,7 +28,7 @@ func (p *Program) Source(env *host.Connection, g *Progress) doctor.Source {
 
 // Gather reads parts of the cluster, limited by Only and Counts of the source.
 func (p *Program) Gather(ctx context.Context, of doctor.Source, list []doctor.Part) (*doctor.Snapshot, error) {
-	env, err := p.Look(ctx, p.Host())
+	env, err := p.ConnectReads(ctx, p.Host())
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 		}
 		row := question{Plan: p, Missed: me.missed(p)}
 		var err error
-		if row.Record, err = s.book.record(r.Context(), p); err != nil {
+		if row.Record, err = s.index.record(r.Context(), p); err != nil {
 			return b, err
 		}
 		row.Closed = p.Takes(row.Record, b.Verdict, me.rejecting(r.Context(), row.Record))
@@ -103,7 +103,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 			for _, a := range all {
 				if a.Spec.Case == p.Case && a.Spec.Plan == p.Digest && a.Spec.Attempt == p.Attempt {
 					row.Answers = append(row.Answers, a)
-					row.Mine = row.Mine || a.Spec.User == me.name(r.Context()) && approval.Stands(a, *row.Record, s.p.Now()) &&
+					row.Mine = row.Mine || a.Spec.User == me.name(r.Context()) && approval.StillValid(a, *row.Record, s.p.Now()) &&
 						!(takesBack(row.Record, a) && b.Verdict == kube.Approve)
 				}
 			}
@@ -178,7 +178,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 }
 
 // record reads the newest record of the Service and class of a question; nil if the audit has none.
-func (b *book) record(ctx context.Context, q approval.Question) (*event.Record, error) {
+func (b *index) record(ctx context.Context, q approval.Question) (*event.Record, error) {
 	s, err := b.reached()
 	if err != nil {
 		return nil, err

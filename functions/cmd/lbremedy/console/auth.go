@@ -23,8 +23,8 @@ import (
 type authenticator interface {
 	// enter returns the person behind a request. It answers all other requests itself, and returns nil.
 	enter(w http.ResponseWriter, r *http.Request) *person
-	// stays reports whether an admitted person may keep following changes.
-	stays(r *http.Request) bool
+	// stillValid reports whether an admitted person may keep following changes.
+	stillValid(r *http.Request) bool
 }
 
 // entered authenticates requests before any page is shown.
@@ -64,7 +64,7 @@ func (k keyed) is(key string) bool {
 	return subtle.ConstantTimeCompare([]byte(key), []byte(k.key)) == 1
 }
 
-func (k keyed) stays(*http.Request) bool { return true }
+func (k keyed) stillValid(*http.Request) bool { return true }
 
 func (k keyed) enter(w http.ResponseWriter, r *http.Request) *person {
 	q := r.URL.Query()
@@ -168,7 +168,7 @@ func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 	return x.person
 }
 
-func (l *logins) stays(r *http.Request) bool {
+func (l *logins) stillValid(r *http.Request) bool {
 	_, err := l.session(r, false)
 	return err == nil
 }

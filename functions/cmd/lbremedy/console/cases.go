@@ -51,7 +51,7 @@ func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 // A table of cases.
 type table struct {
 	Heads []head
-	Rows  []*past
+	Rows  []*summary
 }
 
 // A head is the head of a column.
@@ -63,16 +63,16 @@ type head struct {
 // sorts are the columns and their comparisons of cases; nil if not sortable.
 var sorts = []struct {
 	key, name string
-	order     func(x, y *past) int
+	order     func(x, y *summary) int
 }{
-	{"service", word("Service"), func(x, y *past) int { return strings.Compare(x.Service.String(), y.Service.String()) }},
-	{"result", word("Result"), func(x, y *past) int {
+	{"service", word("Service"), func(x, y *summary) int { return strings.Compare(x.Service.String(), y.Service.String()) }},
+	{"result", word("Result"), func(x, y *summary) int {
 		return slices.Index(event.Statuses, x.Status) - slices.Index(event.Statuses, y.Status)
 	}},
-	{"impact", word("Impact"), func(x, y *past) int {
+	{"impact", word("Impact"), func(x, y *summary) int {
 		return slices.Index(event.Impacts, y.Impact) - slices.Index(event.Impacts, x.Impact)
 	}},
-	{"class", word("Class"), func(x, y *past) int { return strings.Compare(x.Class, y.Class) }},
+	{"class", word("Class"), func(x, y *summary) int { return strings.Compare(x.Class, y.Class) }},
 	{"changed", word("Changed"), newer},
 	{"", word("Finding"), nil},
 }
@@ -102,7 +102,7 @@ func heads(r *http.Request) []head {
 }
 
 // arrange sorts cases as requested. They arrive with the most recently changed first.
-func arrange(r *http.Request, list []*past) {
+func arrange(r *http.Request, list []*summary) {
 	for _, c := range sorts {
 		if c.order != nil && c.key == r.URL.Query().Get("sort") {
 			slices.SortStableFunc(list, c.order)
@@ -128,7 +128,7 @@ func (s *server) cases(r *http.Request) (page, error) {
 	}
 	words := strings.Fields(strings.ToLower(b.Query))
 	classes := map[string]bool{}
-	list := s.book.newest(func(c *past) bool {
+	list := s.index.newest(func(c *summary) bool {
 		classes[c.Class] = true
 		switch {
 		case b.Result == "open" && !c.Status.Open(), b.Result != "" && b.Result != "open" && string(c.Status) != b.Result, b.Class != "" && c.Class != b.Class:
@@ -165,13 +165,13 @@ type caseBody struct {
 	Asks   member
 	Again  approval.Question // a plan that the reader has rejected and may still approve; zero: none
 	Links  []link
-	Others []*past
+	Others []*summary
 }
 
 // A part is one part of a case's story, with a quotation at its end.
 type part struct {
 	Name, Quote string
-	Pieces      []say.Piece
+	Segments    []say.Segment
 }
 
 type stepRow struct {
@@ -184,7 +184,7 @@ type stepRow struct {
 func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	var list []stepRow
 	for i, step := range journal.Steps(p, r.In(p.Language())) {
-		row := stepRow{step, step.Note, !r.Undoing && !r.Steps[i].Wakes && r.Steps[i].Undo == nil}
+		row := stepRow{step, step.Note, !r.Undoing && !r.Steps[i].ResyncOnly && r.Steps[i].Undo == nil}
 		if row.State == "" && (r.Next > 0 || !r.Written.IsZero()) {
 			row.State = p.Phrase("not done")
 			if ended := r.Steps[i].Ended; i < r.Next && ended.IsZero() {
@@ -237,7 +237,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		return page{}, errNoPage
 	}
 	p := s.p.Reads(r.Header)
-	st, err := s.book.reached()
+	st, err := s.index.reached()
 	if err != nil {
 		return page{}, err
 	}
@@ -277,7 +277,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 			b.Reads = r.Reads // the newest
 		}
 	}
-	b.Asks.past = &past{
+	b.Asks.summary = &summary{
 		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, Impact: last.Impact,
 		ask: askOf(&last),
 	}
@@ -299,10 +299,10 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 		if head, quoted := strings.CutSuffix(text, "\n"+last.Message); quoted && last.Message != "" {
 			text, one.Quote = head, last.Message
 		}
-		one.Pieces = say.Pieces(text)
+		one.Segments = say.Segments(text)
 		*to = append(*to, one)
 	}
-	b.Others = s.book.newest(func(c *past) bool {
+	b.Others = s.index.newest(func(c *summary) bool {
 		return c.Cluster == cluster && c.Service.UID == uid && (c.Class != class || c.Case != id)
 	})
 	return page{Title: last.Service.String(), name: "case", Body: b}, nil

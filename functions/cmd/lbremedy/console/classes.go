@@ -57,7 +57,7 @@ func (w *worked) count(s event.Status) {
 // went returns the counts of the last 30 days by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
-	s.book.each(func(c *past) {
+	s.index.each(func(c *summary) {
 		if all[c.Class] == nil {
 			all[c.Class] = &worked{}
 		}
@@ -82,7 +82,7 @@ func (s *server) classes(*http.Request) (page, error) {
 type classBody struct {
 	classRow
 	Page []stretch
-	Open []*past
+	Open []*summary
 }
 
 func (s *server) class(r *http.Request) (page, error) {
@@ -94,7 +94,7 @@ func (s *server) class(r *http.Request) (page, error) {
 	if w := s.went()[class.Class]; w != nil {
 		b.worked = *w
 	}
-	b.Open = s.book.newest(func(c *past) bool { return c.Class == class.Class && c.Status.Open() })
+	b.Open = s.index.newest(func(c *summary) bool { return c.Class == class.Class && c.Status.Open() })
 	b.Open = b.Open[:min(len(b.Open), listed)]
 	return page{Title: b.Title(), name: "class", Body: b}, nil
 }

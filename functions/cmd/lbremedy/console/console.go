@@ -198,7 +198,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer cancel()
-	wait.Go(func() { s.book.run(ctx) })
+	wait.Go(func() { s.index.run(ctx) })
 	wait.Go(func() { s.reading.run(ctx) })
 	h := limited(s.handler(), sending, silent)
 	h.BaseContext = func(net.Listener) context.Context { return ctx }

@@ -8,7 +8,7 @@ import (
 )
 
 type doctorBody struct {
-	glance
+	view
 	Groups  []found
 	More    int // groups not listed
 	Unknown []unknown
@@ -20,7 +20,7 @@ type found struct {
 	About    doctor.About
 	Severity string // the worst
 	Findings []doctor.Finding
-	Case     *past // the Service's open case; nil: none
+	Case     *summary // the Service's open case; nil: none
 }
 
 // An unknown is why checks could not judge an object.
@@ -33,12 +33,12 @@ type unknown struct {
 const pending = "pending"
 
 func (s *server) doctor(*http.Request) (page, error) {
-	b := doctorBody{glance: s.reading.now(), Counts: map[string]int{}}
+	b := doctorBody{view: s.reading.now(), Counts: map[string]int{}}
 	if b.At().IsZero() {
 		return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 	}
-	open := map[string]*past{}
-	for _, c := range s.book.newest(func(c *past) bool {
+	open := map[string]*summary{}
+	for _, c := range s.index.newest(func(c *summary) bool {
 		return c.Status.Open() && c.Service.Kind == "" && (s.p.Cluster == "" || c.Cluster == s.p.Cluster)
 	}) {
 		open[c.Service.String()] = c
@@ -63,7 +63,7 @@ func (s *server) doctor(*http.Request) (page, error) {
 
 // groupsOf returns findings grouped by object, the worst first, each Service with its open case. It omits findings that the case
 // explains better.
-func groupsOf(findings []doctor.Finding, open map[string]*past) []found {
+func groupsOf(findings []doctor.Finding, open map[string]*summary) []found {
 	var groups []found
 	for _, f := range findings {
 		i := slices.IndexFunc(groups, func(g found) bool { return g.About == f.About })

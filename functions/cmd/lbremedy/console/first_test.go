@@ -44,8 +44,8 @@ func TestGroups(t *testing.T) {
 	of := func(check, service string) doctor.Finding {
 		return doctor.Finding{Check: check, About: doctor.About{Kind: doctor.Service, Namespace: "shop", Name: service}, Text: say.Literal(check)}
 	}
-	web := &past{}
-	got := groupsOf([]doctor.Finding{of("lb-gone", "web"), of(pending, "api"), of(pending, "web"), of("drift", "web")}, map[string]*past{"shop/web": web})
+	web := &summary{}
+	got := groupsOf([]doctor.Finding{of("lb-gone", "web"), of(pending, "api"), of(pending, "web"), of("drift", "web")}, map[string]*summary{"shop/web": web})
 	said := ""
 	for _, g := range got {
 		said += g.About.String()

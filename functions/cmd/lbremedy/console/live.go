@@ -56,7 +56,7 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-changed:
 		case <-tick.C:
-			if !s.auth.stays(r) {
+			if !s.auth.stillValid(r) {
 				return
 			}
 			if _, err := fmt.Fprint(w, ": alive\n\n"); err != nil || out.Flush() != nil {

@@ -22,7 +22,7 @@ type nowBody struct {
 	Unread   int           // records of the audit
 	Asked    []incident
 	More     int
-	Lately   []*past
+	Lately   []*summary
 }
 
 // A tile is a number and its label.
@@ -70,7 +70,7 @@ func (c clusterNow) alarms(failed int) []alarm {
 
 // A clusterNow is the state of a cluster.
 type clusterNow struct {
-	standing
+	clusterState
 	Says    string // the policy in words
 	Classes []room // those with a used budget
 	OfClass int
@@ -83,19 +83,19 @@ type room struct {
 }
 
 func (s *server) now(r *http.Request) (page, error) {
-	b := nowBody{Asked: s.book.incidents()}
+	b := nowBody{Asked: s.index.incidents()}
 	const most = 5
 	if b.More = len(b.Asked) - most; b.More > 0 {
 		b.Asked = b.Asked[:most]
 	}
-	s.book.tell(r.Context(), b.Asked)
+	s.index.tell(r.Context(), b.Asked)
 	s.ask(r.Context(), personOf(r), b.Asked)
 	failed := map[string]int{}
-	for _, c := range s.book.newest(func(c *past) bool { return c.Status == event.Status(event.Failed) }) {
+	for _, c := range s.index.newest(func(c *summary) bool { return c.Status == event.Status(event.Failed) }) {
 		failed[c.Cluster]++
 	}
-	for _, c := range s.book.clusters() {
-		now := clusterNow{standing: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.InForce.Policy)), OfClass: c.InForce.Policy.Budgets.OfClass()}
+	for _, c := range s.index.clusters() {
+		now := clusterNow{clusterState: c, Says: s.p.Reads(r.Header).Tell(permission.Describe(c.InForce.Policy)), OfClass: c.InForce.Policy.Budgets.OfClass()}
 		for class, left := range c.Places.Class {
 			if left < now.OfClass {
 				now.Classes = append(now.Classes, room{class, left})
@@ -109,7 +109,7 @@ func (s *server) now(r *http.Request) (page, error) {
 			}
 		}
 	}
-	all := s.book.tally(nil, "")
+	all := s.index.tally(nil, "")
 	b.Unread = all.Unread
 	b.Open = []tile{
 		{all.NeedsApproval, word("need approval"), "/cases?result=needs-approval"}, {all.NeedsAction, word("need action"), "/questions"},
@@ -122,7 +122,7 @@ func (s *server) now(r *http.Request) (page, error) {
 	}
 	var took []time.Duration
 	since := s.p.Now().Add(-lately)
-	s.book.each(func(c *past) {
+	s.index.each(func(c *summary) {
 		if (c.Status == event.Status(event.Fixed) || c.Status == event.Status(event.Synced)) && !c.At.Before(since) && !c.First.IsZero() {
 			took = append(took, max(0, c.At.Sub(c.First)))
 		}
@@ -130,7 +130,7 @@ func (s *server) now(r *http.Request) (page, error) {
 	if slices.Sort(took); len(took) > 0 {
 		b.Median = took[len(took)/2]
 	}
-	b.Lately = s.book.newest(func(*past) bool { return true })
+	b.Lately = s.index.newest(func(*summary) bool { return true })
 	b.Lately = b.Lately[:min(len(b.Lately), 10)]
 	return page{Title: word("Now"), name: "now", Body: b}, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // asks reports whether a case waits for a person.
-func (c *past) asks() bool {
+func (c *summary) asks() bool {
 	return c.Status == event.NeedsApproval || c.Status == event.NeedsAction || c.Status == event.Status(event.Failed)
 }
 
@@ -48,8 +48,8 @@ type incident struct {
 	Class   string
 	Title   string // of the class
 	Cluster string
-	Lead    *past         // subject of the texts
-	Told    *event.Record // its newest; nil: unreadable
+	Lead    *summary      // subject of the texts
+	Newest  *event.Record // its newest; nil: unreadable
 	Impact  event.Impact  // the worst
 	Status  event.Status
 	Since   time.Time // the first failure
@@ -69,7 +69,7 @@ func (i incident) Answerable() int {
 }
 
 type member struct {
-	*past
+	*summary
 	Right right // of the viewer
 }
 
@@ -87,7 +87,7 @@ func (m member) Askable() bool {
 func (m member) Answerable() bool { return m.Askable() && m.Right.May }
 
 // incidentOf returns the name of a case's incident, as in tickets.
-func (b *book) incidentOf(r *event.Record) string {
+func (b *index) incidentOf(r *event.Record) string {
 	scope := remedy.OneService
 	if class, ok := b.classes[r.Class]; ok {
 		scope = class.Scope
@@ -99,13 +99,13 @@ func (b *book) incidentOf(r *event.Record) string {
 const listed = 100
 
 // incidents groups the asking cases by cause: the worst for users first, then those with the most Services, then the oldest.
-func (b *book) incidents() []incident {
+func (b *index) incidents() []incident {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.shelf == nil {
+	if b.records == nil {
 		return nil
 	}
-	all := map[string][]*past{}
+	all := map[string][]*summary{}
 	for _, c := range b.latest {
 		if c.asks() {
 			all[c.incident] = append(all[c.incident], c)
@@ -113,7 +113,7 @@ func (b *book) incidents() []incident {
 	}
 	list := make([]incident, 0, len(all))
 	for id, members := range all {
-		slices.SortFunc(members, func(x, y *past) int {
+		slices.SortFunc(members, func(x, y *summary) int {
 			return cmp.Or(slices.Index(event.Impacts, y.Impact)-slices.Index(event.Impacts, x.Impact), strings.Compare(x.Service.Namespace, y.Service.Namespace),
 				strings.Compare(x.Service.Name, y.Service.Name), strings.Compare(x.Class, y.Class))
 		})
@@ -133,7 +133,7 @@ func (b *book) incidents() []incident {
 				i.Status, i.Lead = event.NeedsApproval, c
 			}
 			if n < listed {
-				i.Members = append(i.Members, member{past: c})
+				i.Members = append(i.Members, member{summary: c})
 			}
 		}
 		list = append(list, i)
@@ -148,14 +148,14 @@ func (b *book) incidents() []incident {
 func worst(i incident) event.Impact { return i.Members[0].Impact }
 
 // tell reads the newest records of the cases that the texts are about. For an unreadable one, the page shows less.
-func (b *book) tell(ctx context.Context, list []incident) {
+func (b *index) tell(ctx context.Context, list []incident) {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for n := range list {
 		i := &list[n]
 		g.Go(func() error {
 			if r, err := b.record(ctx, approval.Question{Cluster: i.Lead.Cluster, UID: i.Lead.Service.UID, Class: i.Lead.Class}); err == nil {
-				i.Told = r
+				i.Newest = r
 			}
 			return nil
 		})
@@ -195,8 +195,8 @@ type questionsBody struct {
 
 func (s *server) questions(r *http.Request) (page, error) {
 	var b questionsBody
-	b.Rows, b.Sheet = sheetOf(r, s.book.incidents())
-	s.book.tell(r.Context(), b.Rows)
+	b.Rows, b.Sheet = sheetOf(r, s.index.incidents())
+	s.index.tell(r.Context(), b.Rows)
 	s.ask(r.Context(), personOf(r), b.Rows)
 	return page{Title: word("Questions"), name: "questions", Body: b}, nil
 }

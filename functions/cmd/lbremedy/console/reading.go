@@ -51,7 +51,7 @@ func (g *reading) run(ctx context.Context) {
 		case <-g.wake:
 		}
 		g.hub.change()
-		_, fresh, err := look.Look(ctx, g.p)
+		_, fresh, err := look.Read(ctx, g.p)
 		if ctx.Err() != nil {
 			return
 		}
@@ -72,25 +72,25 @@ func (g *reading) keep(fresh *doctor.Result, err error) {
 	g.last = fresh
 }
 
-// A glance is a reading as shown on pages.
-type glance struct {
+// A view is a reading as shown on pages.
+type view struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
 	Began  time.Time     // of a reading under way; zero: none
 	Why    string        // the last one failed
 }
 
 // At returns when it was read; zero: never.
-func (g glance) At() time.Time { return g.Result.At }
+func (g view) At() time.Time { return g.Result.At }
 
 // Took returns how long reading took.
-func (g glance) Took() time.Duration { return g.Result.Took }
+func (g view) Took() time.Duration { return g.Result.Took }
 
 // now returns the last reading, and starts another one if it is old.
-func (g *reading) now() glance {
+func (g *reading) now() view {
 	g.ask(false)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	last := glance{Began: g.began, Why: g.why}
+	last := view{Began: g.began, Why: g.why}
 	if g.last != nil {
 		last.Result = *g.last
 	}

@@ -38,7 +38,7 @@ type server struct {
 	auth    authenticator
 	pages   map[string]func() (map[string]*template.Template, error) // by language and name; parsed on first use of a language
 	files   http.Handler
-	book    *book
+	index   *index
 	reading *reading
 	hub     *hub
 	aliases map[string]string // display names of clusters, by ID
@@ -53,7 +53,7 @@ func newServer(p *cli.Program, at *url.URL, aliases map[string]string) (*server,
 	h := newHub()
 	s := &server{p: p, url: at, files: http.FileServerFS(files), hub: h, aliases: aliases}
 	s.pages = map[string]func() (map[string]*template.Template, error){}
-	s.book, s.reading = newBook(p, h), newReading(p, h)
+	s.index, s.reading = newIndex(p, h), newReading(p, h)
 	for _, l := range []*say.Language{nil, cli.Tongue("zh")} {
 		s.pages[l.Name()] = sync.OnceValues(func() (map[string]*template.Template, error) { return s.in(l, files) })
 	}
@@ -114,10 +114,10 @@ func (s *server) words(l *say.Language) template.FuncMap {
 	return template.FuncMap{
 		"prose":    func(text any) template.HTML { return prose(fmt.Sprint(text), region, l) },
 		"words":    func(command string) []string { return strings.Split(command, " ") },
-		"pieces":   func(t say.Text) []say.Piece { return say.Pieces(t.In(l)) },
+		"segments": func(t say.Text) []say.Segment { return say.Segments(t.In(l)) },
 		"steps":    func(r *event.Record) []stepRow { return stepsOf(p, r) },
 		"fix":      func(f doctor.Finding) []stepRow { return stepsOf(p, &event.Record{Plan: event.Plan{Steps: f.Steps}}) },
-		"plain":    func(rows []*past) table { return table{heads(nil), rows} },
+		"plain":    func(rows []*summary) table { return table{heads(nil), rows} },
 		"named":    func(cluster any) string { return cmp.Or(s.aliases[fmt.Sprint(cluster)], fmt.Sprint(cluster)) },
 		"utc":      utc,
 		"impact":   func(i event.Impact) sign { return impacts[i] },
@@ -131,11 +131,11 @@ func (s *server) words(l *say.Language) template.FuncMap {
 		"count":    func(n int, what string) string { return say.Count(n, what).In(l) },
 		"say":      l.Phrase,
 		"twin":     l.Format,
-		"why":      func(err error) string { return told(l, err) },
+		"why":      func(err error) string { return errorText(l, err) },
 		"text":     func(t say.Text) string { return t.In(l) },
 		"tell":     func(r *event.Record) event.Record { return r.In(l) },
 		"language": l.Name,
-		"alone":    s.book.alone,
+		"alone":    s.index.alone,
 		"sign": func(status any) sign {
 			known := signs[fmt.Sprint(status)]
 			known.Word = cmp.Or(known.Word, fmt.Sprint(status))
@@ -146,7 +146,7 @@ func (s *server) words(l *say.Language) template.FuncMap {
 			switch of := of.(type) {
 			case member:
 				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
-			case *past:
+			case *summary:
 				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
 			case *event.Record:
 				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
@@ -304,10 +304,10 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.
 }
 
 // said returns an error as an English sentence.
-func said(err error) string { return told(nil, err) }
+func said(err error) string { return errorText(nil, err) }
 
-// told returns an error as a sentence in a language.
-func told(l *say.Language, err error) string {
+// errorText returns an error as a sentence in a language.
+func errorText(l *say.Language, err error) string {
 	text := strings.TrimRight(strings.TrimSpace(command.Clean(event.Redact(say.Of(err).In(l)))), ".。")
 	if text == "" {
 		return l.Format(word("Something went wrong."))
@@ -323,7 +323,7 @@ func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page)
 	l := layout{Title: pg.Title, Version: pg.version, Cluster: s.p.Cluster, Body: pg.Body, Enter: true}
 	if p, in := r.Context().Value(personKey{}).(*person); in {
 		l.Enter = false
-		l.Away, l.Loading, l.Asked = s.book.standing()
+		l.Away, l.Loading, l.Asked = s.index.banner()
 		if _, logged := s.auth.(*logins); logged {
 			l.Person = p.name(r.Context())
 		}

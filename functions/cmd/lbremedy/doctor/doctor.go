@@ -272,8 +272,8 @@ func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace 
 	return nil
 }
 
-// Look reads the cluster and the account, and runs all checks.
-func Look(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result, error) {
+// Read reads the cluster and the account, and runs all checks.
+func Read(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result, error) {
 	env, err := p.Prepare(ctx, "", false)
 	if err != nil {
 		return nil, doctor.Result{}, err

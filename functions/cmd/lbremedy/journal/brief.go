@@ -50,14 +50,14 @@ func commandFirst(l *say.Language, list []Field) []Field {
 }
 
 func names(text string) bool {
-	return slices.ContainsFunc(say.Pieces(text), func(p say.Piece) bool { return p.Command })
+	return slices.ContainsFunc(say.Segments(text), func(p say.Segment) bool { return p.Command })
 }
 
 // wordsToCommand counts the words before the first command, including the headline's, and reports whether there is a command.
 func wordsToCommand(list []Field) (n int, found bool) {
 	n = 3 // a node has two words
 	for _, f := range list {
-		for i, piece := range say.Pieces(strings.TrimSpace(f.Text)) {
+		for i, piece := range say.Segments(strings.TrimSpace(f.Text)) {
 			if i == 0 {
 				n += words(f.Name)
 			}

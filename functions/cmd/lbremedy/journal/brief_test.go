@@ -27,7 +27,7 @@ func beforeCommand(t *testing.T, screen string) int {
 	words := 0
 	for line := range strings.Lines(screen) {
 		line = strings.TrimSuffix(line, "\n")
-		for i, piece := range say.Pieces(line[min(11, len(line)):]) {
+		for i, piece := range say.Segments(line[min(11, len(line)):]) {
 			if !piece.Command {
 				if begins.MatchString(piece.Text) {
 					t.Errorf("a command inside a sentence: %q", line)
@@ -54,7 +54,7 @@ var aboutOther = regexp.MustCompile(`(?m)^about: (node|cluster)`)
 
 // firstCommand reports whether a text has a command, and how many words precede the first one.
 func firstCommand(text string) (has bool, before int) {
-	for _, piece := range say.Pieces(text) {
+	for _, piece := range say.Segments(text) {
 		if piece.Command {
 			return true, before
 		}
@@ -125,7 +125,7 @@ func TestCommandFirst(t *testing.T) {
 			shown(func(r *event.Record) { r.Digest, r.Service.Kind, r.Impact = "", "Node", "" }) // no other command is named
 		}
 		shown(func(r *event.Record) {
-			r.Digest, r.Steps = "0123456789abcdef", []event.StepRecord{{Text: say.Literal("trigger a resync"), Wakes: true}}
+			r.Digest, r.Steps = "0123456789abcdef", []event.StepRecord{{Text: say.Literal("trigger a resync"), ResyncOnly: true}}
 		})
 	}
 	if seen < 300 || divided == 0 {

@@ -20,7 +20,7 @@ type Case struct {
 	Result    event.Status `json:"result"`             // status of the case
 	FirstSeen time.Time    `json:"firstSeen,omitzero"` // when the failure that opened the case happened
 	LastSeen  time.Time    `json:"lastSeen,omitzero"`  // when the failure was last seen
-	Seen      *Repeats     `json:"seen,omitempty"`     // consecutive runs with this outcome; absent: one
+	Repeats   *Repeats     `json:"seen,omitempty"`     // consecutive runs with this outcome; absent: one
 	NextStep  string       `json:"nextStep,omitempty"` // what a person does next
 	WaitMs    float64      `json:"waitMs,omitempty"`   // milliseconds until the case is looked at again
 	TimingsMs *Timings     `json:"timingsMs,omitempty"`
@@ -62,7 +62,7 @@ func english(list []Case) []Case {
 }
 
 func printed(r event.Record, seen *Repeats) Case {
-	c := Case{Record: r, Result: r.Status(), FirstSeen: r.FirstFailure(), LastSeen: r.EventTime, Seen: seen, WaitMs: ms(r.Wait)}
+	c := Case{Record: r, Result: r.Status(), FirstSeen: r.FirstFailure(), LastSeen: r.EventTime, Repeats: seen, WaitMs: ms(r.Wait)}
 	if seen != nil && seen.Last.After(c.LastSeen) {
 		c.LastSeen = seen.Last
 	}
@@ -106,8 +106,8 @@ func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string
 	for i, rec := range records {
 		var seen *Repeats
 		// A count of an earlier record doesn't apply to this one.
-		if c := docs[event.StateKey(rec.Cluster, rec.Service.UID)].Cases[rec.Class]; c != nil && c.Seen > 1 && !c.Since(rec).At.Equal(rec.At) {
-			seen = &Repeats{c.Seen, c.First, c.Last}
+		if c := docs[event.StateKey(rec.Cluster, rec.Service.UID)].Cases[rec.Class]; c != nil && c.Repeats > 1 && !c.Since(rec).At.Equal(rec.At) {
+			seen = &Repeats{c.Repeats, c.First, c.Last}
 		}
 		list[i] = printed(rec, seen)
 	}

@@ -39,7 +39,7 @@ func TestDifferences(t *testing.T) {
 		{step.Protect{LB: "nlb-1"}, []journal.Difference{{Key: "DeleteProtection", Before: "off", After: "on"}}},
 		{step.Unprotect{LB: "lb-1"}, []journal.Difference{{Key: "DeleteProtection", Before: "on", After: "off"}}},
 		{step.Evict{Namespace: "shop", Pod: "web-1", Node: "n1"}, []journal.Difference{{Key: "Pod shop/web-1", Before: "n1", After: "absent"}}},
-		{step.Touch{}, nil},
+		{step.Resync{}, nil},
 	} {
 		data, err := json.Marshal(tt.step)
 		if err != nil {

@@ -30,7 +30,7 @@ func TestFindingCase(t *testing.T) {
 	planned := r
 	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "doctor-finalizers", event.Service{Namespace: "shop", Name: "web",
 		UID: "55555555-0000-4000-8000-000000000002"}
-	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: say.Literal("touch it"), Step: []byte("{}")}}, strings.Repeat("0", 32)
+	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "resync", Text: say.Literal("touch it"), Step: []byte("{}")}}, strings.Repeat("0", 32)
 	if err := operator.Seed(t.Context(), s, r, planned); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func TestReport(t *testing.T) {
 	fixed.Steps = append(fixed.Steps,
 		event.StepRecord{Kind: "move-listener", Text: say.Literal("let listener 80/tcp of lb-1 use the group rsp-2"), Risk: "high",
 			Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
-		event.StepRecord{Kind: "touch", Text: say.Literal("trigger a resync"), Risk: "low", Wakes: true, Step: json.RawMessage(`{"after":60000000000}`)})
+		event.StepRecord{Kind: "resync", Text: say.Literal("trigger a resync"), Risk: "low", ResyncOnly: true, Step: json.RawMessage(`{"after":60000000000}`)})
 	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, say.Literal("Fix mode applies plans up to high risk. The risk of this plan is high.")
 	fixed.Note = say.Literal("Two other Services were in the same vSwitch.")
 	if err := operator.Seed(t.Context(), s, operator.Journalled()[1], fixed); err != nil {
@@ -214,9 +214,9 @@ func TestShowSeen(t *testing.T) {
 		known event.Case
 		want  string
 	}{
-		{event.Case{Seen: 1, First: asked.At, Last: asked.At}, ""},
-		{event.Case{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
-		{event.Case{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
+		{event.Case{Repeats: 1, First: asked.At, Last: asked.At}, ""},
+		{event.Case{Repeats: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
+		{event.Case{Repeats: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
 	} {
 		data, err := json.Marshal(event.Document{V: event.DocumentVersion, Cases: map[string]*event.Case{asked.Class: &tt.known}})
 		if err != nil {
@@ -239,7 +239,7 @@ func TestShowSeen(t *testing.T) {
 			if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 1 || list[0].Case != asked.Case {
 				t.Fatalf("%s: %v %+v", args, err, got)
 			}
-			if seen := list[0].Seen; (seen != nil) != (tt.want != "") || seen != nil && (seen.Times != tt.known.Seen || !seen.Last.Equal(tt.known.Last)) {
+			if seen := list[0].Seen; (seen != nil) != (tt.want != "") || seen != nil && (seen.Times != tt.known.Repeats || !seen.Last.Equal(tt.known.Last)) {
 				t.Errorf("with %+v %s prints %+v", tt.known, args, seen)
 			}
 		}
@@ -261,7 +261,7 @@ func TestShowSnapshot(t *testing.T) {
 		t.Errorf("without a snapshot: %+v", got)
 	}
 	kept := hand.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: operator.Began,
-		Balancers: []ccm.Standing{{
+		Balancers: []ccm.BalancerState{{
 			ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
 			Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
 			Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},

@@ -181,7 +181,7 @@ func printCases(p *cli.Program, cases []Case) {
 	}
 	first := cases[0].Cluster
 	several := slices.ContainsFunc(cases, func(c Case) bool { return c.Cluster != first })
-	again := slices.ContainsFunc(cases, func(c Case) bool { return c.Seen != nil })
+	again := slices.ContainsFunc(cases, func(c Case) bool { return c.Repeats != nil })
 	columns := []any{"case", "service", "class", "result", "age"}
 	if p.Wide() {
 		columns = append(columns[:4], "first seen", "last seen")
@@ -204,8 +204,8 @@ func printCases(p *cli.Program, cases []Case) {
 		}
 		if again {
 			times := 1
-			if c.Seen != nil {
-				times = c.Seen.Times
+			if c.Repeats != nil {
+				times = c.Repeats.Times
 			}
 			row = append(row, times)
 		}

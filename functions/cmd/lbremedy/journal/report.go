@@ -137,7 +137,7 @@ func wayBack(p *cli.Program, r event.Record) string {
 		switch {
 		case s.Undo != nil:
 			text = "lbremedy undo " + r.Case // shows what it would do
-		case !s.Wakes && !s.Unknown:
+		case !s.ResyncOnly && !s.Unknown:
 			return p.Phrase("Step %d cannot be undone.", i+1)
 		}
 	}
@@ -193,7 +193,7 @@ func Steps(p *cli.Program, r event.Record) []PlanStep {
 		switch {
 		case s.Found && r.Undoing:
 			one.Note = p.Phrase("was already undone, or has gone: nothing was written")
-		case s.Found && !s.Wakes:
+		case s.Found && !s.ResyncOnly:
 			one.Note = p.Phrase("was there already: nothing was written")
 		case s.Unknown && !s.Found:
 			one.Note = p.Phrase("may have been applied: its run died, or got no answer")
@@ -202,7 +202,7 @@ func Steps(p *cli.Program, r event.Record) []PlanStep {
 		case r.Undoing:
 		case s.Undo != nil:
 			one.Undo = Brief(s.Undo.Text.String())
-		case s.Wakes:
+		case s.ResyncOnly:
 			one.Undo = p.Phrase("nothing to undo")
 		default:
 			one.Undo = p.Phrase("not possible")

@@ -37,7 +37,7 @@ func reliesOn(r event.Record, attempts []event.Record) bool {
 func shareStep(a, b event.Record) bool {
 	for _, s := range a.Made() {
 		for _, t := range b.Made() {
-			if s.Kind == t.Kind && !s.Wakes && s.Target == t.Target && (s.Target != "" || a.Service.UID == b.Service.UID && overlap(s, t)) {
+			if s.Kind == t.Kind && !s.ResyncOnly && s.Target == t.Target && (s.Target != "" || a.Service.UID == b.Service.UID && overlap(s, t)) {
 				return true
 			}
 		}
@@ -48,7 +48,7 @@ func shareStep(a, b event.Record) bool {
 // waitedFor reports whether a case needed only a resync, because an attempt's write beside its Service had ended their common cause.
 func waitedFor(r, attempt event.Record) bool {
 	beside := slices.ContainsFunc(attempt.Made(), func(s event.StepRecord) bool { return s.Target != "" })
-	other := slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.Wakes })
+	other := slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.ResyncOnly })
 	return beside && !other && len(r.Made()) > 0 && r.Class == attempt.Class && r.Cause != "" && r.Cause == attempt.Cause && r.At.After(attempt.Written)
 }
 

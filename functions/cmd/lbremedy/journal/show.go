@@ -113,8 +113,8 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 		return Story{}, err
 	}
 	last := seen[len(seen)-1]
-	parts := append(fields(p, h.Last(), last.Seen),
-		Field{Name: p.Phrase("Seen"), Text: last.Seen.in(p)}, Field{Name: p.Phrase("Tickets"), Text: told})
+	parts := append(fields(p, h.Last(), last.Repeats),
+		Field{Name: p.Phrase("Seen"), Text: last.Repeats.in(p)}, Field{Name: p.Phrase("Tickets"), Text: told})
 	if p.Wide() {
 		parts = append(parts, Field{Name: p.Phrase("Reads"), Text: reads(h)})
 	}

@@ -32,7 +32,7 @@ func Count(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string
 	now := newReader(p)
 	err := s.EachLast(ctx, stream.Cases, subject, now.each(func(r event.Record) error {
 		if scope.Has(r.Service) {
-			t.Stands(r.Status())
+			t.CountOpen(r.Status())
 		}
 		return nil
 	}))
@@ -73,8 +73,8 @@ func (t *Tally) Ended(status event.Status) {
 	}
 }
 
-// Stands counts the newest record of an open case.
-func (t *Tally) Stands(status event.Status) {
+// CountOpen counts the newest record of an open case.
+func (t *Tally) CountOpen(status event.Status) {
 	switch {
 	case !status.Open():
 	case status == event.NeedsApproval:

@@ -77,7 +77,7 @@ func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		var refused *jsonrpc.Error // it quotes the call
 		if errors.As(err, &refused) {
-			err = &jsonrpc.Error{Code: refused.Code, Message: (&cutter{left: mostText}).text(refused.Message)}
+			err = &jsonrpc.Error{Code: refused.Code, Message: (&cutter{remaining: mostText}).text(refused.Message)}
 		}
 		return result, err
 	}
@@ -113,13 +113,13 @@ func said(err error) error { return errors.New(say.Of(err).String()) }
 
 // A cutter removes secrets and control characters from the texts of a value, and shortens texts and lists.
 type cutter struct {
-	left           int // bytes
+	remaining      int // bytes
 	texts, entries int // number of cuts
 }
 
 // bound shortens a value through its pointer, and says what it has cut; empty: nothing.
 func bound(value any) string {
-	c := cutter{left: mostAll}
+	c := cutter{remaining: mostAll}
 	c.value(reflect.ValueOf(value).Elem())
 	if c.texts+c.entries == 0 {
 		return ""
@@ -141,7 +141,7 @@ func (c *cutter) value(v reflect.Value) {
 		}
 	case reflect.Slice:
 		n := 0
-		for ; n < min(v.Len(), mostList) && c.left > 0; n++ {
+		for ; n < min(v.Len(), mostList) && c.remaining > 0; n++ {
 			c.value(v.Index(n))
 		}
 		if c.entries += v.Len() - n; v.IsNil() {
@@ -153,11 +153,11 @@ func (c *cutter) value(v reflect.Value) {
 
 func (c *cutter) text(text string) string {
 	text = strings.TrimSpace(command.Clean(event.Redact(strings.ToValidUTF8(text, "?"))))
-	short, most := text, max(0, min(mostText, c.left))
+	short, most := text, max(0, min(mostText, c.remaining))
 	for size(short) > most {
 		short = strings.ToValidUTF8(short[:len(short)*most/(size(short)+1)], "")
 	}
-	if c.left -= size(short); short != text {
+	if c.remaining -= size(short); short != text {
 		c.texts++
 		short += "…"
 	}

@@ -251,7 +251,7 @@ func planOf(r event.Record) plan {
 		switch {
 		case s.Undo != nil:
 			one.Undo = s.Undo.Text.String()
-		case s.Wakes:
+		case s.ResyncOnly:
 			one.Note = "It only makes the controller sync again: there is nothing to take back."
 		default:
 			one.Note = "It cannot be undone."

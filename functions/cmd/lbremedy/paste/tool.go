@@ -37,8 +37,8 @@ var forms = []form{
 	{find: regex.New(`\b(?:Server|Client)Exception:\s+` + code + `\s*:\s+([^\n]*?)\s*(?:\bRequestId\b|$|\n)`), vendor: true},
 }
 
-// foreign matches the names of other clouds.
-var foreign = regex.New(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
+// otherClouds matches the names of other clouds.
+var otherClouds = regex.New(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
 
 // vendor matches Alibaba Cloud's names in a tool's error.
 var vendor = regex.New(`(?i)aliyun|alibaba|alicloud|\bTea\.|\btea[A-Z]|darabonba`)
@@ -77,7 +77,7 @@ func toolError(text string) (Text, bool) {
 	if wrapper().MatchString(text) || strings.Contains(text, "[SDKError] API:") {
 		return Text{}, false // the controller's own words
 	}
-	if foreign().MatchString(text) && !vendor().MatchString(text) {
+	if otherClouds().MatchString(text) && !vendor().MatchString(text) {
 		return Text{}, false
 	}
 	if n := strings.Index(text, "<Error>"); n >= 0 {

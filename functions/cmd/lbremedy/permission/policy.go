@@ -159,9 +159,9 @@ func differences(p *cli.Program, c checked) {
 
 // A shown is the data of "show".
 type shown struct {
-	Policy remedy.Policy   `json:"policy"`
-	Told   policy.InForce  `json:"inForce"`
-	Pauses []control.Pause `json:"pauses"`
+	Policy  remedy.Policy   `json:"policy"`
+	InForce policy.InForce  `json:"inForce"`
+	Pauses  []control.Pause `json:"pauses"`
 }
 
 func show(p *cli.Program) *cobra.Command {
@@ -221,15 +221,15 @@ func Origin(f policy.InForce) say.Text {
 
 func rules(p *cli.Program, allowed remedy.Policy) {
 	for _, r := range allowed.Rules {
-		fmt.Fprintln(p.Out, "  "+p.Phrase("%s: %s", command.Clean(r.String()), command.Clean(p.Tell(Told(r)))))
+		fmt.Fprintln(p.Out, "  "+p.Phrase("%s: %s", command.Clean(r.String()), command.Clean(p.Tell(RuleText(r)))))
 	}
 	for _, r := range allowed.Approvals {
 		fmt.Fprintln(p.Out, "  "+command.Clean(p.Tell(r.Text())))
 	}
 }
 
-// Told says what a rule changes.
-func Told(r remedy.Rule) say.Text {
+// RuleText says what a rule changes.
+func RuleText(r remedy.Rule) say.Text {
 	var text []say.Text
 	if r.Mode != "" {
 		text = append(text, say.Literal(string(r.Mode)))

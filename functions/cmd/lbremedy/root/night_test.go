@@ -73,7 +73,7 @@ func TestNight(t *testing.T) {
 
 	// The class's breaker is open: a person closes it, or approves one plan.
 	s := sc.Stream(t)
-	if _, err := control.Trip(t.Context(), s, "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
+	if _, err := control.RecordFailedFix(t.Context(), s, "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)
 	}
 	sc.Wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")

@@ -34,7 +34,7 @@ func TestLedger(t *testing.T) {
 	if l := draw(false, ledger.Late); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter has reported") {
 		t.Errorf("without an exporter: %+v", l)
 	}
-	page := ledger.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}
+	page := ledger.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Events: 20, Ignored: 11, Published: 8, Kept: 1}
 	tell := func(change func(*ledger.Page)) {
 		t.Helper()
 		p := page
@@ -107,7 +107,7 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	it := again.Cases["tag-missing"]
-	it.Seen, it.First, it.Last, it.Event = 2, ago(time.Hour), time.Now(), "11111111-1111-1111-1111-111111111111.1.7"
+	it.Repeats, it.First, it.Last, it.Event = 2, ago(time.Hour), time.Now(), "11111111-1111-1111-1111-111111111111.1.7"
 	document(12, again)
 	publish(13)
 	document(13, event.Document{State: machine.Doc{Holder: "x", Cases: []machine.Case{{Class: "tag-missing", State: machine.Looking}}},
@@ -168,7 +168,7 @@ func TestLedger(t *testing.T) {
 	tell(func(*ledger.Page) {})
 
 	// Events that an exporter has seen and can't account for, and unreadable messages.
-	tell(func(p *ledger.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
+	tell(func(p *ledger.Page) { p.Events, p.Last = 21, ago(2*time.Minute) })
 	if err := s.Put(t.Context(), event.StateKey("c1", operator.UID(10)), []byte("no document")); err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func (f *flight) run(ctx context.Context) error {
 	defer g.Done()
 	f.reach.now = f.Now
 	var err error
-	if f.env, err = look(f.Program, c, f.reach.met); err != nil {
+	if f.env, err = prepare(f.Program, c, f.reach.met); err != nil {
 		return err
 	}
 	g.Say("asking the API server")
@@ -162,7 +162,7 @@ func (f *flight) installed(ctx context.Context, c host.Config) (err error) {
 	}
 	f.runs(ctx)
 	if f.answers {
-		if f.env, err = look(f.Program, c, nil); err != nil {
+		if f.env, err = prepare(f.Program, c, nil); err != nil {
 			return err
 		}
 		f.approvals(ctx)
@@ -170,10 +170,10 @@ func (f *flight) installed(ctx context.Context, c host.Config) (err error) {
 	return ctx.Err()
 }
 
-// look prepares connections to the cluster and the cloud, without a request to either.
-func look(p *cli.Program, c host.Config, meter meter) (*host.Connection, error) {
+// prepare prepares connections to the cluster and the cloud, without a request to either.
+func prepare(p *cli.Program, c host.Config, meter meter) (*host.Connection, error) {
 	c.Credentials, c.Meter = p.Keys, meter
-	env, err := host.Look(c)
+	env, err := host.ConnectReads(c)
 	if err != nil {
 		return nil, command.Mistake{Err: err}
 	}
@@ -182,7 +182,7 @@ func look(p *cli.Program, c host.Config, meter meter) (*host.Connection, error) 
 
 // parts reads parts of the cluster and the account.
 func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Part) (*doctor.Snapshot, error) {
-	env, err := look(p, c, nil)
+	env, err := prepare(p, c, nil)
 	if err != nil {
 		return nil, err
 	}

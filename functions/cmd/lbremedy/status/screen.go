@@ -206,7 +206,7 @@ func fit(text string) []string {
 		return []string{clip(text)}
 	}
 	var lines []string
-	for _, p := range say.Pieces(text) {
+	for _, p := range say.Segments(text) {
 		if p.Command {
 			lines = append(lines, command.Clean(p.Text))
 		} else {

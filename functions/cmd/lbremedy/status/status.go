@@ -53,9 +53,9 @@ type Status struct {
 	Unknown    map[string]string `json:"unknown,omitempty"` // reason by field
 	Verdict    Verdict           `json:"verdict"`
 
-	InForce policy.Version `json:"-"` // the policy
-	Told    policy.InForce `json:"-"` // as reported by the engine
-	Places  control.Left   `json:"-"` // left in budgets
+	InForce  policy.Version `json:"-"` // the policy
+	Reported policy.InForce `json:"-"` // as reported by the engine
+	Places   control.Left   `json:"-"` // left in budgets
 }
 
 // A Budget is a spent budget.
@@ -198,7 +198,7 @@ func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) 
 	}
 	g.Say("asking the cluster")
 	r.controller(ctx)
-	r.judge()
+	r.setVerdict()
 	return r.Status, ctx.Err()
 }
 
@@ -221,7 +221,7 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 		}
 	}
 	r.kept(ctx, s)
-	r.ledger(ctx, s)
+	r.readLedger(ctx, s)
 	tally, err := journal.Count(ctx, r.p, s, r.Cluster, r.scope, r.p.Now().Add(-24*time.Hour))
 	r.cases(tally, err)
 	return nil
@@ -237,7 +237,7 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, t
 	r.NATS = Connection{URL: s.Where(), Reached: true}
 	r.kept(ctx, s)
 	if before == nil {
-		r.ledger(ctx, s)
+		r.readLedger(ctx, s)
 	} else {
 		r.Exporter, r.Backlog = before.Exporter, before.Backlog
 		for _, field := range []string{"exporter", "backlog"} {
@@ -247,7 +247,7 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, t
 		}
 	}
 	r.cases(tally, nil)
-	r.judge()
+	r.setVerdict()
 	return r.Status
 }
 
@@ -265,7 +265,7 @@ func (r *reading) cases(tally journal.Tally, err error) {
 // kept reads what NATS stores besides the audit.
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	var err error
-	if r.InForce, r.Told, err = cli.InForce(ctx, s, r.Cluster); err != nil {
+	if r.InForce, r.Reported, err = cli.InForce(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "mode", "budgets")
 	} else {
 		allowed := r.InForce.Policy
@@ -300,8 +300,8 @@ func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budget
 	slices.SortFunc(r.Budgets, func(x, y Budget) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.Class, y.Class)) })
 }
 
-// ledger reads the state of the exporter, and what waits.
-func (r *reading) ledger(ctx context.Context, s *stream.Stream) {
+// readLedger reads the state of the exporter, and what waits.
+func (r *reading) readLedger(ctx context.Context, s *stream.Stream) {
 	l, err := ledger.Draw(ctx, s, r.Cluster, r.p.Now(), ledger.Late)
 	if err != nil {
 		r.unknown(err, "exporter", "backlog")
@@ -349,8 +349,8 @@ func (r *reading) controller(ctx context.Context) {
 	}
 }
 
-// judge sets the verdict: problems take precedence over what waits.
-func (r *reading) judge() {
+// setVerdict sets the verdict: problems take precedence over what waits.
+func (r *reading) setVerdict() {
 	// A plan in observe mode leads nowhere unless a person applies it.
 	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 ||
 		r.Cases != nil && r.Cases.NeedsApproval+r.Cases.NeedsAction+r.Cases.Planned > 0

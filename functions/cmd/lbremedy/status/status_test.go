@@ -129,7 +129,7 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		}
 	}
 	for i, class := range []string{"address-type-immutable", "quota", "busy", "credentials"} {
-		if _, err := control.Trip(t.Context(), s, "c1", class, "test.1", 1, say.F("It is a test.")); err != nil {
+		if _, err := control.RecordFailedFix(t.Context(), s, "c1", class, "test.1", 1, say.F("It is a test.")); err != nil {
 			t.Fatal(err)
 		}
 		operator.Bury(t, s, class, operator.UID(20+i), "7", "no reason")

@@ -146,7 +146,7 @@ func sinks(p *cli.Program, list []ticket.Notified) string {
 	count := map[string]int{}
 	var order []string
 	for _, t := range list {
-		word := t.Sink + " " + standing(p, t)
+		word := t.Sink + " " + stateText(p, t)
 		if t.Service == "" && t.ID != "" && t.ID != t.Key {
 			word += " " + t.ID
 		}
@@ -162,7 +162,7 @@ func sinks(p *cli.Program, list []ticket.Notified) string {
 	return cmp.Or(strings.Join(order, ", "), p.Phrase("none"))
 }
 
-func standing(p *cli.Program, t ticket.Notified) string {
+func stateText(p *cli.Program, t ticket.Notified) string {
 	switch {
 	case t.Refused:
 		return p.Phrase("refused")
@@ -251,7 +251,7 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 		if !k.At.IsZero() {
 			last = p.Phrase("%s ago", p.Ago(k.At))
 		}
-		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(p, k), k.Number, last, cli.Plain(cmp.Or(k.Error, k.Missed))})
+		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), stateText(p, k), k.Number, last, cli.Plain(cmp.Or(k.Error, k.Missed))})
 	}
 	t.Render()
 }
@@ -296,7 +296,7 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) (
 	}
 	var lines []string
 	for _, t := range found {
-		lines = append(lines, p.Phrase("%s: %s, %s of incident %s", t.Sink, standing(p, t), cmp.Or(t.ID, t.Key), t.Incident))
+		lines = append(lines, p.Phrase("%s: %s, %s of incident %s", t.Sink, stateText(p, t), cmp.Or(t.ID, t.Key), t.Incident))
 	}
 	return strings.Join(lines, "\n"), nil
 }

@@ -48,7 +48,7 @@ func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) 
 func (t *notifier) People() []policy.Person { return t.people }
 
 // Sinks returns the sinks that are notified.
-func (t *notifier) Sinks() []policy.Sink { return t.told }
+func (t *notifier) Sinks() []policy.Sink { return t.notified }
 
 // Fault returns why a sink is not notified as the policy says.
 func (t *notifier) Fault(sink string) string { return t.faults[sink] }

@@ -25,7 +25,7 @@ type notifier struct {
 	env      *host.Connection
 	sinks    []policy.Sink     // in force
 	people   []policy.Person   // whose clicks count there
-	told     []policy.Sink     // those notified
+	notified []policy.Sink     // those notified
 	faults   map[string]string // by sink: why it is not notified as the policy says
 	again    time.Duration     // interval of retrying those
 	follower *ticket.Follower
@@ -59,7 +59,7 @@ func (t *notifier) pause(why error) {
 // take makes a follower for the sinks. A faulty sink is notified with the built-in text, or with its previous configuration, or
 // not at all: it must not affect other sinks or the handling of failures.
 func (t *notifier) take(v policy.Version, before []policy.Sink) error {
-	t.sinks, t.people, t.told, t.faults = v.Sinks, v.People, nil, map[string]string{}
+	t.sinks, t.people, t.notified, t.faults = v.Sinks, v.People, nil, map[string]string{}
 	try := func(s policy.Sink) error {
 		if err := errors.Join(s.URLFrom.Readable(t.secrets), s.SecretFrom.Readable(t.secrets)); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 		for i, way := range ways {
 			err := try(way)
 			if err == nil {
-				t.told = append(t.told, way)
+				t.notified = append(t.notified, way)
 				break
 			}
 			if i == 0 {
@@ -86,7 +86,7 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 		}
 	}
 	var err error
-	t.follower, err = t.following(t.told...)
+	t.follower, err = t.following(t.notified...)
 	return err
 }
 
@@ -98,7 +98,7 @@ func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 }
 
 func (t *notifier) report() {
-	for _, s := range t.told {
+	for _, s := range t.notified {
 		t.Note("Notified: %s (%s).", s.Name, s.Kind)
 	}
 	for _, s := range t.sinks {
@@ -149,7 +149,7 @@ func (t *notifier) run(ctx context.Context) error {
 		if next != nil {
 			t.mu.Lock()
 			t.before = t.sum()
-			t.sinks, t.people, t.told, t.faults, t.follower = next.sinks, next.people, next.told, next.faults, next.follower
+			t.sinks, t.people, t.notified, t.faults, t.follower = next.sinks, next.people, next.notified, next.faults, next.follower
 			t.mu.Unlock()
 		}
 	}
@@ -185,7 +185,7 @@ func (t *notifier) change(ctx context.Context) *notifier {
 			t.mu.Unlock()
 		}
 		next := &notifier{upRun: t.upRun, env: t.env}
-		if err := next.take(v, t.told); err != nil {
+		if err := next.take(v, t.notified); err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}

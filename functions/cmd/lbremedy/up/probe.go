@@ -23,8 +23,8 @@ type probes struct {
 	classes   []string      // empty: all
 }
 
-// soonest is the shortest interval: a late probe is known before the next begins.
-const soonest = probe.Patience + time.Minute
+// shortest is the shortest interval: a late probe is known before the next begins.
+const shortest = probe.Patience + time.Minute
 
 func (p *probes) flags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&p.every, "probe", 0,
@@ -41,8 +41,8 @@ func (p *probes) check(parts parts) error {
 	if !parts.notifier {
 		return command.Wrong("--probe: only the notifier probes: leave it out, or add notifier to --parts")
 	}
-	if p.every < soonest {
-		return command.Wrong("--probe: %s is less than %s, which a probe may take", p.every, soonest)
+	if p.every < shortest {
+		return command.Wrong("--probe: %s is less than %s, which a probe may take", p.every, shortest)
 	}
 	if !kube.ValidName(p.namespace) {
 		return command.Wrong("--probe-namespace: no namespace can be called %q", p.namespace)

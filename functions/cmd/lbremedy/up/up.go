@@ -56,8 +56,8 @@ type upRun struct {
 	routes, key    string // --routes, --engine-key
 	functions      map[string]*hand.Remote
 	source         *policyfile.Source // of the policy
-	told           policy.InForce     // last reported
-	untold         bool               // not reported to NATS yet
+	reported       policy.InForce     // last reported
+	unreported     bool               // not reported to NATS yet
 	chosen         string             // --parts
 	parts          parts
 	workers, runs  int
@@ -272,13 +272,13 @@ func (u *upRun) run(ctx context.Context) error {
 func (u *upRun) env(ctx context.Context, config host.Config) (*host.Connection, error) {
 	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
-		env, err := host.Look(config)
+		env, err := host.ConnectReads(config)
 		if err != nil {
 			return nil, command.Mistake{Err: err}
 		}
 		return env, nil
 	}
-	env, err := u.Look(ctx, config)
+	env, err := u.ConnectReads(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -319,12 +319,12 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	if ctx.Err() != nil {
 		return
 	}
-	now, before := policy.InForce{Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now()}, u.told
+	now, before := policy.InForce{Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now()}, u.reported
 	if err != nil {
 		now.Wrong = event.Redact(err.Error())
 	}
 	if now.Version != before.Version || now.Wrong != before.Wrong {
-		u.told, u.untold = now, true
+		u.reported, u.unreported = now, true
 		switch {
 		case err != nil:
 			u.Log().Error("nothing is written: the policy cannot be used", "error", now.Wrong)
@@ -337,16 +337,16 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 			u.Note("Mode: %s (%s).", permission.Describe(v.Policy), say.F("policy of %s", now.Source))
 		}
 	}
-	if !u.untold {
+	if !u.unreported {
 		return
 	}
-	if is, err := policy.Get(ctx, s, u.Cluster); err != nil || is.Version != u.told.Version || is.Wrong != u.told.Wrong || is.Source != u.told.Source {
-		if err := u.told.Put(ctx, s, u.Cluster); err != nil {
+	if is, err := policy.Get(ctx, s, u.Cluster); err != nil || is.Version != u.reported.Version || is.Wrong != u.reported.Wrong || is.Source != u.reported.Source {
+		if err := u.reported.Put(ctx, s, u.Cluster); err != nil {
 			u.Log().Warn("commands don't know the policy in force; trying again", "error", err)
 			return
 		}
 	}
-	u.untold = false
+	u.unreported = false
 }
 
 // begin sets the stream up, and reports the policy.
@@ -398,18 +398,20 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 		begin = append(begin, func() error { return x.Run(ctx) })
 	}
 	if u.parts.worker {
-		h := &host.Host{Env: env.Env, Remedies: functions.All, Seen: u.seen}
+		h := &host.Host{Env: env.Env, Remedies: functions.All, OnRun: u.seen}
 		if err := h.Validate(); err != nil {
 			return err
 		}
-		w := &approval.Waker{
+		w := &approval.Redeliverer{
 			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Now: env.Now, Log: u.Log(), Said: func(text say.Text) { u.Note("%s", text) },
 		}
 		begin = append(begin,
 			func() error { return h.Work(ctx, u.workers) },
 			func() error {
-				standing := func(ctx context.Context) ([]event.Record, error) { return ticket.Standing(ctx, env.Stream, u.Cluster) }
-				return (&host.Looker{Env: env.Env, Remedies: functions.All, Standing: standing}).Run(ctx)
+				standing := func(ctx context.Context) ([]event.Record, error) {
+					return ticket.OpenFailures(ctx, env.Stream, u.Cluster)
+				}
+				return (&host.Rechecker{Env: env.Env, Remedies: functions.All, OpenFailures: standing}).Run(ctx)
 			},
 			func() error { return w.Run(ctx) })
 		if u.every > 0 {
@@ -479,7 +481,7 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 	}
 	u.metrics.Tickets(told.notifications)
 	return []func() error{func() error {
-		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
+		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
 			func(err error) {
 				u.Log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
 			})
@@ -526,7 +528,7 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 		default:
 			report(said, u.Now(), r.Result)
 			u.Note("Scheduled run: %s opened, %d closed, %d still open, %d unknown. To see the findings: lbremedy doctor.",
-				say.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
+				say.Count(r.Opened, "case"), r.Closed, r.StillOpen, len(r.Result.Unknown))
 		}
 	}
 }
@@ -572,8 +574,8 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	}
 }
 
-// standing reads the overall state from the stream.
-func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
+// readState reads the overall state from the stream.
+func (u *upRun) readState(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: cli.Classes()}
 	v, _, err := cli.InForce(ctx, s, u.Cluster)
 	if err != nil {
@@ -616,8 +618,8 @@ func (u *upRun) standing(ctx context.Context, s *stream.Stream) (observe.State, 
 
 // seen counts and traces a run, and prints the case's status if it is new.
 func (u *upRun) seen(r event.Record, err error) {
-	u.metrics.Seen(r, err)
-	u.traces.Seen(r)
+	u.metrics.OnRun(r, err)
+	u.traces.OnRun(r)
 	if err != nil || r.Case == "" {
 		return // logged already
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A gathering holds what a diagnosis reads: policy, Service, namespace, the newest failure, and the answer of the class's hand. It
+// A prefetch holds what a diagnosis reads: policy, Service, namespace, the newest failure, and the answer of the class's hand. It
 // decides nothing.
-type gathering struct {
+type prefetch struct {
 	over   say.Text        // why nothing is left to do for the Service
 	newer  string          // the class of a newer failure
 	proof  say.Text        // the Service has been synced since it failed
@@ -21,7 +21,7 @@ type gathering struct {
 }
 
 // gather makes the reads concurrently and asks the hand, unless the reads already settle the case.
-func (x *run) gather(ctx context.Context) (g gathering, err error) {
+func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 	var policy remedy.Policy
 	var around map[string]string
 	var told [2][]event.Read // of the Service and of the namespace, recorded in this order
@@ -50,7 +50,7 @@ func (x *run) gather(ctx context.Context) (g gathering, err error) {
 	}
 	x.c.Policy = policy
 	x.stand(around)
-	if g.newer != "" && !x.r.Sees {
+	if g.newer != "" && !x.r.IgnoresEvent {
 		return g, nil
 	}
 	if g.proof, g.byWord, err = x.env.synced(ctx, x.c, x.ev.Failure.Last); err != nil || g.proven(x) {
@@ -62,7 +62,7 @@ func (x *run) gather(ctx context.Context) (g gathering, err error) {
 
 // proven reports whether the reads prove that the failure is over. Anyone who may create Events can write one of success or of another
 // failure; neither ends a case whose cause is seen.
-func (g *gathering) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.Sees) }
+func (g *prefetch) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.IgnoresEvent) }
 
 // aside makes some reads concurrently and returns their first error when all have ended. It turns a panic into an error: in a
 // goroutine of its own it would end the program.

@@ -15,9 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Waker makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
-// decides whether it counts. The Waker says on the Approval what has become of it.
-type Waker struct {
+// A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
+// decides whether it counts. It says on the Approval what has become of it.
+type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
 	Stream  *stream.Stream
@@ -26,7 +26,7 @@ type Waker struct {
 	Said    func(say.Text) // called with the state of Approvals when it changes
 }
 
-// Pauses of a Waker before it looks again at a cluster that has no Approvals, or can't be asked.
+// Pauses of a Redeliverer before it looks again at a cluster that has no Approvals, or can't be asked.
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 30 * time.Second
@@ -36,22 +36,22 @@ const (
 const told = time.Hour
 
 // Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
-func (w *Waker) Run(ctx context.Context) error {
-	status := &statusWriter{Waker: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
+func (w *Redeliverer) Run(ctx context.Context) error {
+	status := &statusWriter{Redeliverer: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
 	var beside sync.WaitGroup
 	beside.Go(func() { status.follow(ctx) })
 	beside.Go(func() { status.run(ctx) })
 	defer beside.Wait()
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		if now := w.stands(ctx); now.String() != said && ctx.Err() == nil {
+		if now := w.status(ctx); now.String() != said && ctx.Err() == nil {
 			said = now.String()
 			w.Said(now)
 		}
 		status.forget()
 		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
 			backoff = retry.Backoff(firstWait, lastWait)
-			return w.wake(ctx, a, status)
+			return w.redeliver(ctx, a, status)
 		})
 		switch {
 		case err == nil:
@@ -64,8 +64,8 @@ func (w *Waker) Run(ctx context.Context) error {
 	return nil
 }
 
-// stands returns a sentence on the state of the cluster's Approvals.
-func (w *Waker) stands(ctx context.Context) say.Text {
+// status returns a sentence on the state of the cluster's Approvals.
+func (w *Redeliverer) status(ctx context.Context) say.Text {
 	_, err := w.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
 		return say.F("Approvals: the cluster has no %s. To apply a plan that needs approval: %s.", Kind, ByHand)
@@ -82,8 +82,8 @@ func (w *Waker) stands(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-// wake makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
-func (w *Waker) wake(ctx context.Context, a kube.Approval, status *statusWriter) error {
+// redeliver makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
+func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, status *statusWriter) error {
 	over := w.now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
 	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
@@ -106,7 +106,7 @@ func (w *Waker) wake(ctx context.Context, a kube.Approval, status *statusWriter)
 
 // find returns the last record of the case that an Approval names, of the class that made the plan if two have a case of that name; nil if
 // the journal has none.
-func (w *Waker) find(ctx context.Context, a kube.Approval) (found *event.Record, err error) {
+func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (found *event.Record, err error) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	if len(prefix) != 8 {
 		return nil, nil
@@ -150,7 +150,7 @@ func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) e
 	return err
 }
 
-func (w *Waker) now() time.Time {
+func (w *Redeliverer) now() time.Time {
 	if w.Now != nil {
 		return w.Now()
 	}

@@ -25,25 +25,25 @@ import (
 )
 
 const (
-	kept   = 30 * 24 * time.Hour    // how far back the audit is read
-	lately = 24 * time.Hour         // period of the page Now
-	soon   = 250 * time.Millisecond // between two checks for news
-	stands = 3 * time.Second        // between two reads of what the audit lacks: policy, pauses, breakers
-	queued = 30 * time.Second       // between two reads of exporter and backlog
-	again  = time.Second            // before a retry to reach NATS
+	kept          = 30 * 24 * time.Hour    // how far back the audit is read
+	lately        = 24 * time.Hour         // period of the page Now
+	newsInterval  = 250 * time.Millisecond // between two checks for news
+	stateInterval = 3 * time.Second        // between two reads of what the audit lacks: policy, pauses, breakers
+	queueInterval = 30 * time.Second       // between two reads of exporter and backlog
+	again         = time.Second            // before a retry to reach NATS
 )
 
-// A book is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read
+// An index is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read
 // other details of a case from NATS.
-type book struct {
+type index struct {
 	p   *cli.Program
 	hub *hub
 
-	mu     sync.Mutex
-	stream *stream.Stream // nil: NATS is unreachable
-	away   away           // since when, and why
-	*shelf                // nil: nothing has been read yet
-	stands []standing     // by cluster
+	mu       sync.Mutex
+	stream   *stream.Stream // nil: NATS is unreachable
+	away     away           // since when, and why
+	*records                // nil: nothing has been read yet
+	states   []clusterState // by cluster
 
 	classes map[string]*remedy.Remedy // by ID
 }
@@ -54,22 +54,22 @@ type away struct {
 	Why   string
 }
 
-// A shelf is the content read from the audit.
-type shelf struct {
+// A records is the content read from the audit.
+type records struct {
 	sequence uint64
-	latest   map[caseKey]*past // newest case of each Service and class; the keys have no ID
-	cases    map[caseKey]*past
+	latest   map[caseKey]*summary // newest case of each Service and class; the keys have no ID
+	cases    map[caseKey]*summary
 	broken   map[uint64]bool // sequences of unreadable records
 }
 
-func newShelf() *shelf {
-	return &shelf{latest: map[caseKey]*past{}, cases: map[caseKey]*past{}, broken: map[uint64]bool{}}
+func newRecords() *records {
+	return &records{latest: map[caseKey]*summary{}, cases: map[caseKey]*summary{}, broken: map[uint64]bool{}}
 }
 
 type caseKey struct{ cluster, uid, class, id string }
 
-// A past is a case as far as lists and counts need it. It is immutable.
-type past struct {
+// A summary is a case as far as lists and counts need it. It is immutable.
+type summary struct {
 	Cluster, Class, Case string
 	Service              event.Service
 	Status               event.Status
@@ -81,22 +81,22 @@ type past struct {
 	*ask                        // nil: it waits for nobody
 }
 
-// A standing is the state of a cluster besides its cases.
-type standing struct {
+// A clusterState is the state of a cluster besides its cases.
+type clusterState struct {
 	status.Status
 	counted time.Time // when exporter and backlog were read
 }
 
-func newBook(p *cli.Program, h *hub) *book {
-	b := &book{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
+func newIndex(p *cli.Program, h *hub) *index {
+	b := &index{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
 	for _, r := range cli.Remedies() {
 		b.classes[r.Class] = r
 	}
 	return b
 }
 
-// run keeps the book current until ctx ends.
-func (b *book) run(ctx context.Context) {
+// run keeps the index current until ctx ends.
+func (b *index) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := b.follow(ctx)
 		if ctx.Err() != nil {
@@ -110,7 +110,7 @@ func (b *book) run(ctx context.Context) {
 }
 
 // lose records that NATS is unreachable.
-func (b *book) lose(err error) {
+func (b *index) lose(err error) {
 	b.mu.Lock()
 	before := b.away
 	b.stream = nil
@@ -125,13 +125,13 @@ func (b *book) lose(err error) {
 }
 
 // follow reads the audit and continues with news. The error says why it stopped.
-func (b *book) follow(ctx context.Context) error {
+func (b *index) follow(ctx context.Context) error {
 	s, err := b.p.Stream(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	fresh := newShelf()
+	fresh := newRecords()
 	subjects := event.CaseSubject(cmp.Or(b.p.Cluster, "*"), "*", "*")
 	take := func(m stream.Message) error { fresh.add(m, b.incidentOf); return nil }
 	if err := s.EachLast(ctx, stream.Cases, subjects, take); err != nil {
@@ -140,12 +140,12 @@ func (b *book) follow(ctx context.Context) error {
 	if err := s.Each(ctx, stream.Cases, subjects, b.p.Now().Add(-kept), take); err != nil {
 		return err
 	}
-	list, err := b.look(ctx, s, fresh)
+	list, err := b.readStates(ctx, s, fresh)
 	if err != nil {
 		return err
 	}
 	b.mu.Lock()
-	b.stream, b.away, b.shelf, b.stands = s, away{}, fresh, list
+	b.stream, b.away, b.records, b.states = s, away{}, fresh, list
 	b.mu.Unlock()
 	b.hub.change()
 	defer func() {
@@ -159,9 +159,9 @@ func (b *book) follow(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (b *book) news(ctx context.Context, s *stream.Stream, subjects string) error {
-	for h := b.shelf; ; {
-		if !retry.Sleep(ctx, soon) {
+func (b *index) news(ctx context.Context, s *stream.Stream, subjects string) error {
+	for h := b.records; ; {
+		if !retry.Sleep(ctx, newsInterval) {
 			return ctx.Err()
 		}
 		var news []stream.Message
@@ -182,9 +182,9 @@ func (b *book) news(ctx context.Context, s *stream.Stream, subjects string) erro
 }
 
 // stay refreshes what the audit lacks, and drops what is too old.
-func (b *book) stay(ctx context.Context, s *stream.Stream) error {
-	for retry.Sleep(ctx, stands) {
-		list, err := b.look(ctx, s, b.shelf)
+func (b *index) stay(ctx context.Context, s *stream.Stream) error {
+	for retry.Sleep(ctx, stateInterval) {
+		list, err := b.readStates(ctx, s, b.records)
 		if err != nil {
 			return err
 		}
@@ -193,9 +193,9 @@ func (b *book) stay(ctx context.Context, s *stream.Stream) error {
 			return err
 		}
 		b.mu.Lock()
-		changed := !slices.EqualFunc(b.stands, list, standing.same)
-		b.stands = list
-		changed = b.forget(b.p.Now().Add(-kept), first) || changed
+		changed := !slices.EqualFunc(b.states, list, clusterState.same)
+		b.states = list
+		changed = b.drop(b.p.Now().Add(-kept), first) || changed
 		b.mu.Unlock()
 		if changed {
 			b.hub.change()
@@ -205,7 +205,7 @@ func (b *book) stay(ctx context.Context, s *stream.Stream) error {
 }
 
 // same reports whether two states of a cluster are the same. Another sign of life of the exporter is not a change.
-func (x standing) same(y standing) bool {
+func (x clusterState) same(y clusterState) bool {
 	if x.Exporter != nil && y.Exporter != nil {
 		e := *y.Exporter
 		e.At = x.Exporter.At
@@ -217,7 +217,7 @@ func (x standing) same(y standing) bool {
 }
 
 // add adds a message of the audit. It may be repeated.
-func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
+func (h *records) add(m stream.Message, incident func(*event.Record) string) {
 	h.sequence = max(h.sequence, m.Sequence)
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -228,7 +228,7 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	if have := h.cases[k]; have != nil && r.At.Before(have.At) {
 		return // the newest record was read first
 	}
-	c := past{
+	c := summary{
 		Cluster: r.Cluster, Class: r.Class, Case: r.Case, Service: r.Service, Status: r.Status(), At: r.At, First: r.FirstFailure(),
 		Finding: r.Finding, Message: r.Message, sequence: m.Sequence,
 	}
@@ -246,18 +246,18 @@ func (h *shelf) add(m stream.Message, incident func(*event.Record) string) {
 	}
 }
 
-// forget drops the cases that ended before a time, and all that the audit no longer holds; first is its oldest record. It reports
+// drop drops the cases that ended before a time, and all that the audit no longer holds; first is its oldest record. It reports
 // whether a newest case was dropped.
-func (h *shelf) forget(before time.Time, first uint64) bool {
+func (h *records) drop(before time.Time, first uint64) bool {
 	n := len(h.latest)
-	maps.DeleteFunc(h.cases, func(_ caseKey, c *past) bool { return c.At.Before(before) || c.sequence < first })
-	maps.DeleteFunc(h.latest, func(_ caseKey, c *past) bool { return c.sequence < first })
+	maps.DeleteFunc(h.cases, func(_ caseKey, c *summary) bool { return c.At.Before(before) || c.sequence < first })
+	maps.DeleteFunc(h.latest, func(_ caseKey, c *summary) bool { return c.sequence < first })
 	maps.DeleteFunc(h.broken, func(sequence uint64, _ bool) bool { return sequence < first })
 	return len(h.latest) < n
 }
 
-// look reads the states of the clusters. The error is one of NATS as a whole.
-func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing, error) {
+// readStates reads the states of the clusters. The error is one of NATS as a whole.
+func (b *index) readStates(ctx context.Context, s *stream.Stream, h *records) ([]clusterState, error) {
 	clusters := []string{b.p.Cluster}
 	if b.p.Cluster == "" {
 		var err error
@@ -272,16 +272,16 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 		slices.Sort(clusters)
 		clusters = slices.Compact(clusters)
 	}
-	var list []standing
+	var list []clusterState
 	for _, cluster := range clusters {
 		if err := s.Ping(ctx); err != nil {
 			return nil, err
 		}
-		st := standing{counted: b.p.Now()}
+		st := clusterState{counted: b.p.Now()}
 		var before *status.Status
 		b.mu.Lock()
-		if i := slices.IndexFunc(b.stands, func(s standing) bool { return s.Cluster == cluster }); i >= 0 && st.counted.Sub(b.stands[i].counted) < queued {
-			before, st.counted = &b.stands[i].Status, b.stands[i].counted
+		if i := slices.IndexFunc(b.states, func(s clusterState) bool { return s.Cluster == cluster }); i >= 0 && st.counted.Sub(b.states[i].counted) < queueInterval {
+			before, st.counted = &b.states[i].Status, b.states[i].counted
 		}
 		b.mu.Unlock()
 		st.Status = status.Of(ctx, b.p, s, cluster, b.tally(h, cluster), before)
@@ -290,21 +290,21 @@ func (b *book) look(ctx context.Context, s *stream.Stream, h *shelf) ([]standing
 	return list, nil
 }
 
-// tally counts the cases of a cluster; of all clusters with "". Without a shelf it uses the book's.
-func (b *book) tally(h *shelf, cluster string) journal.Tally {
+// tally counts the cases of a cluster; of all clusters with "". Without records it uses the index's.
+func (b *index) tally(h *records, cluster string) journal.Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h = cmp.Or(h, b.shelf); h == nil {
+	if h = cmp.Or(h, b.records); h == nil {
 		return journal.Tally{}
 	}
 	return h.tally(cluster, b.p.Now().Add(-lately))
 }
 
-func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
+func (h *records) tally(cluster string, since time.Time) journal.Tally {
 	t := journal.Tally{Unread: len(h.broken)}
 	for _, l := range h.latest {
 		if cluster == "" || l.Cluster == cluster {
-			t.Stands(l.Status)
+			t.CountOpen(l.Status)
 		}
 	}
 	for _, c := range h.cases {
@@ -315,15 +315,15 @@ func (h *shelf) tally(cluster string, since time.Time) journal.Tally {
 	return t
 }
 
-// standing returns what every page shows: whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
-func (b *book) standing() (*away, bool, int) {
+// banner returns what every page shows: whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
+func (b *index) banner() (*away, bool, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var gone *away
 	if !b.away.Since.IsZero() {
 		gone = new(b.away)
 	}
-	if b.shelf == nil {
+	if b.records == nil {
 		return gone, gone == nil, 0
 	}
 	causes := map[string]bool{}
@@ -336,7 +336,7 @@ func (b *book) standing() (*away, bool, int) {
 }
 
 // reached returns the connection to NATS, or why it is unreachable.
-func (b *book) reached() (*stream.Stream, error) {
+func (b *index) reached() (*stream.Stream, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stream == nil {
@@ -346,13 +346,13 @@ func (b *book) reached() (*stream.Stream, error) {
 }
 
 // newest returns the wanted newest cases of each Service and class, the most recently changed first.
-func (b *book) newest(want func(*past) bool) []*past {
+func (b *index) newest(want func(*summary) bool) []*summary {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.shelf == nil {
+	if b.records == nil {
 		return nil
 	}
-	var list []*past
+	var list []*summary
 	for _, c := range b.latest {
 		if want(c) {
 			list = append(list, c)
@@ -362,11 +362,11 @@ func (b *book) newest(want func(*past) bool) []*past {
 	return list
 }
 
-// each calls f with each case of the last 30 days, in any order. f must not call the book.
-func (b *book) each(f func(*past)) {
+// each calls f with each case of the last 30 days, in any order. f must not call the index.
+func (b *index) each(f func(*summary)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.shelf == nil {
+	if b.records == nil {
 		return
 	}
 	for _, c := range b.cases {
@@ -375,36 +375,36 @@ func (b *book) each(f func(*past)) {
 }
 
 // newer orders cases: the most recently changed first.
-func newer(x, y *past) int {
+func newer(x, y *summary) int {
 	return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
 }
 
-func (b *book) clusters() []standing {
+func (b *index) clusters() []clusterState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := slices.Clone(b.stands)
+	list := slices.Clone(b.states)
 	for i := range list {
-		list[i].Cases = new(b.shelf.tally(list[i].Cluster, b.p.Now().Add(-lately)))
+		list[i].Cases = new(b.records.tally(list[i].Cluster, b.p.Now().Add(-lately)))
 	}
 	return list
 }
 
 // cluster returns the state of a cluster; without a name, of the only one. False if it is unknown.
-func (b *book) cluster(name string) (standing, bool) {
+func (b *index) cluster(name string) (clusterState, bool) {
 	list := b.clusters()
 	if name == "" && len(list) > 0 {
 		return list[0], true
 	}
-	i := slices.IndexFunc(list, func(s standing) bool { return s.Cluster == name })
+	i := slices.IndexFunc(list, func(s clusterState) bool { return s.Cluster == name })
 	if i < 0 {
-		return standing{}, false
+		return clusterState{}, false
 	}
 	return list[i], true
 }
 
 // alone reports whether there is only one cluster, whose ID pages can then omit.
-func (b *book) alone() bool {
+func (b *index) alone() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.stands) < 2
+	return len(b.states) < 2
 }

@@ -10,46 +10,46 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Touch triggers a sync after a change outside the Service, by writing only our resync annotation. If the Service was synced before, the
+// Resync triggers a sync after a change outside the Service, by writing only our resync annotation. If the Service was synced before, the
 // full sync resets load balancer and listeners to the annotations; the class covers this by the plan's risk.
-type Touch struct {
+type Resync struct {
 	After time.Duration `json:"after,omitempty"` // nanoseconds since the previous step, whose change takes a while to act
 }
 
-// every is the least time between two touches in one cluster: each causes a full sync, whose OpenAPI calls add up to throttling.
+// every is the least time between two resync steps in one cluster: each causes a full sync, whose OpenAPI calls add up to throttling.
 const every = 2 * time.Second
 
 // Says describes the step.
-func (t Touch) Says() say.Text {
+func (t Resync) Says() say.Text {
 	if t.After > 0 {
 		return say.F("trigger a resync after %s", t.After)
 	}
 	return say.F("trigger a resync")
 }
 
-// Kind is "touch".
-func (Touch) Kind() string { return "touch" }
+// Kind is "resync".
+func (Resync) Kind() string { return "resync" }
 
 // Target is the Service.
-func (Touch) Target() string { return "" }
+func (Resync) Target() string { return "" }
 
 // Risk is low; see the type.
-func (Touch) Risk() remedy.Risk { return remedy.Low }
+func (Resync) Risk() remedy.Risk { return remedy.Low }
 
 // Grants are reading and patching Services.
-func (Touch) Grants() []grant.Grant { return serviceWrite }
+func (Resync) Grants() []grant.Grant { return serviceWrite }
 
 // Fields are our mark.
-func (Touch) Fields() []remedy.Field { return []remedy.Field{remedy.MarkField} }
+func (Resync) Fields() []remedy.Field { return []remedy.Field{remedy.MarkField} }
 
 // Settle returns how long the step waits for the previous one.
-func (t Touch) Settle() time.Duration { return t.After }
+func (t Resync) Settle() time.Duration { return t.After }
 
-// Pace returns the least time between two touches in one cluster.
-func (Touch) Pace() time.Duration { return every }
+// Pace returns the least time between two resync steps in one cluster.
+func (Resync) Pace() time.Duration { return every }
 
-// Check reports whether this attempt has touched the Service.
-func (Touch) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
+// Check reports whether this attempt has triggered a sync of the Service.
+func (Resync) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
 	if c.Service.Annotations[ccm.Resync] == c.Mark() {
 		return remedy.Done, nil
 	}
@@ -57,9 +57,9 @@ func (Touch) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
 }
 
 // Apply writes the resync annotation on the version in the case.
-func (Touch) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+func (Resync) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, nil, nil)
 }
 
 // Undo returns no step: the annotation means nothing to others, and removing it would trigger another resync. The effects of the sync stay.
-func (Touch) Undo() (remedy.Step, bool) { return nil, false }
+func (Resync) Undo() (remedy.Step, bool) { return nil, false }

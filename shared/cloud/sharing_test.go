@@ -81,7 +81,7 @@ func TestCrowd(t *testing.T) {
 					var mu sync.Mutex
 					told := 0
 					ctx := event.WithReads(t.Context(), func(event.Read) { mu.Lock(); told++; mu.Unlock() })
-					look, name, want := r.Look(), fmt.Sprintf("a-%d", i), ""
+					look, name, want := r.Session(), fmt.Sprintf("a-%d", i), ""
 					if i < tt.balancers {
 						want = fmt.Sprintf("lb-n%03d nlb-n%03d ", i, i)
 					}

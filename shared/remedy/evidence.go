@@ -6,13 +6,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Heard returns the plan, unless only an Event reports the failure: every user who may create Events in the namespace can write one in the
+// RequireEvidence returns the plan, unless only an Event reports the failure: every user who may create Events in the namespace can write one in the
 // controller's name. So for a Service that the controller has synced in its present form (see InForce), a class acts and advises only on
-// what it has read: Plan.Seen. Any other plan becomes the question who wrote the Event, without other advice.
-func (c *Case) Heard(p Plan) Plan {
+// what it has read: Plan.Proven. Any other plan becomes the question who wrote the Event, without other advice.
+func (c *Case) RequireEvidence(p Plan) Plan {
 	svc := c.Service
 	switch {
-	case c.Event.Service.Kind != "", p.Seen, c.Remedy.Sees, len(p.Steps) == 0 && len(p.Ask) == 0:
+	case c.Event.Service.Kind != "", p.Proven, c.Remedy.IgnoresEvent, len(p.Steps) == 0 && len(p.Ask) == 0:
 		return p
 	case !ccm.Synced(svc), !ccm.InForce(svc):
 		return p
@@ -20,7 +20,7 @@ func (c *Case) Heard(p Plan) Plan {
 	return Plan{
 		Finding: say.F("An Event alone says that the Service fails: %s.", c.Remedy.Title()).
 			And("The controller has synced the Service in its current state, and nothing in the cluster or the cloud shows this failure."),
-		Cause: hearsayCause,
+		Cause: eventAloneCause,
 		Ask: say.F("Check who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields.",
 			svc.Namespace, svc.Name).
 			And("If it was the controller, check its log: %s.", c.LogQuery()).
@@ -30,8 +30,8 @@ func (c *Case) Heard(p Plan) Plan {
 	}
 }
 
-// hearsayCause separates failures that only an Event reports from the incidents that were seen.
-const hearsayCause = "an Event alone"
+// eventAloneCause separates failures that only an Event reports from the incidents that were seen.
+const eventAloneCause = "an Event alone"
 
 // FailedPrecheck reports whether the failure is a finding of a check before an upgrade.
 func (c *Case) FailedPrecheck() bool { return event.FailedPrecheck(c.Event.Message) }

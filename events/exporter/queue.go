@@ -22,12 +22,12 @@ const (
 )
 
 const (
-	laneFlights = 16        // of one namespace at once: a quarter of all
-	laneBytes   = 512 << 10 // waiting, of one namespace
-	allBytes    = 8 << 20   // waiting, in all
-	laneSamples = 10        // of one namespace at once: unpublishable Events that go to DEAD, and predicted failures that are logged
-	sampleEach  = time.Hour // interval of one more after those
-	idleLanes   = 1024      // beyond this number, unused lanes are swept
+	queueFlights = 16        // of one namespace at once: a quarter of all
+	queueBytes   = 512 << 10 // waiting, of one namespace
+	allBytes     = 8 << 20   // waiting, in all
+	queueSamples = 10        // of one namespace at once: unpublishable Events that go to DEAD, and predicted failures that are logged
+	sampleEach   = time.Hour // interval of one more after those
+	idleQueues   = 1024      // beyond this number, unused queues are swept
 )
 
 // A waiting is an occurrence on its way to NATS.
@@ -38,15 +38,15 @@ type waiting struct {
 	size  int
 }
 
-// A lane holds what waits in one namespace, and has a budget of its own: beyond it the newest of each Service and class wait, and
-// other namespaces pass. Overflow is spilled, and read again from the API server when the lane is empty.
-type lane struct {
+// A queue holds what waits in one namespace, and has a budget of its own: beyond it the newest of each Service and class wait, and
+// other namespaces pass. Overflow is spilled, and read again from the API server when the queue is empty.
+type queue struct {
 	namespace string
 	arrivals  *rate.Limiter // detects a flood
 	budget    *rate.Limiter // for publishing
 	samples   *rate.Limiter // for unpublishable Events that go to DEAD
 	foreseen  *rate.Limiter // for logging failures that a check before an upgrade predicts
-	queue     []*waiting
+	waiting   []*waiting
 	byKey     map[string]*waiting // the queue by key
 	flying    map[string]bool     // keys of those being published
 	bytes     int
@@ -57,46 +57,46 @@ type lane struct {
 	spill     *spill
 }
 
-// A spill represents the Events that found no room in a lane. Progress does not pass the first of them until all are published.
+// A spill represents the Events that found no room in a queue. Progress does not pass the first of them until all are published.
 type spill struct {
 	entry *entry
 	after string // everything up to this version was accepted
 	last  string // latest version without room
 	busy  bool   // being read
-	read  bool   // all of them are in the lane
-	open  int    // of those in the lane, how many are not closed
+	read  bool   // all of them are in the queue
+	open  int    // of those in the queue, how many are not closed
 }
 
-type lanes struct {
+type queues struct {
 	mu     sync.Mutex
 	rate   rate.Limit
 	burst  int
-	all    map[string]*lane
-	ring   []*lane // in round-robin order
+	all    map[string]*queue
+	ring   []*queue // in round-robin order
 	turn   int
 	bytes  int
 	flying int
-	wake   chan struct{}
+	ready  chan struct{}
 }
 
-func newLanes(perSecond float64, burst int) *lanes {
-	return &lanes{
+func newQueues(perSecond float64, burst int) *queues {
+	return &queues{
 		rate: rate.Limit(cmp.Or(perSecond, DefaultRate)), burst: cmp.Or(burst, DefaultBurst),
-		all: map[string]*lane{}, wake: make(chan struct{}, 1),
+		all: map[string]*queue{}, ready: make(chan struct{}, 1),
 	}
 }
 
-// of returns the lane of a namespace; the caller holds the lock.
-func (ls *lanes) of(namespace string) *lane {
+// of returns the queue of a namespace; the caller holds the lock.
+func (ls *queues) of(namespace string) *queue {
 	l := ls.all[namespace]
 	if l == nil {
-		if len(ls.ring) >= idleLanes {
+		if len(ls.ring) >= idleQueues {
 			ls.sweep()
 		}
-		l = &lane{
+		l = &queue{
 			namespace: namespace, byKey: map[string]*waiting{}, flying: map[string]bool{},
 			arrivals: rate.NewLimiter(ls.rate, ls.burst), budget: rate.NewLimiter(ls.rate, ls.burst),
-			samples: rate.NewLimiter(rate.Every(sampleEach), laneSamples), foreseen: rate.NewLimiter(rate.Every(sampleEach), laneSamples),
+			samples: rate.NewLimiter(rate.Every(sampleEach), queueSamples), foreseen: rate.NewLimiter(rate.Every(sampleEach), queueSamples),
 		}
 		ls.all[namespace] = l
 		ls.ring = append(ls.ring, l)
@@ -104,12 +104,12 @@ func (ls *lanes) of(namespace string) *lane {
 	return l
 }
 
-// sweep removes empty lanes with a full budget: a new one would be the same. The caller holds the lock.
-func (ls *lanes) sweep() {
+// sweep removes empty queues with a full budget: a new one would be the same. The caller holds the lock.
+func (ls *queues) sweep() {
 	now := time.Now()
-	ls.ring = slices.DeleteFunc(ls.ring, func(l *lane) bool {
-		idle := len(l.queue)+len(l.flying) == 0 && l.spill == nil && min(l.arrivals.TokensAt(now), l.budget.TokensAt(now)) >= float64(ls.burst) &&
-			min(l.samples.TokensAt(now), l.foreseen.TokensAt(now)) >= laneSamples
+	ls.ring = slices.DeleteFunc(ls.ring, func(l *queue) bool {
+		idle := len(l.waiting)+len(l.flying) == 0 && l.spill == nil && min(l.arrivals.TokensAt(now), l.budget.TokensAt(now)) >= float64(ls.burst) &&
+			min(l.samples.TokensAt(now), l.foreseen.TokensAt(now)) >= queueSamples
 		if idle {
 			delete(ls.all, l.namespace)
 		}
@@ -118,7 +118,7 @@ func (ls *lanes) sweep() {
 	ls.turn = 0
 }
 
-// An admitted is the result of adding an occurrence to its lane.
+// An admitted is the result of adding an occurrence to its queue.
 type admitted struct {
 	over  bool     // its namespace exceeds its budget
 	flood bool     // and did not before
@@ -127,9 +127,9 @@ type admitted struct {
 	fresh bool     // the spill begins with it
 }
 
-// add puts an occurrence into the lane of its namespace. The arrivals budget doesn't apply to a list, which delivers long-past
+// add puts an occurrence into the queue of its namespace. The arrivals budget doesn't apply to a list, which delivers long-past
 // Events all at once.
-func (ls *lanes) add(w *waiting, listed bool) admitted {
+func (ls *queues) add(w *waiting, listed bool) admitted {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.of(w.Namespace)
@@ -144,7 +144,7 @@ func (ls *lanes) add(w *waiting, listed bool) admitted {
 		a.was = ls.replace(l, was, w)
 		return a
 	}
-	if l.spill != nil || len(l.queue) > 0 && (l.bytes+w.size > laneBytes || ls.bytes+w.size > allBytes) {
+	if l.spill != nil || len(l.waiting) > 0 && (l.bytes+w.size > queueBytes || ls.bytes+w.size > allBytes) {
 		if l.spill == nil {
 			l.spill, a.fresh = &spill{entry: w.entry}, true
 			if !listed {
@@ -162,7 +162,7 @@ func (ls *lanes) add(w *waiting, listed bool) admitted {
 }
 
 // replace puts the newer of two occurrences into the waiting one's place, and returns the other.
-func (ls *lanes) replace(l *lane, was, w *waiting) (other *waiting) {
+func (ls *queues) replace(l *queue, was, w *waiting) (other *waiting) {
 	if !kube.Later(w.ResourceVersion, was.ResourceVersion) {
 		return w
 	}
@@ -173,9 +173,9 @@ func (ls *lanes) replace(l *lane, was, w *waiting) (other *waiting) {
 	return &old
 }
 
-// push appends to a lane; the caller holds the lock.
-func (ls *lanes) push(l *lane, w *waiting) {
-	l.queue = append(l.queue, w)
+// push appends to a queue; the caller holds the lock.
+func (ls *queues) push(l *queue, w *waiting) {
+	l.waiting = append(l.waiting, w)
 	l.byKey[w.key()] = w
 	l.bytes += w.size
 	ls.bytes += w.size
@@ -185,15 +185,15 @@ func (ls *lanes) push(l *lane, w *waiting) {
 	ls.stir()
 }
 
-func (ls *lanes) stir() {
+func (ls *queues) stir() {
 	select {
-	case ls.wake <- struct{}{}:
+	case ls.ready <- struct{}{}:
 	default:
 	}
 }
 
-// next waits for the next occurrence to publish, or for a lane whose spill is to be read. It returns neither if ctx has ended.
-func (ls *lanes) next(ctx context.Context) (*lane, *waiting) {
+// next waits for the next occurrence to publish, or for a queue whose spill is to be read. It returns neither if ctx has ended.
+func (ls *queues) next(ctx context.Context) (*queue, *waiting) {
 	for ctx.Err() == nil {
 		l, w, in := ls.pick(time.Now())
 		if l != nil {
@@ -202,7 +202,7 @@ func (ls *lanes) next(ctx context.Context) (*lane, *waiting) {
 		timer := time.NewTimer(in)
 		select {
 		case <-ctx.Done():
-		case <-ls.wake:
+		case <-ls.ready:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -211,7 +211,7 @@ func (ls *lanes) next(ctx context.Context) (*lane, *waiting) {
 }
 
 // pick is next without waiting; in is when to ask again at the latest.
-func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
+func (ls *queues) pick(now time.Time) (l *queue, w *waiting, in time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	in = time.Minute
@@ -221,7 +221,7 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 	for range ls.ring {
 		ls.turn = (ls.turn + 1) % len(ls.ring)
 		l := ls.ring[ls.turn]
-		empty, most := len(l.queue) == 0, laneFlights
+		empty, most := len(l.waiting) == 0, queueFlights
 		if l.failed > 0 {
 			most = 1 // until reads succeed again
 		}
@@ -235,7 +235,7 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 			l.spill.busy = true
 			return l, nil, 0
 		}
-		i := slices.IndexFunc(l.queue, func(w *waiting) bool { return !l.flying[w.key()] })
+		i := slices.IndexFunc(l.waiting, func(w *waiting) bool { return !l.flying[w.key()] })
 		if i < 0 {
 			continue
 		}
@@ -243,8 +243,8 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 			in = min(in, time.Duration(float64(time.Second)*(1-l.budget.TokensAt(now))/float64(ls.rate))+time.Millisecond)
 			continue
 		}
-		w := l.queue[i]
-		l.queue = slices.Delete(l.queue, i, i+1)
+		w := l.waiting[i]
+		l.waiting = slices.Delete(l.waiting, i, i+1)
 		delete(l.byKey, w.key())
 		l.flying[w.key()] = true
 		l.bytes -= w.size
@@ -256,27 +256,27 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 }
 
 // maySample reports whether one more unpublishable Event of a namespace may go to DEAD.
-func (ls *lanes) maySample(namespace string) bool {
+func (ls *queues) maySample(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).samples.Allow()
 }
 
 // mayReport reports whether one more predicted failure of a namespace may be logged.
-func (ls *lanes) mayReport(namespace string) bool {
+func (ls *queues) mayReport(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).foreseen.Allow()
 }
 
-// pause returns how long the lane rests after one more failure.
-func (l *lane) pause() time.Duration {
+// pause returns how long the queue rests after one more failure.
+func (l *queue) pause() time.Duration {
 	l.failed++
 	return retry.Spread(retry.Pause(firstWait, lastWait, l.failed))
 }
 
 // landed records that an occurrence is closed.
-func (ls *lanes) landed(l *lane, w *waiting) {
+func (ls *queues) landed(l *queue, w *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	delete(l.flying, w.key())
@@ -285,9 +285,9 @@ func (ls *lanes) landed(l *lane, w *waiting) {
 	ls.stir()
 }
 
-// back returns an occurrence to its lane because its Service can't be read now, and lets the lane rest. If a newer one has come
+// back returns an occurrence to its queue because its Service can't be read now, and lets the queue rest. If a newer one has come
 // meanwhile, it returns the older.
-func (ls *lanes) back(l *lane, w *waiting) (was *waiting) {
+func (ls *queues) back(l *queue, w *waiting) (was *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	delete(l.flying, w.key())
@@ -313,20 +313,20 @@ func (o occurrence) size() int {
 	return n
 }
 
-// enter puts an occurrence from a watch, or from a list if listed, into its lane.
+// enter puts an occurrence from a watch, or from a list if listed, into its queue.
 func (s *session) enter(o occurrence, listed bool) {
 	version := o.ResourceVersion
 	if listed {
 		version = "" // a list is progress only when all of it is published
 	}
-	w := &waiting{occurrence: o, entry: s.ledger.open(version)}
-	a := s.lanes.add(w, listed)
+	w := &waiting{occurrence: o, entry: s.entries.open(version)}
+	a := s.queues.add(w, listed)
 	if a.over {
 		s.stats.Slowed.Add(1)
 	}
-	if a.flood && s.told.first("flood "+o.Namespace) {
+	if a.flood && s.logged.first("flood "+o.Namespace) {
 		s.log.Warn("a namespace makes more Events of failed syncs than its budget; they wait, and of each Service and class the newest is published",
-			"namespace", o.Namespace, "reason", fmt.Sprintf("The budget is %g a second.", float64(s.lanes.rate)))
+			"namespace", o.Namespace, "reason", fmt.Sprintf("The budget is %g a second.", float64(s.queues.rate)))
 	}
 	switch {
 	case a.was != nil:
@@ -334,17 +334,17 @@ func (s *session) enter(o occurrence, listed bool) {
 		s.through(a.was)
 	case a.fresh:
 		s.stats.Released.Add(1)
-		s.ledger.hold(w.entry)
+		s.entries.hold(w.entry)
 		s.log.Info("there is no room for the Events of a namespace; they are read again later", "namespace", o.Namespace)
 	case a.spill != nil:
 		s.stats.Released.Add(1)
-		s.passed(s.ledger.close(w.entry))
+		s.passed(s.entries.close(w.entry))
 	}
 }
 
-// overflow makes a lane read all Events of its namespace, since a list held more than there is room for. It reports whether the
+// overflow makes a queue read all Events of its namespace, since a list held more than there is room for. It reports whether the
 // entry now holds progress.
-func (ls *lanes) overflow(namespace, version string, e *entry) bool {
+func (ls *queues) overflow(namespace, version string, e *entry) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.of(namespace)
@@ -358,31 +358,31 @@ func (ls *lanes) overflow(namespace, version string, e *entry) bool {
 
 // through closes an occurrence.
 func (s *session) through(w *waiting) {
-	s.passed(s.ledger.close(w.entry))
+	s.passed(s.entries.close(w.entry))
 	if w.spill != nil {
-		s.lanes.mu.Lock()
+		s.queues.mu.Lock()
 		w.spill.open--
-		s.lanes.mu.Unlock()
+		s.queues.mu.Unlock()
 		s.settle(w.spill)
 	}
 }
 
 // settle closes a spill once all of it is published.
 func (s *session) settle(sp *spill) {
-	s.lanes.mu.Lock()
+	s.queues.mu.Lock()
 	over := sp.read && sp.open == 0
-	s.lanes.mu.Unlock()
+	s.queues.mu.Unlock()
 	if over {
-		s.passed(s.ledger.close(sp.entry))
+		s.passed(s.entries.close(sp.entry))
 	}
 }
 
-// drain publishes from the lanes until ctx ends.
+// drain publishes from the queues until ctx ends.
 func (s *session) drain(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		l, w := s.lanes.next(ctx)
+		l, w := s.queues.next(ctx)
 		switch {
 		case l == nil:
 			return
@@ -395,14 +395,14 @@ func (s *session) drain(ctx context.Context) {
 }
 
 // refill reads the earliest spilled Events for which there is room now. It continues from there when these have left.
-func (s *session) refill(ctx context.Context, l *lane) {
-	s.lanes.mu.Lock()
+func (s *session) refill(ctx context.Context, l *queue) {
+	s.queues.mu.Lock()
 	after := l.spill.after
-	s.lanes.mu.Unlock()
+	s.queues.mu.Unlock()
 	var picked []occurrence // in order
 	bytes, least := 0, ""   // least: the earliest without room; none later than that gets any
 	see := func(ev kube.Event) error {
-		o, ok := s.judge(ev)
+		o, ok := s.classify(ev)
 		switch {
 		case !ok:
 			return ctx.Err()
@@ -416,7 +416,7 @@ func (s *session) refill(ctx context.Context, l *lane) {
 		i, _ := slices.BinarySearchFunc(picked, o, inOrder)
 		picked = slices.Insert(picked, i, o)
 		bytes += o.size()
-		for len(picked) > 1 && bytes > laneBytes {
+		for len(picked) > 1 && bytes > queueBytes {
 			n := len(picked) - 1
 			bytes, least, picked = bytes-picked[n].size(), picked[n].ResourceVersion, picked[:n]
 			s.stats.Released.Add(1)
@@ -434,22 +434,22 @@ func (s *session) refill(ctx context.Context, l *lane) {
 		s.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)
 	}
 	var older []*waiting
-	s.lanes.mu.Lock()
+	s.queues.mu.Lock()
 	sp := l.spill
 	sp.busy = false
 	if err != nil {
 		l.again = time.Now().Add(l.pause())
-		s.lanes.mu.Unlock()
+		s.queues.mu.Unlock()
 		return
 	}
 	for _, o := range picked {
-		w := &waiting{occurrence: o, entry: s.ledger.open(""), spill: sp, size: o.size()}
+		w := &waiting{occurrence: o, entry: s.entries.open(""), spill: sp, size: o.size()}
 		sp.open++
 		if was := l.byKey[w.key()]; was != nil {
-			older = append(older, s.lanes.replace(l, was, w))
+			older = append(older, s.queues.replace(l, was, w))
 			continue
 		}
-		s.lanes.push(l, w)
+		s.queues.push(l, w)
 	}
 	switch {
 	case least != "":
@@ -459,8 +459,8 @@ func (s *session) refill(ctx context.Context, l *lane) {
 	default:
 		sp.read, l.spill = true, nil
 	}
-	s.lanes.stir()
-	s.lanes.mu.Unlock()
+	s.queues.stir()
+	s.queues.mu.Unlock()
 	for _, w := range older {
 		s.stats.Overtaken.Add(1)
 		s.through(w)
@@ -468,22 +468,22 @@ func (s *session) refill(ctx context.Context, l *lane) {
 	s.settle(sp)
 }
 
-// deal publishes an occurrence if it names an existing Service. If that can't be read now, the occurrence goes back to its lane.
-func (s *session) deal(l *lane, w *waiting) {
+// deal publishes an occurrence if it names an existing Service. If that can't be read now, the occurrence goes back to its queue.
+func (s *session) deal(l *queue, w *waiting) {
 	if err := w.invalid(); err != nil {
 		s.refuse(w, err)
-		s.lanes.landed(l, w)
+		s.queues.landed(l, w)
 		return
 	}
 	err := s.proves(w)
-	if no := (*stranger)(nil); errors.As(err, &no) {
+	if no := (*noObject)(nil); errors.As(err, &no) {
 		s.stats.Strange.Add(1)
-		if s.told.first(w.Namespace) {
+		if s.logged.first(w.Namespace) {
 			s.log.Warn("an Event is about no object that there is, and is not published; more of this namespace are only counted for an hour",
 				"kubeevent", w.Namespace+"/"+w.Name, "about", w.Object.Namespace+"/"+w.Object.Name+" "+w.Object.UID, "reason", no.says)
 		}
 		s.through(w)
-		s.lanes.landed(l, w)
+		s.queues.landed(l, w)
 		return
 	}
 	if err != nil {
@@ -491,16 +491,16 @@ func (s *session) deal(l *lane, w *waiting) {
 			return // stays open in the ledger
 		}
 		s.stats.Unread.Add(1)
-		if s.told.first("unread " + w.Namespace) {
+		if s.logged.first("unread " + w.Namespace) {
 			s.log.Warn("an object can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name,
 				"error", err)
 		}
-		if was := s.lanes.back(l, w); was != nil {
+		if was := s.queues.back(l, w); was != nil {
 			s.stats.Overtaken.Add(1)
 			s.through(was)
 		}
 		return
 	}
 	s.put(w)
-	s.lanes.landed(l, w)
+	s.queues.landed(l, w)
 }

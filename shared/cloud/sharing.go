@@ -21,20 +21,20 @@ const (
 	apart = time.Minute
 )
 
-// A crowd is many looks at once, which all read the same vSwitches and search for their Service's load balancers. Looks above a rate share
+// A sharing is many looks at once, which all read the same vSwitches and search for their Service's load balancers. Looks above a rate share
 // the vSwitches and a list of all load balancers of the region.
-type crowd struct {
+type sharing struct {
 	mu    sync.Mutex
 	alone map[string]*rate.Limiter // by product
 	until map[string]time.Time     // until when looks search separately
 }
 
-func newCrowd() *crowd {
-	return &crowd{alone: map[string]*rate.Limiter{}, until: map[string]time.Time{}}
+func newSharing() *sharing {
+	return &sharing{alone: map[string]*rate.Limiter{}, until: map[string]time.Time{}}
 }
 
 // takes reports whether one more look would be too many to search separately.
-func (k *crowd) takes(product string) bool {
+func (k *sharing) takes(product string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.alone[product] == nil {
@@ -44,27 +44,27 @@ func (k *crowd) takes(product string) bool {
 }
 
 // parted reports whether the region could not be listed recently.
-func (k *crowd) parted(product string) bool {
+func (k *sharing) parted(product string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !time.Now().After(k.until[product])
 }
 
 // parts makes looks search separately for a while.
-func (k *crowd) parts(product string) {
+func (k *sharing) parts(product string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until[product] = time.Now().Add(apart)
 }
 
-// A look is what a Reader of many has decided, so that equal questions get equal answers.
-type look struct {
+// A session is what a Reader of many has decided, so that equal questions get equal answers.
+type session struct {
 	mu     sync.Mutex
 	shares map[string]bool // by product
 }
 
 // shared reports whether the look shares its questions to the product with others.
-func (l *look) shared(product string, among *crowd) bool {
+func (l *session) shared(product string, among *sharing) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shares, ok := l.shares[product]
@@ -111,26 +111,26 @@ func search[T any](
 	ctx context.Context, c *client, product, action, by string,
 	list func(context.Context, *client) ([]T, error), marks func(T) (name string, tags map[string]string),
 ) (found []T, ok bool) {
-	if c.look == nil || by == "" || !c.look.shared(product, c.crowd) {
+	if c.session == nil || by == "" || !c.session.shared(product, c.sharing) {
 		return nil, false
 	}
 	began := time.Now()
 	e := &Error{Product: product, Action: action}
 	all := "all of " + product
-	answer, failure := c.heard.recall(ctx, all, e, func() (said, *Error) {
+	answer, failure := c.own.recall(ctx, all, e, func() (said, *Error) {
 		return c.recent.recall(ctx, all, e, func() (said, *Error) {
-			if c.crowd.parted(product) { // while this look waited for the list
+			if c.sharing.parted(product) { // while this look waited for the list
 				return said{}, e.bad(lack("a list"))
 			}
 			plain := *c
-			plain.heard, plain.look, plain.atMost = nil, nil, wholly
+			plain.own, plain.session, plain.atMost = nil, nil, wholly
 			var r *regional[T]
 			whole, err := list(event.WithReads(ctx, func(event.Read) {}), &plain)
 			if err == nil {
 				r, err = regionOf(whole, marks)
 			}
 			if err != nil && ctx.Err() == nil {
-				c.crowd.parts(product)
+				c.sharing.parts(product)
 			}
 			if err != nil {
 				return said{}, e.bad(err)
@@ -139,9 +139,9 @@ func search[T any](
 		})
 	})
 	if failure != nil {
-		c.look.mu.Lock()
-		defer c.look.mu.Unlock()
-		c.look.shares[product] = false
+		c.session.mu.Lock()
+		defer c.session.mu.Unlock()
+		c.session.shares[product] = false
 		return nil, false
 	}
 	r := answer.is.(*regional[T])

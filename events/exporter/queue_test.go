@@ -53,7 +53,7 @@ func TestForeseen(t *testing.T) {
 	log := &shell.Log{}
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.NewTextHandler(log, nil))},
-		lanes:    newLanes(0, 0),
+		queues:   newQueues(0, 0),
 	}
 	for _, from := range []struct {
 		namespace, component string
@@ -61,7 +61,7 @@ func TestForeseen(t *testing.T) {
 	}{{"a", "service-controller", 30}, {"b", "nlb-controller", 1}, {"c", "kubelet", 5}, {"c", "", 1}} {
 		for range from.n {
 			ev := kube.Event{Namespace: from.namespace, Component: from.component, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "DryRun: " + full}
-			if _, ok := s.judge(ev); ok {
+			if _, ok := s.classify(ev); ok {
 				t.Errorf("what %q foresees is published", from.component)
 			}
 		}
@@ -76,21 +76,21 @@ func TestForeseen(t *testing.T) {
 func TestHugeMessages(t *testing.T) {
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)},
-		lanes:    newLanes(0, 0),
+		queues:   newQueues(0, 0),
 	}
 	judged := make(chan bool, 1)
 	go func() {
 		defer close(judged)
 		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x"} {
 			for _, first := range []string{full + " ", "DryRun: " + full + " "} {
-				o, ok := s.judge(kube.Event{Namespace: "a", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning",
+				o, ok := s.classify(kube.Event{Namespace: "a", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning",
 					Message: first + strings.Repeat(part, 1<<20/len(part))})
 				if ok && len(o.Message) > event.MaxMessage {
 					t.Errorf("%q…: %d bytes are kept", part, len(o.Message))
 				}
 			}
 		}
-		o, ok := s.judge(kube.Event{Namespace: "b", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: full})
+		o, ok := s.classify(kube.Event{Namespace: "b", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: full})
 		judged <- ok && o.Message == full
 	}()
 	select {
@@ -208,7 +208,7 @@ func TestListedFlood(t *testing.T) {
 
 // TestLanes proves that what waits is bounded, per namespace and in all.
 func TestLanes(t *testing.T) {
-	ls := newLanes(1, 1)
+	ls := newQueues(1, 1)
 	l := newEntries()
 	for i := range 40_000 {
 		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i%100), Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(i + 1),
@@ -220,19 +220,19 @@ func TestLanes(t *testing.T) {
 	if ls.bytes > allBytes+100*most {
 		t.Errorf("%d bytes wait", ls.bytes)
 	}
-	for _, lane := range ls.ring {
-		if lane.bytes > laneBytes || len(lane.queue) == 0 || lane.spill == nil {
-			t.Errorf("%d bytes and %d occurrences wait in %s", lane.bytes, len(lane.queue), lane.namespace)
+	for _, queue := range ls.ring {
+		if queue.bytes > queueBytes || len(queue.waiting) == 0 || queue.spill == nil {
+			t.Errorf("%d bytes and %d occurrences wait in %s", queue.bytes, len(queue.waiting), queue.namespace)
 		}
 	}
 	// Round robin: each namespace is asked before one is asked again.
 	met := map[string]int{}
 	for range 100 {
-		lane, w, _ := ls.pick(time.Now())
+		queue, w, _ := ls.pick(time.Now())
 		if w == nil {
 			break
 		}
-		met[lane.namespace]++
+		met[queue.namespace]++
 	}
 	if len(met) < inFlight {
 		t.Errorf("of 100 namespaces %d were asked", len(met))
@@ -240,10 +240,10 @@ func TestLanes(t *testing.T) {
 }
 
 // TestBudget proves that a namespace publishes no more than its budget, however much waits and whatever others do. It uses the
-// lanes without an API server, where other tests make Events too.
+// queues without an API server, where other tests make Events too.
 func TestBudget(t *testing.T) {
 	const perSecond, burst, flood, others, seconds = 20, 30, 400, 50, 10
-	ls := newLanes(perSecond, burst)
+	ls := newQueues(perSecond, burst)
 	add := func(ns string, i int) {
 		ls.add(&waiting{occurrence: occurrence{class: "busy", Event: kube.Event{Namespace: ns, Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(i + 1),
 			Object: kube.Object{Namespace: ns, Name: "web", UID: fmt.Sprintf("00000000-0000-4000-8000-%012x", i)}}}}, true)
@@ -258,15 +258,15 @@ func TestBudget(t *testing.T) {
 			add("quiet", flood+tick)
 		}
 		for {
-			lane, w, _ := ls.pick(began.Add(time.Duration(tick) * 10 * time.Millisecond))
-			if lane == nil {
+			queue, w, _ := ls.pick(began.Add(time.Duration(tick) * 10 * time.Millisecond))
+			if queue == nil {
 				break
 			}
 			if w == nil {
 				t.Fatal("there was room for all")
 			}
-			left[lane.namespace]++
-			ls.landed(lane, w)
+			left[queue.namespace]++
+			ls.landed(queue, w)
 		}
 	}
 	if n, most := left["flood"], burst+perSecond*seconds; n > most || n < most-1 {
@@ -279,19 +279,19 @@ func TestBudget(t *testing.T) {
 
 // TestSweep proves that an inactive namespace is forgotten.
 func TestSweep(t *testing.T) {
-	ls := newLanes(1e6, 1)
-	for i := range 3 * idleLanes {
+	ls := newQueues(1e6, 1)
+	for i := range 3 * idleQueues {
 		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i), ResourceVersion: "1"}}
 		ls.add(&waiting{occurrence: o}, false)
-		lane, w := ls.next(t.Context())
-		ls.landed(lane, w)
+		queue, w := ls.next(t.Context())
+		ls.landed(queue, w)
 	}
-	if n := len(ls.all); n > idleLanes+1 || n != len(ls.ring) {
-		t.Errorf("%d lanes are kept", n)
+	if n := len(ls.all); n > idleQueues+1 || n != len(ls.ring) {
+		t.Errorf("%d queues are kept", n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if lane, w := ls.next(ended); lane != nil || w != nil {
+	if queue, w := ls.next(ended); queue != nil || w != nil {
 		t.Error("something leaves after the end")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A Standing is the state of one load balancer.
-type Standing struct {
+// A BalancerState is the state of one load balancer.
+type BalancerState struct {
 	ID   string                     `json:"id"`
 	Gone bool                       `json:"gone,omitempty"` // it does not exist according to the API
 	CLB  *cloud.LoadBalancer        `json:"clb,omitempty"`  // with its tags
@@ -22,9 +22,9 @@ type Standing struct {
 	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
 }
 
-// Standings reads the state of the load balancers among the targets of steps, and of the Service's by its label or by the controller's own
+// BalancerStates reads the state of the load balancers among the targets of steps, and of the Service's by its label or by the controller's own
 // search.
-func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, error) {
+func (c *View) BalancerStates(ctx context.Context, targets []string) ([]BalancerState, error) {
 	once := *c
 	once.Cloud = c.Cloud.Once()
 	c = &once
@@ -47,9 +47,9 @@ func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, err
 		ids = append(ids, bound.ID)
 	}
 	slices.Sort(ids)
-	all := []Standing{}
+	all := []BalancerState{}
 	for _, id := range slices.Compact(ids) {
-		standing, err := c.standing(ctx, id)
+		standing, err := c.balancerState(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -58,18 +58,18 @@ func (c *View) Standings(ctx context.Context, targets []string) ([]Standing, err
 	return all, nil
 }
 
-func (c *View) standing(ctx context.Context, id string) (Standing, error) {
+func (c *View) balancerState(ctx context.Context, id string) (BalancerState, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil {
-		return Standing{}, err
+		return BalancerState{}, err
 	}
 	if lb == nil {
-		return Standing{ID: id, Gone: true}, nil
+		return BalancerState{ID: id, Gone: true}, nil
 	}
-	s := Standing{ID: id, CLB: lb.CLB, NLB: lb.NLB}
+	s := BalancerState{ID: id, CLB: lb.CLB, NLB: lb.NLB}
 	if lb.NLB != nil {
 		if s.NetworkListeners, err = c.Cloud.NLB.Listeners(ctx, id); err != nil {
-			return Standing{}, fmt.Errorf("list listeners of %s: %w", id, err)
+			return BalancerState{}, fmt.Errorf("list listeners of %s: %w", id, err)
 		}
 		s.Servers = map[string][]cloud.Backend{}
 		for _, l := range s.NetworkListeners {
@@ -77,13 +77,13 @@ func (c *View) standing(ctx context.Context, id string) (Standing, error) {
 				continue
 			}
 			if s.Servers[l.ServerGroup], err = c.Cloud.NLB.Servers(ctx, l.ServerGroup); err != nil {
-				return Standing{}, fmt.Errorf("list the servers of %s: %w", l.ServerGroup, err)
+				return BalancerState{}, fmt.Errorf("list the servers of %s: %w", l.ServerGroup, err)
 			}
 		}
 		return s, nil
 	}
 	if s.Listeners, err = c.Cloud.SLB.Listeners(ctx, id); err != nil {
-		return Standing{}, fmt.Errorf("list listeners of %s: %w", id, err)
+		return BalancerState{}, fmt.Errorf("list listeners of %s: %w", id, err)
 	}
 	s.Groups, err = c.WholeGroups(ctx, lb)
 	return s, err
