@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Grants are the permissions to read answers, to wait for them, and to say on them what became of them.
+// Grants are the permissions to read answers, to wait for them, and to write their status.
 var Grants = []grant.Grant{
 	grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }

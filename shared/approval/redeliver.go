@@ -16,7 +16,7 @@ import (
 )
 
 // A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
-// decides whether it counts. It says on the Approval what has become of it.
+// decides whether it counts. It also writes the status of Approvals.
 type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster

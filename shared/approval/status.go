@@ -21,8 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Types of the conditions of an Approval, which tell people what the engine made of it. They repeat what the journal says: no decision
-// reads them.
+// Types of the conditions of an Approval, for people. They repeat the journal, and no decision reads them.
 const (
 	Accepted = "Accepted" // whether it counts
 	Applied  = "Applied"  // whether the plan that it approves was written
