@@ -187,10 +187,10 @@ func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	switch body = bytes.TrimSpace(body); {
 	case len(body) == 0:
-		return nil, errors.New("it is no CloudEvent: the body is empty")
+		return nil, errors.New("it is not a CloudEvent: the body is empty")
 	case media != cloudevents.ApplicationCloudEventsJSON && header.Get("Ce-Specversion") != "":
 		if header.Get("Ce-Id") == "" || header.Get("Ce-Source") == "" || header.Get("Ce-Type") == "" {
-			return nil, errors.New("it is no CloudEvent: ce-id, ce-source or ce-type is missing")
+			return nil, errors.New("it is not a CloudEvent: ce-id, ce-source or ce-type is missing")
 		}
 		data = [][]byte{body}
 	default: // EventBridge may name it application/json
@@ -199,11 +199,11 @@ func named(header http.Header, body []byte) ([]kube.Selection, error) {
 			body = slices.Concat([]byte("["), body, []byte("]"))
 		}
 		if err := json.Unmarshal(body, &batch); err != nil {
-			return nil, fmt.Errorf("it is no CloudEvent: %.200s", err)
+			return nil, fmt.Errorf("it is not a CloudEvent: %.200s", err)
 		}
 		for _, e := range batch {
 			if err := e.Validate(); err != nil {
-				return nil, fmt.Errorf("it is no CloudEvent: %.200s", err)
+				return nil, fmt.Errorf("it is not a CloudEvent: %.200s", err)
 			}
 			data = append(data, e.Data())
 		}

@@ -109,7 +109,7 @@ func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*
 func (p *Posts) read(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, errors.New("the address is no URL")
+		return nil, errors.New("the address is not a URL")
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	answer, err := (&http.Client{Timeout: 5 * time.Second, Transport: p.wire, CheckRedirect: stay}).Do(r)

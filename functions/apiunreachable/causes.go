@@ -54,13 +54,13 @@ var causes = []remedy.Cause{
 	},
 	{
 		Name: "certificate", Texts: []string{"x509", "failed to verify certificate"},
-		Finding: say.F("The controller rejects the certificate of the endpoint: what answers does not prove to be Alibaba Cloud."),
+		Finding: say.F("The controller rejects the certificate of the endpoint: the server does not prove to be Alibaba Cloud."),
 		Ask: say.F("Find the proxy or firewall that opens TLS connections on the way, and exempt the endpoint.").
 			And("If there is none, update the root certificates in the controller's image, and check that the DNS returns the addresses of Alibaba Cloud."),
 	},
 	{
 		Name: "no TLS", Texts: []string{"remote error: tls", "tls: ", "http response to https client", "malformed http response"},
-		Finding: say.F("What answers at the endpoint does not speak TLS with the controller: a proxy, a firewall or another server."),
+		Finding: say.F("The server at the endpoint does not speak TLS with the controller: a proxy, a firewall or another server."),
 		Ask: say.F("Check for a proxy or firewall on the way, for a wrong endpoint in the controller's environment and for a DNS that returns other addresses.").
 			Then(variable),
 	},
@@ -104,7 +104,7 @@ var causes = []remedy.Cause{
 			"end of json input",
 		},
 		Finding: say.F("The connection from the controller to the API was cut."),
-		Ask: say.F("Check what stands between the node and the endpoint: a proxy, a firewall, a NAT gateway at its limit of connections.").
+		Ask: say.F("Check what is between the node and the endpoint: a proxy, a firewall, a NAT gateway at its limit of connections.").
 			And("If there is nothing, check the status page of Alibaba Cloud for the region."),
 	},
 	{

@@ -96,7 +96,7 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
 			Text: say.F("The load balancer still sends traffic of the Service to cordoned nodes (%d of %s): %s.",
 				len(nodes), say.Count(len(backends), "backend"), say.List(nodes, shown)).
-				And("Connections through such a node end when it goes."),
+				And("Connections through such a node end when the node is removed."),
 			Do: say.F("Let the controller remove cordoned nodes: %s.", ccm.SetCommand(svc, removeUnscheduled, "on")).
 				And("Before that, turn on connection draining so that connections can finish: %s.", ccm.SetCommand(svc, "connection-drain", "on"))}
 		if rest == 0 {

@@ -46,7 +46,7 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 			Severity: doctor.Warning, About: s.OfCluster(), Key: "endpoints",
 			Evidence: map[string]string{"number": fmt.Sprint(all), "threshold": fmt.Sprint(mostInAll)},
 			Text: say.F("The Services that can be reached from outside have %d endpoints, more than %d.", all, mostInAll).
-				And("Whatever watches all of them takes long to catch up."),
+				And("Programs that watch all of them take long to catch up."),
 			Do: say.F("Distribute the workloads over several clusters, or put an Ingress in front of them."),
 		})
 	}

@@ -72,7 +72,7 @@ func (l *rangeLook) add(severity doctor.Severity, key string, text, do say.Text,
 
 func (l *rangeLook) find() {
 	if len(l.ranges.Strange) > 0 {
-		l.report.Unknown(about(l.svc), say.Errorf("its source range %s is no CIDR block", ccm.Quote(l.ranges.Strange[0])))
+		l.report.Unknown(about(l.svc), say.Errorf("its source range %s is not a CIDR block", ccm.Quote(l.ranges.Strange[0])))
 		return
 	}
 	switch {

@@ -198,7 +198,7 @@ func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
 		return !serves
 	})
 	if len(outside) > 0 {
-		should = should.And("But Pods on hybrid nodes stand outside of the VPC and cannot be backends: %s.", say.List(outside, 5))
+		should = should.And("But Pods on hybrid nodes are outside of the VPC and cannot be backends: %s.", say.List(outside, 5))
 	}
 	if len(inside) == 0 {
 		return s.ask(should, say.F("Run Pods of the Service on ECS nodes."))

@@ -47,7 +47,7 @@ var causes = []remedy.Cause{
 	},
 	{
 		Texts:   []string{"status.loadbalancer.ingress[0].hostname"},
-		Finding: say.F("The API server refuses the address of the Service as invalid, because the value of its annotation hostname is no DNS name."),
+		Finding: say.F("The API server refuses the address of the Service as invalid, because the value of its annotation hostname is not a DNS name."),
 		Ask:     say.F("Set the annotation hostname to a DNS name in lower case, or remove it."),
 	},
 	{
@@ -66,7 +66,7 @@ var causes = []remedy.Cause{
 	},
 	{
 		Name: transient, Texts: []string{"not found"},
-		Finding: say.F("What the controller wrote to was just deleted."),
+		Finding: say.F("The object that the controller wrote to was just deleted."),
 		Ask:     say.F("Check whether something deletes the object and makes it again: kubectl get shows its age."),
 	},
 	{

@@ -82,7 +82,7 @@ func access(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy
 		return remedy.Plan{}, err
 	case has == ccm.Granted && !c.Lasts():
 		return remedy.Plan{
-			Finding: why.Finding.And("By now, the API server allows the controller's account to %s.", write).Then(ccm.Retries()), Wait: c.PollInterval(),
+			Finding: why.Finding.And("Meanwhile, the API server allows the controller's account to %s.", write).Then(ccm.Retries()), Wait: c.PollInterval(),
 		}, nil
 	case has == ccm.Granted:
 		return asks(c, write, remedy.Cause{

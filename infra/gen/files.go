@@ -55,7 +55,7 @@ func check(all []*remedy.Remedy, names []string) error {
 		if other, ok := folder[name]; ok {
 			errs = append(errs, fmt.Errorf("the classes %s and %s share the folder functions/%s: choose another ID", other, r.Class, name))
 		} else if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("class %s belongs in functions/%s, which is no class folder: rename the folder or the class", r.Class, name))
+			errs = append(errs, fmt.Errorf("class %s belongs in functions/%s, which is not a class folder: rename the folder or the class", r.Class, name))
 		}
 		folder[name] = r.Class
 		for what, texts := range map[string][]string{"text": r.Texts, "code": r.Codes} {

@@ -16,11 +16,11 @@ const (
 func WithActions(document string, actions []string) (string, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(document), &doc); err != nil {
-		return "", fmt.Errorf("it is no JSON object: %w", err)
+		return "", fmt.Errorf("it is not a JSON object: %w", err)
 	}
 	var statements []json.RawMessage
 	if err := json.Unmarshal(doc["Statement"], &statements); err != nil {
-		return "", fmt.Errorf("its Statement is no list: %w", err)
+		return "", fmt.Errorf("its Statement is not a list: %w", err)
 	}
 	var err error
 	if doc["Statement"], err = json.Marshal(append(statements, json.RawMessage(allowing(actions)))); err != nil {

@@ -67,7 +67,7 @@ func (x Exclusions) Advice() say.Text {
 		text = text.And("Masters such as %s never serve load balancers: run the Pods on workers, or add workers.", say.List(list, 5))
 	}
 	if list := x.Of[Hybrid]; len(list) > 0 {
-		text = text.And("Hybrid nodes such as %s stand outside of the VPC and never serve load balancers: run the Pods on ECS nodes, or add some.", say.List(list, 5))
+		text = text.And("Hybrid nodes such as %s are outside of the VPC and never serve load balancers: run the Pods on ECS nodes, or add some.", say.List(list, 5))
 	}
 	if list := x.Of[Virtual]; len(list) > 0 {
 		text = text.And("On virtual nodes such as %s, only Pods serve: run some Pods of the Service there, or add nodes that are servers.", say.List(list, 5))

@@ -44,7 +44,7 @@ var fixed = []Fixed{
 		Effect:  say.F("A change to %s interrupts the traffic and cannot be undone. After a change to anything else, every full sync fails.", PayByLCU),
 		Instead: say.F("Change the charge type at a time when an interruption does no harm.")},
 	{Name: VSwitchID, What: say.F("vSwitch"), of: clb, Instead: another,
-		Effect: say.F("A load balancer never leaves its vSwitch: the annotation has no effect, and says what is not so.")},
+		Effect: say.F("A load balancer never leaves its vSwitch: the annotation has no effect, and its value is wrong.")},
 	{Name: MasterZone, What: say.F("primary zone"), of: clb, Effect: failing, Instead: another},
 	{Name: SlaveZone, What: say.F("standby zone"), of: clb, Effect: failing, Instead: another},
 	{Name: "ip-version", What: say.F("IP version"), of: clb, Made: "ipv4", Unset: "ipv4", Effect: failing, Instead: another},

@@ -78,7 +78,7 @@ func (f *NodeFaults) Add(n corev1.Node, servers []cloud.Instance) {
 func (f *NodeFaults) unnamed(n corev1.Node) {
 	switch {
 	case isLingJun(&n): // its server exists, but cannot register with another ID
-		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is no ECS server", n.Name, Quote(n.Spec.ProviderID)))
+		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is not an ECS server", n.Name, Quote(n.Spec.ProviderID)))
 		return
 	case n.Spec.ProviderID == "":
 		f.add(unset, n.Name, say.F("the node %s has no providerID", n.Name))

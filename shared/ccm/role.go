@@ -201,7 +201,7 @@ func namingOf(value string, of say.Text) naming {
 		role = m[1]
 	}
 	if !roleName().MatchString(role) {
-		return naming{by: say.F("%s names %s, which is no RAM role", of, Quote(value))}
+		return naming{by: say.F("%s names %s, which is not a RAM role", of, Quote(value))}
 	}
 	return naming{role, say.F("%s names the RAM role %s", of, role)}
 }
@@ -216,7 +216,7 @@ func ofConfig(config string) []naming {
 	of := say.F("the configuration of the add-on %s", DaemonSet)
 	var all any
 	if err := json.Unmarshal([]byte(config), &all); err != nil {
-		return []naming{{by: say.F("%s cannot be read: it is no JSON", of)}}
+		return []naming{{by: say.F("%s cannot be read: it is not JSON", of)}}
 	}
 	s := rrsaSettings{of: of}
 	s.search("", all)

@@ -117,7 +117,7 @@ func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, met
 	fail := &Error{Doing: doing}
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		fail.Err, fail.Refused = errors.New("the address is no URL"), true
+		fail.Err, fail.Refused = errors.New("the address is not a URL"), true
 		return nil, fail
 	}
 	maps.Copy(r.Header, header)

@@ -123,7 +123,7 @@ func (d *dingtalk) Send(ctx context.Context, key string, c Card) (string, error)
 	}
 	for _, r := range answer.Result.DeliverResults {
 		if !r.Success {
-			return "", &Error{Doing: doing, Refused: true, Err: fmt.Errorf("it was created and not delivered: %s", quote(r.ErrorMsg))}
+			return "", &Error{Doing: doing, Refused: true, Err: fmt.Errorf("it was created but not delivered: %s", quote(r.ErrorMsg))}
 		}
 	}
 	if !answer.Success || len(answer.Result.DeliverResults) == 0 {
@@ -239,7 +239,7 @@ func (d *dingtalk) clicked(ctx context.Context, f dingFrame, take func(context.C
 		}
 	}
 	if json.Unmarshal([]byte(f.Data), &said) != nil || json.Unmarshal([]byte(said.Content), &content) != nil {
-		return "", errors.New("this is no click on a card")
+		return "", errors.New("this is not a click on a card")
 	}
 	text := func(name string) string {
 		s, _ := content.CardPrivateData.Params[name].(string)

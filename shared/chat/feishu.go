@@ -396,7 +396,7 @@ func (f *feishu) clicked(ctx context.Context, frame feishuFrame, payload []byte,
 	}
 	err := json.Unmarshal(payload, &said)
 	if err != nil || frame.header("type") != "event" || said.Header.EventType != "card.action.trigger" || said.Header.AppID != f.App {
-		return nil, errors.New("this is no click on a card")
+		return nil, errors.New("this is not a click on a card")
 	}
 	text := func(name string) string {
 		s, _ := said.Event.Action.Value[name].(string)

@@ -32,9 +32,9 @@ func (a Amount) String() string {
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
-		return errors.New("is no amount of money")
+		return errors.New("is not an amount of money")
 	}
-	bad := fmt.Errorf("is no amount of money: %.30q", string(t))
+	bad := fmt.Errorf("is not an amount of money: %.30q", string(t))
 	s := strings.TrimSpace(string(t))
 	digits, negative := strings.CutPrefix(s, "-")
 	units, cents, _ := strings.Cut(digits, ".")

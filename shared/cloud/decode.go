@@ -58,7 +58,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	}
 	f, err := strconv.ParseFloat(string(t), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return fmt.Errorf("is no whole number: %.20q", string(t))
+		return fmt.Errorf("is not a whole number: %.20q", string(t))
 	}
 	*n = number{int64(f), true}
 	return nil

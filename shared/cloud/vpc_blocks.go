@@ -48,7 +48,7 @@ func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 			for _, s := range strs(texts) {
 				block, err := netip.ParsePrefix(s)
 				if err != nil {
-					return fmt.Errorf("an address block of VPC %s is none: %.40q", vpcID, s)
+					return fmt.Errorf("VPC %s has an invalid address block: %.40q", vpcID, s)
 				}
 				if !slices.Contains(blocks, block) { // the first IPv6 block is also in its list
 					blocks = append(blocks, block)

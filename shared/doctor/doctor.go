@@ -94,7 +94,7 @@ func (s Severity) String() string {
 // MarshalText returns the severity as a word; an error if it is invalid.
 func (s Severity) MarshalText() ([]byte, error) {
 	if s < Info || s > Critical {
-		return nil, fmt.Errorf("%s is no severity", s)
+		return nil, fmt.Errorf("%s is not a severity", s)
 	}
 	return []byte(s.String()), nil
 }
@@ -107,7 +107,7 @@ func (s *Severity) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no severity: want info, warning or critical", text)
+	return fmt.Errorf("%q is not a severity: want info, warning or critical", text)
 }
 
 // A Kind is the kind of object of a finding.

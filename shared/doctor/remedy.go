@@ -86,7 +86,7 @@ func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Se
 	}
 	r := Examine(s, []*Check{c})
 	if why := r.untold(c.ID, OfService(k.Service)); len(why) > 0 {
-		return nil, nil, nil, fmt.Errorf("look whether the finding stands: %s", strings.Join(why, "; "))
+		return nil, nil, nil, fmt.Errorf("check whether the finding still holds: %s", strings.Join(why, "; "))
 	}
 	var found []Finding
 	for _, f := range r.Findings {

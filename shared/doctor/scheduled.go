@@ -245,7 +245,7 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*o
 			return nil
 		})
 		if err != nil {
-			return nil, newest, fmt.Errorf("read which cases stand: %w", err)
+			return nil, newest, fmt.Errorf("read the open cases: %w", err)
 		}
 	}
 	return open, newest, nil

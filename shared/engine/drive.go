@@ -382,6 +382,6 @@ func (x *run) gone(over say.Text) machine.Outcome {
 // drifted notes that a step's target has changed since the plan was made.
 func (x *run) drifted(s remedy.Step) {
 	x.dropped = true
-	x.rec.Note = x.rec.Note.Then(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s.Says()))
+	x.rec.Note = x.rec.Note.Then(say.F("The target of the step %q has changed in the meantime. The case is diagnosed again.", s.Says()))
 	x.rec.Error = event.Redact(fmt.Sprintf("%s: %s", s.Says(), remedy.ErrMoved))
 }

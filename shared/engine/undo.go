@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoUndo means that a record holds a step that can't be undone, or no longer can.
-var ErrNoUndo = errors.New("there is no way back")
+var ErrNoUndo = errors.New("it can't be undone")
 
 // Undo undoes the steps of the attempts of a case, as [document.Store.Applied] returns them, the last step first, and records it. It
 // stops before the first step whose target is not as the plan left it, with an error that says where. It skips resync steps, which

@@ -78,7 +78,7 @@ func ReadDocument(data []byte) (Document, error) {
 	}
 	for _, c := range d.State.Cases {
 		if c.Class == "" || d.Cases[c.Class] == nil && c.State != machine.Idle {
-			return Document{}, fmt.Errorf("read the document: nothing is told of its case of %q", c.Class)
+			return Document{}, fmt.Errorf("read the document: it says nothing of its case of %q", c.Class)
 		}
 	}
 	for _, e := range d.Outbox {

@@ -119,7 +119,7 @@ func DecodeNATS(header map[string][]string, data []byte) (event.Event, error) {
 		SpecVersion *json.RawMessage `json:"specversion"`
 	}
 	if err := json.Unmarshal(data, &probe); err != nil || probe.SpecVersion == nil {
-		return event.Event{}, invalid("the message has no ce-specversion header and its data is no structured event")
+		return event.Event{}, invalid("the message has no ce-specversion header and its data is not a structured event")
 	}
 	return DecodeJSON(data)
 }

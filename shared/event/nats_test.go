@@ -176,7 +176,7 @@ func TestDecodeNATS(t *testing.T) {
 			"invalid event: a batch of events in one NATS message"},
 		{"another format", map[string][]string{"Content-Type": {"application/cloudevents+avro"}}, nil,
 			`invalid event: a structured event in the format "application/cloudevents+avro", not JSON`},
-		{"nothing", nil, nil, "invalid event: the message has no ce-specversion header and its data is no structured event"},
+		{"nothing", nil, nil, "invalid event: the message has no ce-specversion header and its data is not a structured event"},
 		{"other JSON", nil, []byte(`{"a":1}`), "invalid event: the message has no ce-specversion header"},
 		{"a list", nil, []byte(`[]`), "invalid event: the message has no ce-specversion header"},
 		{"an unknown version", with("ce-specversion", "2.0"), data, `invalid event: the event has version "2.0" of CloudEvents, not 1.0 or 0.3`},

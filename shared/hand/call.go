@@ -85,7 +85,7 @@ func ParsePublicKeys(text string) (PublicKeys, error) {
 		keys[word] = key
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("read the engine's public keys: there are none")
+		return nil, errors.New("read the engine's public keys: none is given")
 	}
 	return keys, nil
 }

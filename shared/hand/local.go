@@ -76,7 +76,7 @@ func made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, 
 		s, err := r.Step(decode, data.Kind, data.Step)
 		if ok := true; err == nil && undo {
 			if s, ok = s.Undo(); !ok {
-				err = fmt.Errorf("the step %s has no way back: %w", data.Kind, ErrInvalid)
+				err = fmt.Errorf("the step %s can't be undone: %w", data.Kind, ErrInvalid)
 			}
 		}
 		if err != nil {

@@ -92,7 +92,7 @@ func (l *Rechecker) Round(ctx context.Context) error {
 func (l *Rechecker) Due(ctx context.Context) ([]event.Record, error) {
 	standing, err := l.OpenFailures(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read who fails: %w", err)
+		return nil, fmt.Errorf("read the open failures: %w", err)
 	}
 	looked := map[key]time.Time{} // of those still open
 	last := func(r event.Record) time.Time {

@@ -84,7 +84,7 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	switch {
 	case errors.Is(err, engine.ErrForeign):
 		return Reply{Dead: err.Error(), Err: err}
-	case err != nil && rec.Result.Settled() && rec.Result != "":
+	case err != nil && rec.Result.Settled() && rec.Result != "" && rec.Wait == 0: // otherwise CASES lacks the record
 		return Reply{Record: rec, Err: err} // it has failed for good, and the record says so
 	case err != nil:
 		return Reply{Record: rec, Retry: max(rec.Wait, time.Second), Err: err}

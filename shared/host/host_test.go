@@ -231,6 +231,30 @@ func TestHandleUnnoted(t *testing.T) {
 	}
 }
 
+// An event comes again until CASES has the record of its answer, even if the case is over.
+func TestHandleUnaudited(t *testing.T) {
+	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
+	js := nats.JetStream(t, strings.Replace(r.config.NATS, "://", "://sesame@", 1))
+	if err := js.DeleteStream(t.Context(), stream.Cases); err != nil {
+		t.Fatal(err)
+	}
+	e := r.event("asks")
+	for range 2 {
+		if got := r.Handle(t.Context(), e); got.Retry < time.Second || got.Err == nil {
+			t.Errorf("without CASES: %+v", got)
+		}
+	}
+	if _, err := r.Env.Stream.Setup(t.Context(), r.Classes(), stream.Settings{Clusters: []string{"c-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Handle(t.Context(), e); got.Retry != 0 || got.Err != nil {
+		t.Errorf("with CASES: %+v", got)
+	}
+	if _, err := r.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c-1", string(r.svc.UID), "asks")); err != nil {
+		t.Errorf("CASES has no record: %v", err)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	asks := class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil)
 	h := &Host{Remedies: []*remedy.Remedy{asks, asks, {Class: "empty"}}}

@@ -401,7 +401,7 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item
 	if t, err := dec.Token(); err != nil {
 		return err
 	} else if t != json.Delim('{') {
-		return errors.New("the answer is no list")
+		return errors.New("the answer is not a list")
 	}
 	for dec.More() {
 		key, err := dec.Token()
@@ -433,7 +433,7 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 	case t == nil:
 		return nil
 	case t != json.Delim('['):
-		return errors.New("the answer is no list")
+		return errors.New("the answer is not a list")
 	}
 	for dec.More() {
 		from.object = largest

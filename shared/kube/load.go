@@ -35,7 +35,7 @@ func Load(kubeconfig, context string) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	case len(file.Clusters) == 0 && kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "":
-		return nil, errors.New("no cluster to talk to: this is no pod, KUBECONFIG is not set, and there is no kubeconfig in the home directory; name one with " +
+		return nil, errors.New("no cluster to talk to: this is not a pod, KUBECONFIG is not set, and there is no kubeconfig in the home directory; name one with " +
 			"--kubeconfig")
 	case len(file.Clusters) == 0:
 		return nil, fmt.Errorf("the kubeconfig %s names no cluster", strings.Join(rules.GetLoadingPrecedence(), ", "))
@@ -70,7 +70,7 @@ func ContextNamespace(kubeconfig, context string) (string, error) {
 func Read(text []byte) (*rest.Config, error) {
 	file, err := clientcmd.Load(text)
 	if err != nil {
-		return nil, errors.New("the kubeconfig is no kubeconfig") // the text may be in the error
+		return nil, errors.New("the file is not a kubeconfig") // the text may be in the error
 	}
 	for _, u := range file.AuthInfos {
 		if u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || u.ClientKey != "" || u.ClientCertificate != "" {

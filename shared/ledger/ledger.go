@@ -326,7 +326,7 @@ func ExporterSeen(ctx context.Context, s *stream.Stream, cluster string) (time.T
 		err = stream.ErrNotFound
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("look when an exporter of cluster %s was heard of: %w", cluster, err)
+		return time.Time{}, fmt.Errorf("read the last sign of life of the exporter of cluster %s: %w", cluster, err)
 	}
 	return last, nil
 }

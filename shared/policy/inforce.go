@@ -46,7 +46,7 @@ func (f InForce) Put(ctx context.Context, s *stream.Stream, cluster string) erro
 		err = s.Put(ctx, key+cluster, data.Bytes())
 	}
 	if err != nil {
-		return fmt.Errorf("tell the policy in force: %w", err)
+		return fmt.Errorf("publish the policy in force: %w", err)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (r Reference) Readable(dirs []string) error {
 	name := strings.ToUpper(r.Env)
 	own := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 	if !own("LBREMEDY_TELL_") && (slices.ContainsFunc([]string{"LBREMEDY_", "ALIBABA", "ALICLOUD_", "OTEL_", "KUBE"}, own) || strings.HasSuffix(name, "_PROXY")) {
-		return fmt.Errorf("%s is none for sinks: rename it, such as to LBREMEDY_TELL_SECRET", r)
+		return fmt.Errorf("%s can't hold a secret of sinks: rename it, such as to LBREMEDY_TELL_SECRET", r)
 	}
 	below := func(dir string) bool {
 		rel, err := filepath.Rel(dir, r.File)
@@ -221,7 +221,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	switch {
 	case s.Kind == Alibaba && strings.Trim(s.Category, "0123456789") != "", s.Kind == Alibaba && s.Category == "":
-		bad("category", "%q is no number; ListCategories of the ticket API lists them", s.Category)
+		bad("category", "%q is not a number; ListCategories of the ticket API lists them", s.Category)
 	case s.Kind != Alibaba && (s.Category != "" || s.Urgent):
 		bad("category", "only tickets of kind alibaba have a category or are urgent")
 	}
@@ -237,7 +237,7 @@ func (s Sink) Check(classes []string, bad func(field, format string, args ...any
 	}
 	for _, p := range s.Namespaces {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			bad("namespaces", "%q is no pattern", p)
+			bad("namespaces", "%q is not a pattern", p)
 		}
 	}
 	may := notifiable
@@ -287,10 +287,10 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	}
 	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "smtps" && u.Scheme != "smtp" || u.Hostname() == "" || u.Port() == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" {
-		bad("url", "it is no address such as smtps://smtp.example.com:465, or smtp://smtp.example.com:587 for STARTTLS")
+		bad("url", "it is not an address such as smtps://smtp.example.com:465, or smtp://smtp.example.com:587 for STARTTLS")
 	}
 	if s.URLFrom != (Reference{}) {
-		bad("urlFrom", "the address of a server of mail is no secret: write url")
+		bad("urlFrom", "the address of a server of mail is not secret: write url")
 	}
 	if len(s.To) == 0 {
 		bad("to", "it is empty; name the addresses that mail goes to")
@@ -298,7 +298,7 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	for field, list := range map[string][]string{"from": {s.From}, "to": s.To} {
 		for _, address := range list {
 			if _, err := mail.ParseAddress(address); err != nil || strings.ContainsAny(address, "\r\n") {
-				bad(field, "%q is no address of mail", address)
+				bad(field, "%q is not an email address", address)
 			}
 		}
 	}
@@ -343,7 +343,7 @@ func inCluster(host string) bool {
 func checkURL(u *url.URL, err error) error {
 	switch {
 	case err != nil || u.Host == "":
-		return errors.New("the address is no URL such as https://example.com/hook")
+		return errors.New("the address is not a URL such as https://example.com/hook")
 	case u.User != nil:
 		return errors.New("the address holds a user or password, which would be sent along and logged on the way")
 	case u.Scheme == "https":

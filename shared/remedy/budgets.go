@@ -22,7 +22,7 @@ type Share int
 func (s *Share) ReadText(text string) error {
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 	if err != nil || !strings.HasSuffix(text, "%") || n < 1 || n > 100 {
-		return fmt.Errorf("%q is no share from 1%% to 100%%", text)
+		return fmt.Errorf("%q is not a share from 1%% to 100%%", text)
 	}
 	*s = Share(n)
 	return nil

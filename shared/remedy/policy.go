@@ -30,7 +30,7 @@ func (m *Mode) ReadText(text string) error {
 		*m = Mode(text)
 		return nil
 	}
-	return fmt.Errorf("%q is no mode: want observe or fix", text)
+	return fmt.Errorf("%q is not a mode: want observe or fix", text)
 }
 
 // A Policy is what the operator allows. The zero value observes.

@@ -274,7 +274,7 @@ func (r *Risk) ReadText(text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no risk: want low, medium or high", text)
+	return fmt.Errorf("%q is not a risk: want low, medium or high", text)
 }
 
 // Scope says what one open ticket of a class covers.
@@ -350,7 +350,7 @@ func (r *Remedy) Check(p Plan) error {
 	case len(p.Steps) == 0 && len(p.Ask) == 0 && p.Wait == 0:
 		return fmt.Errorf("class %s: the plan does nothing: no steps, no ask, no wait", r.Class)
 	case p.Wait < 0:
-		return fmt.Errorf("class %s: the plan waits for less than no time", r.Class)
+		return fmt.Errorf("class %s: the plan has a negative wait", r.Class)
 	case len(p.Steps) > 0 && p.Wait > 0:
 		return fmt.Errorf("class %s: the plan both writes and waits", r.Class)
 	}

@@ -56,7 +56,7 @@ func (d *Duration) UnmarshalText(text []byte) error { return d.ReadText(string(t
 func (d *Duration) ReadText(text string) error {
 	v, err := time.ParseDuration(text)
 	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is no duration such as 60s", text)
+		return fmt.Errorf("%q is not a duration such as 60s", text)
 	}
 	*d = Duration(v)
 	return nil

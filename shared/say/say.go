@@ -258,5 +258,5 @@ func readArg(raw json.RawMessage, depth int) (any, error) {
 		}
 		return strconv.ParseFloat(string(raw), 64)
 	}
-	return nil, errors.New("it is no string, number, boolean or list of messages")
+	return nil, errors.New("it is not a string, number, boolean or list of messages")
 }

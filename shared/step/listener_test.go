@@ -45,7 +45,7 @@ func TestMoveListener(t *testing.T) {
 	r.is(move, remedy.Done)
 	back, ok := move.Undo()
 	if !ok {
-		t.Fatal("there is no way back")
+		t.Fatal("it can't be undone")
 	}
 	r.does(back)
 	r.is(move, remedy.Todo)
@@ -71,7 +71,7 @@ func TestDeleteListener(t *testing.T) {
 	drop := step.DeleteListener{LB: "lb-1", Listener: list[0]}
 	back, ok := drop.Undo()
 	if !ok {
-		t.Fatal("there is no way back")
+		t.Fatal("it can't be undone")
 	}
 	r.is(drop, remedy.Todo)
 	r.is(back, remedy.Done)

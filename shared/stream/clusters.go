@@ -45,13 +45,13 @@ func (s *Stream) Clusters(ctx context.Context) ([]string, error) {
 	for _, filter := range []string{"policy.*", event.ProgressKey("*"), event.PageKey("*", "*"), event.CountKey("*")} {
 		err := s.EachEntry(ctx, filter, func(e Entry) { found[strings.Split(e.Key, ".")[1]] = true })
 		if err != nil {
-			return nil, fmt.Errorf("look which clusters are known: %w", err)
+			return nil, fmt.Errorf("list the known clusters: %w", err)
 		}
 	}
 	for name, filter := range map[string]string{Failed: event.FailedSubjects, Cases: event.CaseSubjects} {
 		subjects, err := s.Subjects(ctx, name, filter)
 		if err != nil {
-			return nil, fmt.Errorf("look which clusters are known: %w", err)
+			return nil, fmt.Errorf("list the known clusters: %w", err)
 		}
 		for _, subject := range subjects {
 			found[strings.Split(subject, ".")[2]] = true

@@ -35,11 +35,11 @@ func (d endpoint) address() (*url.URL, error) {
 		}
 	}
 	if err := d.sink.CheckURL(text); err != nil {
-		return nil, fmt.Errorf("%w: what %s holds can't be used: %w", ErrRefused, d.sink.URLFrom, err)
+		return nil, fmt.Errorf("%w: the value of %s can't be used: %w", ErrRefused, d.sink.URLFrom, err)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the address is no URL", ErrRefused)
+		return nil, fmt.Errorf("%w: the address is not a URL", ErrRefused)
 	}
 	return u, nil
 }

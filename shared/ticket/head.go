@@ -93,7 +93,7 @@ func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 	return p[1], incident{p[2], p[3], p[4]}, uid, true
 }
 
-var errUnreadable = errors.New("it is no head of a ticket")
+var errUnreadable = errors.New("it is not the head of a ticket")
 
 // readHead returns a sink's head; the zero Head if it has none. After errUnreadable the entry may be overwritten.
 func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {

@@ -22,7 +22,7 @@ type email struct {
 func (e *email) send(ctx context.Context, t Ticket) error {
 	u, err := url.Parse(e.sink.URL)
 	if err != nil {
-		return fmt.Errorf("%w: the address is no URL", ErrRefused)
+		return fmt.Errorf("%w: the address is not a URL", ErrRefused)
 	}
 	to := mail.Server{Address: u, User: e.sink.User, Roots: e.roots}
 	if e.sink.SecretFrom != (policy.Reference{}) {

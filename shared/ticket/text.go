@@ -230,7 +230,7 @@ var results = map[event.Result]say.Text{
 	event.Gone:       say.F("recovered, without a fix by lbremedy"),
 	event.Superseded: say.F("it fails in another way now"),
 	event.Undone:     say.F("what lbremedy wrote was taken back"),
-	event.OutOfScope: say.F("it is no failed sync of this cloud"),
+	event.OutOfScope: say.F("it is not a failed sync of this cloud"),
 	Moved:            say.F("it fails for another cause now"),
 	ByHand:           say.F("closed by hand"),
 	Rejected:         say.F("its plan was rejected"),

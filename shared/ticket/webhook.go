@@ -60,7 +60,7 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	}
 	signer, err := standard.NewWebhook(secret)
 	if err != nil { // its text may contain a part of the secret
-		return fmt.Errorf("%w: what %s holds is no key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
+		return fmt.Errorf("%w: the value of %s is not a key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
 	}
 	data, err := json.Marshal(Notice{Title: t.Title, Text: t.Text, Facts: t.Facts})
 	if err != nil {

@@ -71,7 +71,7 @@ func endpoint(variable string) error {
 		if at, ok := errors.AsType[*url.Error](err); ok {
 			err = at.Err // the URL itself stays out of it
 		}
-		return fmt.Errorf("%s is no URL: %w: %s", variable, err, want)
+		return fmt.Errorf("%s is not a URL: %w: %s", variable, err, want)
 	}
 	port, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16)
 	switch {
@@ -80,7 +80,7 @@ func endpoint(variable string) error {
 	case u.Hostname() == "":
 		return fmt.Errorf("%s names no host: %s", variable, want)
 	case err != nil || port == 0:
-		return fmt.Errorf("%s has the port %q, which there is not: %s", variable, clip(u.Port()), want)
+		return fmt.Errorf("%s has the port %q, which does not exist: %s", variable, clip(u.Port()), want)
 	case u.User != nil:
 		return fmt.Errorf("%s holds a user: put what the collector asks for into OTEL_EXPORTER_OTLP_HEADERS", variable)
 	case u.RawQuery != "" || u.Fragment != "":

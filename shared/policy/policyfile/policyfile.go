@@ -134,13 +134,13 @@ func (r reader) doctor(f *Doctor) remedy.Doctor {
 	s := remedy.Doctor{Protect: f.Protect}
 	for i, p := range f.Protect {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			r.Fail(fmt.Sprintf("doctor.protect[%d]", i), "%q is no name or pattern", p)
+			r.Fail(fmt.Sprintf("doctor.protect[%d]", i), "%q is neither a name nor a pattern", p)
 		}
 	}
 	if f.Target != "" {
 		var ok bool
 		if s.Target, ok = ccm.ParseVersion(f.Target); !ok {
-			r.Fail("doctor.target", "%q is no version such as v2.14.0", f.Target)
+			r.Fail("doctor.target", "%q is not a version such as v2.14.0", f.Target)
 		}
 	}
 	if f.LocalPorts != "" {
@@ -148,7 +148,7 @@ func (r reader) doctor(f *Doctor) remedy.Doctor {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if errA != nil || errB != nil || a == 0 || a > b {
-			r.Fail("doctor.localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
+			r.Fail("doctor.localPorts", "%q is not a range of ports such as 32768-60999", f.LocalPorts)
 		} else {
 			s.LocalPorts = remedy.Ports{First: int32(a), Last: int32(b)}
 		}

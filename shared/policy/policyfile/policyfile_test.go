@@ -87,8 +87,8 @@ func TestParseRefuses(t *testing.T) {
 		"rules: [{namespaces: [a]}]":             "rules[0]: it changes nothing",
 		"rules: [{mode: observe, risk: low}]":    "rules[0]: it observes",
 		"rules: [{classes: [x], mode: fix}]":     `rules[0].classes: unknown class "x"`,
-		"rules: [{namespaces: ['[']}]":           `rules[0].namespaces: "[" is no pattern`,
-		"rules: [{namespaces: [''], risk: low}]": `rules[0].namespaces: "" is no pattern`,
+		"rules: [{namespaces: ['[']}]":           `rules[0].namespaces: "[" is not a pattern`,
+		"rules: [{namespaces: [''], risk: low}]": `rules[0].namespaces: "" is not a pattern`,
 		"rules: [{namespaces: [a], mode: fix}, {namespaces: [a], mode: observe}]":                    "rules[1]: it is about the same as rules[0]",
 		"rules: [{labels: {'': a}, mode: fix}]":                                                      "rules[0].labels",
 		"classes: {tag-missing: {mode: observe, risk: low}}":                                         "classes.tag-missing: it observes",
@@ -99,14 +99,14 @@ func TestParseRefuses(t *testing.T) {
 		"freezes: [{name: a, days: [mon, mon], from: '09:00', until: '10:00'}]":                      "mon is there twice",
 		"freezes: [{name: a, zone: Mars/Base, from: '09:00', until: '10:00'}]":                       `zone: "Mars/Base" is not known`,
 		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]":              "not after its beginning",
-		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: '10:00'}]":                           `freezes[0].until: "10:00" is no time such as`,
+		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: '10:00'}]":                           `freezes[0].until: "10:00" is not a time such as`,
 		"freezes: [{name: a, days: [mon], from: 2026-01-02T00:00:00Z, until: 2026-01-03T00:00:00Z}]": "days and zone are for times of day",
 		"budgets: {share: 20}":                       "line 1: budgets.share: it must be a text: put it in quotes",
 		"budgets: {share: 120%}":                     `budgets.share: "120%" is no share`,
 		"budgets: {class: -1}":                       "budgets.class: -1 is negative",
-		"budgets: {attempts: 0}":                     "line 1: budgets.attempts: 0 is no budget: want at least 1",
-		"mode: fix\nbudgets:\n  class: 0":            "line 3: budgets.class: 0 is no budget: want at least 1; to write nothing, say mode: observe",
-		"budgets: {share: 10%, least: 0}":            "line 1: budgets.least: 0 is no budget: want at least 1",
+		"budgets: {attempts: 0}":                     "line 1: budgets.attempts: 0 is not a budget: want at least 1",
+		"mode: fix\nbudgets:\n  class: 0":            "line 3: budgets.class: 0 is not a budget: want at least 1; to write nothing, say mode: observe",
+		"budgets: {share: 10%, least: 0}":            "line 1: budgets.least: 0 is not a budget: want at least 1",
 		"rules: [{mode: never}]":                     `line 1: rules[0].mode: "never" is no mode`,
 		"vswitches: {reserved: 2}":                   "line 1: vswitches.reserved: there is no such field; there are allow, reserve, replaceMissing",
 		"vswitches: {reserve: some}":                 "line 1: vswitches.reserve: it must be a whole number",
@@ -116,7 +116,7 @@ func TestParseRefuses(t *testing.T) {
 		"unsettled: undoo":                           `unsettled: "undoo" is unknown`,
 		"payBySpec: perhaps":                         "line 1: payBySpec: it must be true or false",
 		"vswitches: {reserve: -2}":                   "vswitches.reserve: -2 is negative",
-		"doctor: {protect: ['[']}":                   `doctor.protect[0]: "[" is no name or pattern`,
+		"doctor: {protect: ['[']}":                   `doctor.protect[0]: "[" is neither a name nor a pattern`,
 		"doctor: {target: newest}":                   `doctor.target: "newest" is no version`,
 		"doctor: {localPorts: 9}":                    "doctor.localPorts: it must be a text: put it in quotes",
 		"doctor: {localPorts: '9-'}":                 `doctor.localPorts: "9-" is no range`,
@@ -163,12 +163,12 @@ tell:
 		t.Fatal("it is right")
 	}
 	kinds := "alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager, pagerduty"
-	want := `line 1: mode: "fixx" is no mode: want observe or fix
+	want := `line 1: mode: "fixx" is not a mode: want observe or fix
 line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, namespaceLabels, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes
-line 9: budgets.share: "120%" is no share from 1% to 100%
+line 9: budgets.share: "120%" is not a share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk
-line 7: freezes[0].until: "25:00" is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00
+line 7: freezes[0].until: "25:00" is neither a time of day such as 18:30 nor a time such as 2006-01-02T15:04:05+08:00
 line 12: tell[0].kind: there is no kind "beeper"; there are ` + kinds
 	said := "policy file " + name + ": "
 	want = said + strings.ReplaceAll(want, "\n", "\n"+said)

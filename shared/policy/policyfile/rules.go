@@ -23,7 +23,7 @@ func (r reader) rules(f File) {
 		}{{"clusters", rule.Clusters}, {"namespaces", rule.Namespaces}} {
 			for _, p := range of.patterns {
 				if _, err := path.Match(p, ""); err != nil || p == "" {
-					r.Fail(at+"."+of.field, "%q is no pattern", p)
+					r.Fail(at+"."+of.field, "%q is not a pattern", p)
 				}
 			}
 		}
@@ -165,7 +165,7 @@ func (r reader) once(at string, f Freeze, out *remedy.Freeze) {
 	}{{"from", f.From, &out.Start}, {"until", f.Until, &out.End}} {
 		when, err := time.Parse(time.RFC3339, t.text)
 		if err != nil {
-			r.Fail(at+"."+t.field, "%q is no time such as 2006-01-02T15:04:05+08:00", t.text)
+			r.Fail(at+"."+t.field, "%q is not a time such as 2006-01-02T15:04:05+08:00", t.text)
 			good = false
 		}
 		*t.into = when.UTC()
@@ -187,7 +187,7 @@ func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
 			continue
 		}
 		if err != nil {
-			r.Fail(at+"."+t.field, "%q is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00", t.text)
+			r.Fail(at+"."+t.field, "%q is neither a time of day such as 18:30 nor a time such as 2006-01-02T15:04:05+08:00", t.text)
 			good = false
 		}
 		*t.into = time.Duration(when.Hour())*time.Hour + time.Duration(when.Minute())*time.Minute
@@ -203,7 +203,7 @@ func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
 		n := slices.Index(weekdays, d)
 		switch {
 		case n < 0:
-			r.Fail(at+".days", "%q is no day; there are %s", d, strings.Join(weekdays, ", "))
+			r.Fail(at+".days", "%q is not a day; there are %s", d, strings.Join(weekdays, ", "))
 		case slices.Contains(out.Days, time.Weekday(n)):
 			r.Fail(at+".days", "%s is there twice", d)
 		}
@@ -228,7 +228,7 @@ func (r reader) budgets(b remedy.Budgets) {
 		case n.value < 0:
 			r.Fail(at, "%d is negative", n.value)
 		case n.value == 0 && r.Has(at): // the policy would take it for the default
-			r.Fail(at, "0 is no budget: want at least 1; to write nothing, say mode: observe")
+			r.Fail(at, "0 is not a budget: want at least 1; to write nothing, say mode: observe")
 		}
 	}
 }

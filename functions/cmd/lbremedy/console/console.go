@@ -124,7 +124,7 @@ func (c consoleRun) run(ctx context.Context) error {
 func (c consoleRun) at() (*url.URL, error) {
 	host, _, err := net.SplitHostPort(c.listen)
 	if err != nil || !c.login && !loopback(host) {
-		return nil, command.Wrong("--listen: %q is no loopback address with a port, such as 127.0.0.1:8383", c.listen)
+		return nil, command.Wrong("--listen: %q is not a loopback address with a port, such as 127.0.0.1:8383", c.listen)
 	}
 	for id := range c.aliases {
 		if event.ValidCluster(id) != nil {
@@ -145,7 +145,7 @@ func (c consoleRun) at() (*url.URL, error) {
 	case c.address != "":
 		at, err = url.Parse(c.address)
 		if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "" {
-			return nil, command.Wrong("--url: %q is no address of a server, such as https://lbremedy.example.com", c.address)
+			return nil, command.Wrong("--url: %q is not the address of a server, such as https://lbremedy.example.com", c.address)
 		}
 		at.Path = ""
 	case c.login && !loopback(host):

@@ -171,11 +171,11 @@ func TestWrong(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"is no loopback address with a port", []string{"--listen", "0.0.0.0:0"}},
-		{"is no loopback address with a port", []string{"--listen", ":0"}},
-		{"is no loopback address with a port", []string{"--listen", "localhost:0"}},
-		{"is no loopback address with a port", []string{"--listen", "192.0.2.1:8383"}},
-		{"is no loopback address with a port", []string{"--listen", "8383"}},
+		{"is not a loopback address with a port", []string{"--listen", "0.0.0.0:0"}},
+		{"is not a loopback address with a port", []string{"--listen", ":0"}},
+		{"is not a loopback address with a port", []string{"--listen", "localhost:0"}},
+		{"is not a loopback address with a port", []string{"--listen", "192.0.2.1:8383"}},
+		{"is not a loopback address with a port", []string{"--listen", "8383"}},
 		{"are for a console with --login", []string{"--url", "https://lbremedy.example.com"}},
 		{"are for a console with --login", []string{"--tls-cert", "cert", "--tls-key", "key"}},
 		{"needs --cluster", []string{"--login"}},

@@ -53,7 +53,7 @@ func TestDoctorMistakes(t *testing.T) {
 		in   string
 		want string
 	}{
-		"no severity":      {[]string{"doctor", "--severity", "bad"}, "", `"bad" is no severity: want info, warning or critical`},
+		"no severity":      {[]string{"doctor", "--severity", "bad"}, "", `"bad" is not a severity: want info, warning or critical`},
 		"no check":         {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
 		"no check to show": {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
 		"no Service":       {[]string{"doctor", "Shop"}, "", `"Shop" is not a Service: name one as NAMESPACE/NAME`},

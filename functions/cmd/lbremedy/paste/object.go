@@ -233,7 +233,7 @@ func (r *Reader) published(data []byte) error {
 		Service                          struct{ Namespace, Name string }
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
-		return r.found(Text{Kind: Cloud, Why: "It is no failure that lbremedy publishes."})
+		return r.found(Text{Kind: Cloud, Why: "It is not a failure that lbremedy publishes."})
 	}
 	return r.found(Text{Kind: Cloud, Service: name(v.Service.Namespace, v.Service.Name),
 		Input: event.Input{Reason: v.Reason, Type: v.Type, Component: v.Component, Message: v.Message}})

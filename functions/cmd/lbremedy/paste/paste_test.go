@@ -129,7 +129,7 @@ func TestReader(t *testing.T) {
 			Why:   "It is an annotation. To check a manifest: lbremedy doctor -f FILE"}}},
 		{"a command", "$ kubectl annotate service web a=b", []paste.Text{{Kind: paste.Message, Input: event.Input{Message: "$ kubectl annotate service web a=b"},
 			Why: "It is a command, and not what a command printed."}}},
-		{"a CloudEvent of something else", `{"specversion":"1.0","data":7}`, []paste.Text{{Kind: paste.Cloud, Why: "It is no failure that lbremedy publishes."}}},
+		{"a CloudEvent of something else", `{"specversion":"1.0","data":7}`, []paste.Text{{Kind: paste.Cloud, Why: "It is not a failure that lbremedy publishes."}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, texts(t, tt.text)); diff != "" {

@@ -45,7 +45,7 @@ func TestMistakes(t *testing.T) {
 		{"the doctor too often", with("up", "--doctor", "1s"), "", "--doctor: 1s is less than 5m"},
 		{"no policy file", with("up", "--policy", "nowhere.yaml"), "", "nowhere.yaml"},
 		{"no address", with("up", "--listen", "nowhere:x"), "", "--listen:"},
-		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is no mode: want observe or fix`},
+		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is not a mode: want observe or fix`},
 		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "",
 			`line 1: mod: there is no such field; there are mode, risk`},
 		{"plan of no Service", with("plan", "Shop"), "", `"Shop" is not a Service`},
