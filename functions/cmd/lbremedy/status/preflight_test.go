@@ -108,7 +108,7 @@ func TestPreflight(t *testing.T) {
 	if _, err := maps.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "line 1: mode: \"fixx\" is no mode")
+	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "line 1: mode: \"fixx\" is not a mode")
 	m.Data["policy.yaml"] = "mode: fix\n"
 	if _, err := maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
