@@ -155,7 +155,6 @@ func Table() []event.Row {
 	}
 }
 
-// Files that a removed class leaves behind are found, also in a subfolder.
 func TestLeftovers(t *testing.T) {
 	tree := fstest.MapFS{
 		"infra/ram/generated/class/busy.json": {}, "infra/ram/generated/class/gone.json": {}, "infra/ram/generated/class/below/gone.txt": {}, "infra/ram/ram.go": {},
@@ -182,7 +181,7 @@ func TestNoClass(t *testing.T) {
 	}
 	for name, text := range got {
 		if strings.HasSuffix(name, ".json") && !json.Valid(text) {
-			t.Errorf("%s is no JSON", name)
+			t.Errorf("%s is not JSON", name)
 		}
 	}
 }
@@ -218,7 +217,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Files that no class generates any more are removed: a folder of generated files holds only those of the generator.
 func TestNothingStale(t *testing.T) {
 	files, err := files(root, functions.All)
 	if err != nil {
@@ -243,7 +241,6 @@ func TestNothingStale(t *testing.T) {
 	}
 }
 
-// The manifests bind exactly the rights of a class, in the cluster or in a namespace.
 func TestManifests(t *testing.T) {
 	got, err := files(root, []*remedy.Remedy{writing("zone-shortage"), asks("busy", "is configuring")})
 	if err != nil {
@@ -289,12 +286,11 @@ func TestManifests(t *testing.T) {
 	}
 	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml"} {
 		if strings.Contains(string(got[name]), "doctor") {
-			t.Errorf("%s has the doctor, which is no class", name)
+			t.Errorf("%s has the doctor, which is not a class", name)
 		}
 	}
 }
 
-// Every field of an Approval is described, for "kubectl explain".
 func TestApprovalFields(t *testing.T) {
 	text, err := approvals()
 	if err != nil {

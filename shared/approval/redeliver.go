@@ -15,8 +15,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
-// decides whether it counts. It also writes the status of Approvals.
+// A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The next run reads the answer itself.
+// The Redeliverer also writes the status of Approvals.
 type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
@@ -26,7 +26,7 @@ type Redeliverer struct {
 	Said    func(say.Text) // called with the state of Approvals when it changes
 }
 
-// Pauses of a Redeliverer before it looks again at a cluster that has no Approvals, or can't be asked.
+// The pauses before it looks again at a cluster that has no Approvals or can't be asked.
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 30 * time.Second
@@ -35,7 +35,7 @@ const (
 // told is how long after its end an Approval is looked at, to say on it that it has expired.
 const told = time.Hour
 
-// Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
+// Run watches Approvals until ctx ends. It retries failed deliveries.
 func (w *Redeliverer) Run(ctx context.Context) error {
 	status := &statusWriter{Redeliverer: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
 	var beside sync.WaitGroup
@@ -64,7 +64,6 @@ func (w *Redeliverer) Run(ctx context.Context) error {
 	return nil
 }
 
-// status returns a sentence on the state of the cluster's Approvals.
 func (w *Redeliverer) status(ctx context.Context) say.Text {
 	_, err := w.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
@@ -82,7 +81,6 @@ func (w *Redeliverer) status(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-// redeliver makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
 func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, status *statusWriter) error {
 	over := w.now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
 	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
@@ -138,7 +136,7 @@ func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (found *event.R
 	return found, nil
 }
 
-// deliver makes the stream deliver the stored failure of a case again; stream.ErrNotFound if it is not stored.
+// deliver makes the stream deliver a case's failure again. The error is stream.ErrNotFound if it is not stored.
 func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
 	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
 	kept, err := s.Last(ctx, stream.Failed, subject)

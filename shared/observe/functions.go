@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Functions count the calls of functions. Called is safe for concurrent use and does nothing on nil.
+// Functions count calls of functions. Called is safe for concurrent use and does nothing on nil.
 type Functions struct {
 	calls *prometheus.CounterVec
 	took  *prometheus.HistogramVec

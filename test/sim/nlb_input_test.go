@@ -49,7 +49,6 @@ var nlbNeeds = map[string][]string{
 	"ListAsynJobs":                                   {"JobIds.1"},
 }
 
-// An nlbCaller calls NLB with plain parameters.
 type nlbCaller struct {
 	*testing.T
 	cloud *sim.Cloud
@@ -61,7 +60,6 @@ func newNLBCaller(t *testing.T, w *sim.World) nlbCaller {
 	return nlbCaller{t, c, c.Admin()}
 }
 
-// call returns the status and the answer.
 func (c nlbCaller) call(action string, form url.Values) (int, map[string]any) {
 	c.Helper()
 	return acs3{cloud: c.cloud, key: c.key, action: action, version: "2022-04-30", form: form}.send(c.T)
@@ -75,7 +73,6 @@ func form(said ...string) url.Values {
 	return v
 }
 
-// TestNLBMissing omits each required parameter of each action.
 func TestNLBMissing(t *testing.T) {
 	c := newNLBCaller(t, everything())
 	before := c.cloud.Snapshot()
@@ -99,7 +96,6 @@ func TestNLBMissing(t *testing.T) {
 	}
 }
 
-// TestNLBWrong sends wrong types and values.
 func TestNLBWrong(t *testing.T) {
 	w := everything()
 	w.NLBs[0].SecurityGroups = []string{"sg-1", "sg-2", "sg-3", "sg-4"}
@@ -129,12 +125,12 @@ func TestNLBWrong(t *testing.T) {
 		form         url.Values
 		code         string
 	}{
-		{"port that is no number", "CreateListener", listener("ListenerPort", "x"), "IllegalParam.Port"},
+		{"port that is not a number", "CreateListener", listener("ListenerPort", "x"), "IllegalParam.Port"},
 		{"range without an end", "CreateListener", listener("ListenerPort", "0", "StartPort", "1000"), "IllegalParam.Port"},
 		{"range backwards", "CreateListener", listener("ListenerPort", "0", "StartPort", "2000", "EndPort", "1000"), "IllegalParam.Port"},
 		{"range beyond all ports", "CreateListener", listener("ListenerPort", "0", "StartPort", "1000", "EndPort", "70000"), "IllegalParam.Port"},
 		{"range over a port", "CreateListener", listener("ListenerPort", "0", "StartPort", "70", "EndPort", "90"), "Conflict.Port"},
-		{"timeout that is no number", "CreateListener", listener("IdleTimeout", "x"), "IllegalParam.IdleTimeout"},
+		{"timeout that is not a number", "CreateListener", listener("IdleTimeout", "x"), "IllegalParam.IdleTimeout"},
 		{"too many connections", "CreateListener", listener("Cps", "1000001"), "IllegalParam.Cps"},
 		{"switch", "CreateListener", listener("ProxyProtocolEnabled", "on"), "IllegalParam.ProxyProtocolEnabled"},
 		{"switch of the proxy protocol", "UpdateListenerAttribute", form("ListenerId", "lsn-a", "ProxyProtocolV2Config", "{"), "IllegalParam.ProxyProtocolV2Config"},
@@ -143,15 +139,15 @@ func TestNLBWrong(t *testing.T) {
 			"IllegalParam.AlpnPolicy"},
 		{"too many certificates", "AssociateAdditionalCertificatesWithListener", form("ListenerId", "lsn-s", "AdditionalCertificateIds.1", "cert-b"),
 			"QuotaExceeded.QuotaInsufficient"},
-		{"drain that is no number", "CreateServerGroup", group("ConnectionDrainTimeout", "x"), "IllegalParam.ConnectionDrainTimeout"},
+		{"drain that is not a number", "CreateServerGroup", group("ConnectionDrainTimeout", "x"), "IllegalParam.ConnectionDrainTimeout"},
 		{"drain that is no switch", "CreateServerGroup", group("ConnectionDrainEnabled", "on"), "IllegalParam.ConnectionDrainEnabled"},
 		{"threshold", "CreateServerGroup", group("HealthCheckConfig.HealthyThreshold", "1"), "IllegalParam.HealthCheckConfig.HealthyThreshold"},
 		{"check", "CreateServerGroup", group("HealthCheckConfig.HealthCheckType", "ICMP"), "IllegalParam.HealthCheckConfig.HealthCheckType"},
-		{"weight that is no number", "AddServersToServerGroup", server("Servers.1.Weight", "x"), "IllegalParam.Weight"},
+		{"weight that is not a number", "AddServersToServerGroup", server("Servers.1.Weight", "x"), "IllegalParam.Weight"},
 		{"address that is none", "AddServersToServerGroup", server("Servers.1.ServerIp", "x"), "IllegalParam.IP"},
 		{"IPv6 address", "AddServersToServerGroup", server("Servers.1.ServerIp", "2001:db8::1"), "OperationDenied.ServerGroupNotSupportIpv6"},
 		{"fifth security group", "LoadBalancerJoinSecurityGroup", form("LoadBalancerId", "nlb-a", "SecurityGroupIds.1", "sg-a"), "QuotaExceeded.QuotaInsufficient"},
-		{"page that is no number", "ListLoadBalancers", form("MaxResults", "x"), "IllegalParam.MaxResults"},
+		{"page that is not a number", "ListLoadBalancers", form("MaxResults", "x"), "IllegalParam.MaxResults"},
 		{"page that is too big", "ListLoadBalancers", form("MaxResults", "101"), "IllegalParam.MaxResults"},
 		{"unknown kind of tagged things", "ListTagResources", form("ResourceType", "instance"), "IllegalParam.ResourceType"},
 		{"protection that is no switch", "UpdateLoadBalancerProtection", form("LoadBalancerId", "nlb-a", "DeletionProtectionEnabled", "on"),
@@ -169,7 +165,6 @@ func TestNLBWrong(t *testing.T) {
 	}
 }
 
-// TestNLBAnswers checks answers about port ranges, the proxy protocol, tags and exchanged EIPs.
 func TestNLBAnswers(t *testing.T) {
 	w := everything()
 	w.NLBs[0].Zones[0].EIP = "eip-a"

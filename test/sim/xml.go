@@ -10,17 +10,15 @@ import (
 	"strings"
 )
 
-// xmlHead is the first line of an XML answer.
 const xmlHead = `<?xml version="1.0" encoding="UTF-8"?>`
 
-// toXML converts a JSON answer as the gateway does: each field becomes an element, and each entry of a list an element
-// with the list's name.
+// toXML converts a JSON answer as the gateway does: a field becomes an element, a list's entry an element with the list's name.
 func toXML(root string, answer []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		panic("sim: an answer that is no JSON: " + err.Error())
+		panic("sim: an answer that is not JSON: " + err.Error())
 	}
 	var b strings.Builder
 	b.WriteString(xmlHead)

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestLabels checks that labels on a Service and its namespace only make the policy stricter.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	label := func(key, value string) map[string]any { return map[string]any{key: value} }
@@ -32,7 +31,7 @@ func TestLabels(t *testing.T) {
 		{"the Service observes", rig.Careful, nil, label(remedy.ModeLabel, "observe"), event.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
 		{"the namespace observes", rig.Careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned,
 			"The namespace has the label lbremedy.io/mode=observe.", false},
-		{"a word that is no mode", rig.Careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
+		{"a word that is not a mode", rig.Careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
 		{"the Service is muted", rig.Careful, nil, label(remedy.MuteLabel, "true"), event.Planned, "The Service has the label lbremedy.io/mute=true.", true},
 		{"the namespace is muted", rig.Careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned,
 			"The namespace has the label lbremedy.io/mute=true.", true},
@@ -66,7 +65,6 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// around changes labels of the namespace; nil removes one.
 func around(r *rig.Rig, labels map[string]any) {
 	r.Helper()
 	if labels == nil {

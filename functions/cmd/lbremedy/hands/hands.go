@@ -37,7 +37,6 @@ over HTTP; shared/hand/README.md describes them.`,
 	return command.Parent(cmd, testCommand(p))
 }
 
-// A test is one call of "hand test".
 type test struct {
 	*cli.Program
 	class, key, cases string
@@ -143,7 +142,7 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
 }
 
-// decode reads a file in YAML or JSON; an unknown field is an error.
+// decode rejects unknown fields.
 func (t *test) decode(file string, to any) error {
 	_, text, err := t.ReadText(file)
 	if err != nil {
@@ -161,7 +160,6 @@ func (t *test) decode(file string, to any) error {
 	return nil
 }
 
-// poster returns a function that posts calls to the address and returns the answers.
 func poster(address string) func(context.Context, []byte) ([]byte, error) {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client := &http.Client{Timeout: time.Minute, CheckRedirect: stay}

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/control"
 )
 
-// provide adds a resource: JSON in the form of an answer.
 func provide[T any](to *sdk.Server, s *server, name string, read func(context.Context, *cli.Program) (T, error), about string) {
 	uri := "lbremedy://" + name
 	of := &sdk.Resource{URI: uri, Name: name, Description: about, MIMEType: "application/json"}
@@ -41,7 +40,6 @@ func (s *server) addResources(to *sdk.Server) {
 	provide(to, s, "policy", inForce, "The policy in force in the cluster: what lbremedy may apply by itself, where it is kept, and what is paused.")
 }
 
-// A catalogued lists everything that can be explained, without the pages.
 type catalogued struct {
 	Classes []page `json:"classes"`
 	Checks  []page `json:"checks"`
@@ -57,7 +55,6 @@ func catalogue(context.Context, *cli.Program) (all catalogued, _ error) {
 	return all, nil
 }
 
-// An allowed describes the policy in force.
 type allowed struct {
 	Cluster string   `json:"cluster"`
 	Says    string   `json:"says"`
