@@ -39,13 +39,25 @@ func approvals() ([]byte, error) {
 				"name": kube.ApprovalVersion, "served": true, "storage": true,
 				"additionalPrinterColumns": []object{
 					column("Service", ".spec.service"), column("Verdict", ".spec.verdict"), column("User", ".spec.user"),
+					column("Accepted", `.status.conditions[?(@.type=="Accepted")].status`),
+					wide("Reason", `.status.conditions[?(@.type=="Accepted")].reason`),
 					wide("Case", ".spec.case"), wide("Plan", ".spec.plan"), wide("Comment", ".spec.comment"),
 					{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 				},
+				"subresources": object{"status": object{}},
 				"schema": object{"openAPIV3Schema": object{
 					"type": "object", "required": []string{"spec"},
 					"description": "A person's answer to one plan of lbremedy, about a Service of the same namespace.",
 					"properties": object{
+						"status": object{
+							"description": "What became of the answer. Only lbremedy writes it, and no decision reads it.",
+							"type":        "object",
+							"properties": object{"conditions": object{
+								"type": "array", "maxItems": 8, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []string{"type"},
+								"description": "Accepted: the answer counts, or why it does not. Applied: the approved plan was written, or how far.",
+								"items":       condition(),
+							}},
+						},
 						"spec": object{
 							"description": "The answer. It cannot be changed.",
 							"type":        "object", "required": []string{"service", "case", "plan", "attempt", "verdict", "user"},
@@ -83,12 +95,18 @@ func approvals() ([]byte, error) {
 			}},
 		},
 	}
+	written := admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals/status"}}
+	status := judging(approval.StatusPolicy, admissionv1.Fail, written, admissionv1.Update)
 	judged := admissionv1.Rule{APIGroups: []string{"lbremedy.io"}, APIVersions: []string{kube.ApprovalVersion}, Resources: []string{"approvals"}}
 	policy := judging(approval.Policy, admissionv1.Fail, judged, admissionv1.Create, admissionv1.Update)
-	for _, r := range approval.Rules() {
-		policy.Spec.Validations = append(policy.Spec.Validations,
-			admissionv1.Validation{Expression: r.Expression, Message: r.Message, Reason: new(metav1.StatusReasonForbidden)})
+	adds := func(p *admissionv1.ValidatingAdmissionPolicy, rules ...approval.Rule) {
+		for _, r := range rules {
+			p.Spec.Validations = append(p.Spec.Validations,
+				admissionv1.Validation{Expression: r.Expression, Message: r.Message, Reason: new(metav1.StatusReasonForbidden)})
+		}
 	}
+	adds(&policy, approval.Rules()...)
+	adds(&status, approval.StatusRule)
 	role := rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: approval.Approver},
@@ -96,5 +114,23 @@ func approvals() ([]byte, error) {
 			{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}},
 		},
 	}
-	return manifests(kind, policy, denying(policy), role)
+	return manifests(kind, policy, denying(policy), status, denying(status), role)
+}
+
+// condition returns the schema of a metav1.Condition.
+func condition() map[string]any {
+	type object = map[string]any
+	text := func(description string, most int) object {
+		return object{"type": "string", "description": description, "maxLength": most}
+	}
+	return object{
+		"type": "object", "required": []string{"type", "status", "lastTransitionTime", "reason", "message"},
+		"properties": object{
+			"type":               text("Accepted or Applied.", 316),
+			"status":             object{"type": "string", "description": "True, False or Unknown.", "enum": []string{"True", "False", "Unknown"}},
+			"reason":             text("The reason in one word, such as Counted, NotAllowed, PlanChanged, Expired or Rejected.", 1024),
+			"message":            text("The reason in a sentence.", 32768),
+			"lastTransitionTime": object{"type": "string", "format": "date-time", "description": "When the status last changed."},
+		},
+	}
 }

@@ -46,7 +46,7 @@ func check(all []*remedy.Remedy, names []string) error {
 		if err := r.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-		taken := []string{upClass, engineClass, notifierClass, doctorClass, chatClass, probeClass, "exporter"}
+		taken := []string{upClass, engineClass, notifierClass, doctorClass, chatClass, probeClass, testClass, "exporter"}
 		if slices.Contains(taken, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
 			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
 		}

@@ -46,6 +46,9 @@ const chatClass = "chat"
 // probeClass replaces a class in names of what a prober needs, only in the namespace of the probes' Service.
 const probeClass = "probe"
 
+// testClass replaces a class in names of what "helm test" needs to see that people can approve.
+const testClass = "test"
+
 func together(all []*remedy.Remedy) *remedy.Remedy {
 	out := &remedy.Remedy{Class: upClass}
 	for _, r := range all {
@@ -57,7 +60,8 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns everything that rights are generated for: each class; the exporter; the notifier; "lbremedy up", with all of these or
-// without the classes; the doctor; answers from chats; and probes. A program that does one of the last three gets those rights beside its own.
+// without the classes; the doctor; answers from chats; probes; and helm test. A program that runs the doctor, takes answers from chats or
+// probes gets those rights beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
@@ -68,6 +72,7 @@ func holders(all []*remedy.Remedy) []holder {
 	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + notifierClass, ticket.EventGrants},
 		holder{"lbremedy-" + doctorClass, checks.Grants()}, holder{"lbremedy-" + chatClass, approval.RelayGrants},
 		holder{"lbremedy-" + probeClass, probe.Grants},
+		holder{"lbremedy-" + testClass, []grant.Grant{grant.ListApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
 		holder{"lbremedy-" + engineClass, slices.Concat(new(remedy.Remedy).Grants(), runs)},
 		holder{roleOf(up), slices.Concat(up.Grants(), runs)})
 }
@@ -85,7 +90,7 @@ var inSystem = []grant.Grant{grant.ListDaemonSets, grant.GetServiceAccounts}
 func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	var parts []holder
 	for _, h := range holders(all) {
-		if h.role == "lbremedy-"+doctorClass || h.role == "lbremedy-"+chatClass || h.role == "lbremedy-"+probeClass {
+		if slices.Contains([]string{"lbremedy-" + doctorClass, "lbremedy-" + chatClass, "lbremedy-" + probeClass, "lbremedy-" + testClass}, h.role) {
 			continue // it applies to a whole cluster, or to one namespace, whichever Services may be changed
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {

@@ -13,8 +13,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Grants are the permissions to read answers and to wait for them.
-var Grants = []grant.Grant{grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}
+// Grants are the permissions to read answers, to wait for them, and to write their status.
+var Grants = []grant.Grant{
+	grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
+}
 
 // A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan.
 type Given struct {

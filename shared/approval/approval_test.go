@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -320,7 +322,7 @@ func TestApprovals(t *testing.T) {
 
 	// Without permission to read them, the answers are unknown.
 	for _, without := range approval.Grants {
-		if without == grant.WatchApprovals {
+		if without == grant.WatchApprovals || without == grant.PatchApprovalsStatus {
 			continue
 		}
 		var rules []rbacv1.PolicyRule
@@ -428,4 +430,186 @@ func TestRedeliverer(t *testing.T) {
 	stop = run()
 	defer stop()
 	wakes("while nobody watched", rec, yes)
+}
+
+// An Approval says what became of it, however often and by how many engines it is looked at. Only the engine may write that, it never
+// decides, and an engine that may not write it still works.
+func TestStatus(t *testing.T) {
+	c := cluster.Alone(t)
+	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
+	ctx := t.Context()
+	s.begin()
+	proven := identity.Approvals(t, c)
+	ann, bob := s.as("ann", approver), s.as("bob", approver)
+	admin, err := kube.New(c.Config)
+	s.must(err)
+	proven()
+	run := func(engine *kube.Cluster, now func() time.Time) (stop func()) {
+		w := &approval.Redeliverer{Cluster: "c1", Kube: engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Now: now,
+			Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
+		ctx, cancel := context.WithCancel(ctx)
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		return func() { cancel(); wait.Wait() }
+	}
+	by := func(a *kube.Approval) *event.Approved {
+		return &event.Approved{By: a.Spec.User, Object: string(a.UID), At: a.CreationTimestamp.Time}
+	}
+	as := func(rec event.Record, result event.Result, change func(*event.Record)) {
+		rec.Result = result
+		change(&rec)
+		s.journal(rec)
+	}
+	want := map[string]string{} // by name of the Approval
+	wants := func(a *kube.Approval, conditions string) { want[a.Name] = conditions }
+
+	made, half, waits := s.asks(), s.asks(), s.asks()
+	for rec, conditions := range map[*event.Record]string{&made: "Accepted=True Counted, Applied=True Applied",
+		&half: "Accepted=True Counted, Applied=False NotApplied", &waits: "Accepted=True Counted"} {
+		a := s.create(ann, *rec, nil)
+		wants(a, conditions)
+		rec.Approved = by(a)
+	}
+	made.Attempt, half.Attempt = 1, 1
+	late := s.create(bob, made, nil)
+	wants(late, "Accepted=False NotAsked")
+	as(made, event.Fixed, func(rec *event.Record) { rec.Next = len(rec.Steps) })
+	as(half, event.Superseded, func(*event.Record) {})
+	as(waits, event.Waiting, func(*event.Record) {})
+
+	rejected := s.asks()
+	no := s.create(bob, rejected, func(a *kube.Approval) { a.Spec.Verdict = kube.Reject })
+	wants(no, "Accepted=True Counted")
+	wants(s.create(ann, rejected, nil), "Accepted=False Rejected")
+	as(rejected, event.Planned, func(rec *event.Record) { rec.Rejected = by(no) })
+
+	other := s.asks()
+	stale := s.create(ann, other, func(a *kube.Approval) { a.Spec.Plan = strings.Repeat("0", 32) })
+	wants(stale, "Accepted=False PlanChanged")
+	barred, second, open := s.asks(), s.asks(), s.asks()
+	for rec, tt := range map[*event.Record]struct {
+		needs      remedy.ApprovalRule
+		conditions string
+	}{
+		&barred: {remedy.ApprovalRule{From: []string{remedy.FromGroup + "network"}}, "Accepted=False NotAllowed"},
+		&second: {remedy.ApprovalRule{Needs: 2}, "Accepted=Unknown MoreNeeded"},
+	} {
+		a := s.create(ann, *rec, nil)
+		wants(a, tt.conditions)
+		given, _ := s.read(*rec, time.Now())
+		if (approval.Answers{Given: given}).Approved(rec, 1, remedy.Policy{Approvals: []remedy.ApprovalRule{tt.needs}}.Consent(remedy.High)) {
+			t.Fatalf("%s is approved", rec.Case)
+		}
+		s.journal(*rec)
+	}
+	good := s.create(ann, open, nil)
+	wants(good, "")
+	wants(s.create(ann, open, func(a *kube.Approval) { a.Name, a.Spec.Case = "foreign", "ffffffff-20260102T150405" }), "")
+
+	conditions := func(a kube.Approval) string {
+		var all []string
+		for _, one := range a.Status.Conditions {
+			if one.Message == "" || one.LastTransitionTime.IsZero() {
+				t.Errorf("%s has %+v", a.Name, one)
+			}
+			all = append(all, fmt.Sprintf("%s=%s %s", one.Type, one.Status, one.Reason))
+		}
+		return strings.Join(all, ", ")
+	}
+	get := func(name string) kube.Approval {
+		t.Helper()
+		all, err := admin.Approvals(ctx, s.namespace)
+		s.must(err)
+		return all[slices.IndexFunc(all, func(a kube.Approval) bool { return a.Name == name })]
+	}
+	versions := map[string]string{}
+	settle := func(doing string) {
+		t.Helper()
+		shell.Until(t, doing, func() bool {
+			all, err := admin.Approvals(ctx, s.namespace)
+			s.must(err)
+			for _, a := range all {
+				if conditions(a) != want[a.Name] {
+					return false
+				}
+				versions[a.Name] = a.ResourceVersion
+			}
+			return len(all) == len(want)
+		})
+	}
+	stop, twin := run(s.engine, nil), run(s.engine, nil)
+	settle("two engines have said on each what became of it")
+	stop()
+	twin()
+
+	// The next engine catches up, and writes no condition twice.
+	before := maps.Clone(versions)
+	gone := s.asks()
+	yes := s.create(ann, gone, nil)
+	wants(yes, "Accepted=False NotAsked")
+	as(gone, event.Gone, func(*event.Record) {})
+	stop = run(s.engine, nil)
+	settle("the next engine says it")
+	if before[yes.Name] = versions[yes.Name]; !maps.Equal(before, versions) {
+		t.Errorf("written again: versions were %v, and are %v", before, versions)
+	}
+	// A new record changes the conditions at once.
+	as(waits, event.Fixed, func(rec *event.Record) { rec.Next, rec.Attempt = len(rec.Steps), 1 })
+	for name := range want {
+		if strings.HasPrefix(name, waits.Case[:8]) {
+			want[name] = "Accepted=True Counted, Applied=True Applied"
+		}
+	}
+	settle("the plan that waited is applied")
+	stop()
+
+	// Only the engine writes it.
+	client := c.Client().CoreV1().RESTClient()
+	forge := []byte(`{"status":{"conditions":[{"type":"Accepted","status":"True","reason":"Counted","message":"m","lastTransitionTime":"2026-01-02T15:04:05Z"},` +
+		`{"type":"Applied","status":"True","reason":"Applied","message":"m","lastTransitionTime":"2026-01-02T15:04:05Z"}]}}`)
+	path := "/apis/lbremedy.io/v1beta1/namespaces/" + s.namespace + "/approvals/" + late.Name
+	if err := client.Patch(types.MergePatchType).AbsPath(path + "/status").Body(forge).Do(ctx).Error(); err == nil ||
+		!strings.Contains(err.Error(), "only lbremedy writes the status") {
+		t.Errorf("an administrator writes the status: %v", err)
+	}
+	s.must(client.Patch(types.MergePatchType).AbsPath(path).Body(forge).Do(ctx).Error()) // beside the subresource it is ignored
+	settle("nothing has changed")
+
+	// A forged status decides nothing.
+	forger := s.as("system:serviceaccount:lbremedy:lbremedy-up", []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"},
+		Resources: []string{"approvals", "approvals/status"}, Verbs: []string{"watch", "patch"}}})
+	for a, status := range map[*kube.Approval]metav1.ConditionStatus{stale: metav1.ConditionTrue, good: metav1.ConditionFalse} {
+		s.must(forger.PatchApprovalStatus(ctx, get(a.Name), []metav1.Condition{
+			{Type: approval.Accepted, Status: status, Reason: "Forged", Message: "forged", LastTransitionTime: metav1.Now()}}))
+	}
+	for rec, want := range map[*event.Record]bool{&other: false, &open: true} {
+		given, _ := s.read(*rec, time.Now())
+		if got := (approval.Answers{Given: given}).Approved(rec, 1, remedy.Consent{Needs: 1}); got != want || len(given) == 0 {
+			t.Errorf("%s is approved with a forged status: %t, want %t, by %+v", rec.Case, got, want, given)
+		}
+	}
+
+	// An answer wakes the engine whether or not it may write the status. An expired one says so.
+	var rules []rbacv1.PolicyRule
+	for _, g := range approval.Grants {
+		if g != grant.PatchApprovalsStatus {
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
+		}
+	}
+	rec := s.asks()
+	yes = s.create(ann, rec, nil)
+	stop = run(s.as("system:serviceaccount:lbremedy:lbremedy-up", rules), nil)
+	shell.Until(t, "it wakes", func() bool {
+		m, err := s.stream.Last(ctx, stream.Failed, event.FailedSubject(rec.Cluster, rec.Class, rec.Service.UID))
+		s.must(err)
+		return m.ID() == "approval."+string(yes.UID)
+	})
+	stop()
+	stop = run(s.engine, func() time.Time { return time.Now().Add(90 * time.Minute) })
+	defer stop()
+	shell.Until(t, "it says that it has expired", func() bool { return conditions(get(yes.Name)) == "Accepted=False Expired" })
 }

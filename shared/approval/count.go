@@ -41,7 +41,7 @@ func (a Answers) Rejected(rec *event.Record) bool {
 	}
 	g := a.Given[i]
 	rec.Rejected = said(g)
-	rec.Rule = say.F("%s rejected this plan at %s.", g.By, g.At.Format(time.RFC3339)).Then(beside(g))
+	rec.Rule = rejected(g.By, g.At).Then(beside(g))
 	return true
 }
 
@@ -66,14 +66,12 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 			rec.Note = rec.Note.Then(say.F("%s approved another plan (%s) at %s. This plan is %s.", g.By, g.Digest, g.At.Format(time.RFC3339), rec.Digest))
 		case g.Attempt != attempt:
 		case !want.From(g.By, g.Groups):
-			rec.Note = rec.Note.Then(say.F("%s approved this plan at %s, but only these approvals count: %s.", g.By, g.At.Format(time.RFC3339), want.Approvers()))
+			rec.Note = rec.Note.Then(barred(g, want.Approvers()))
 		case !slices.ContainsFunc(count, func(b Given) bool { return b.By == g.By }):
 			count = append(count, g)
 		}
 	}
-	text := func(g Given) say.Text {
-		return say.F("%s approved this plan at %s.", g.By, g.At.Format(time.RFC3339)).Then(beside(g))
-	}
+	text := func(g Given) say.Text { return approved(g).Then(beside(g)) }
 	if len(count) < want.Needs {
 		for _, g := range count {
 			rec.Note = rec.Note.Then(text(g))
@@ -88,6 +86,19 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 	}
 	rec.Rule = rule
 	return true
+}
+
+func approved(g Given) say.Text {
+	return say.F("%s approved this plan at %s.", g.By, g.At.Format(time.RFC3339))
+}
+
+func rejected(by string, at time.Time) say.Text {
+	return say.F("%s rejected this plan at %s.", by, at.Format(time.RFC3339))
+}
+
+// barred returns the note on an approval of a person whose approvals the policy does not count.
+func barred(g Given, approvers string) say.Text {
+	return say.F("%s approved this plan at %s, but only these approvals count: %s.", g.By, g.At.Format(time.RFC3339), approvers)
 }
 
 func said(g Given) *event.Approved {

@@ -21,6 +21,10 @@ const (
 	Kind     = "approvals.lbremedy.io" // the CustomResourceDefinition
 	Policy   = "lbremedy-approvals"    // the ValidatingAdmissionPolicy and its binding
 	Approver = "lbremedy-approver"     // the ClusterRole for people who may answer
+
+	// StatusPolicy is the ValidatingAdmissionPolicy on the status, with its binding. It is not part of Policy: an Approval counts only from
+	// the last change of that one on.
+	StatusPolicy = "lbremedy-approvals-status"
 )
 
 // A Rule is a condition of the admission policy on each Approval.
@@ -38,6 +42,14 @@ const (
 	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up|engine)$') && ` +
 		`authorizer.group('lbremedy.io').resource('approvals').check('relay').allowed()`
 )
+
+// StatusRule is the condition of StatusPolicy: only the engine says what became of an Approval. Its permission to watch Approvals is checked
+// without a namespace, for the reason given at relayed.
+var StatusRule = Rule{
+	`request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(up|engine)$') && ` +
+		`authorizer.group('lbremedy.io').resource('approvals').check('watch').allowed()`,
+	"only lbremedy writes the status of an Approval",
+}
 
 var own = regex.New(accounts)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -15,6 +16,7 @@ import (
 )
 
 // A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The next run reads the answer itself.
+// The Redeliverer also writes the status of Approvals.
 type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
@@ -30,17 +32,26 @@ const (
 	lastWait  = 30 * time.Second
 )
 
+// told is how long after its end an Approval is looked at, to say on it that it has expired.
+const told = time.Hour
+
 // Run watches Approvals until ctx ends. It retries failed deliveries.
 func (w *Redeliverer) Run(ctx context.Context) error {
+	status := &statusWriter{Redeliverer: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
+	var beside sync.WaitGroup
+	beside.Go(func() { status.follow(ctx) })
+	beside.Go(func() { status.run(ctx) })
+	defer beside.Wait()
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
 		if now := w.status(ctx); now.String() != said && ctx.Err() == nil {
 			said = now.String()
 			w.Said(now)
 		}
+		status.forget()
 		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
 			backoff = retry.Backoff(firstWait, lastWait)
-			return w.redeliver(ctx, a)
+			return w.redeliver(ctx, a, status)
 		})
 		switch {
 		case err == nil:
@@ -70,13 +81,19 @@ func (w *Redeliverer) status(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval) error {
-	if !w.now().Before(a.CreationTimestamp.Add(lasts(a.Spec))) || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
+func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, status *statusWriter) error {
+	over := w.now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
+	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
 	}
 	rec, err := w.find(ctx, a)
-	if rec == nil || err != nil || strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
+	if err != nil {
 		return err
+	}
+	status.sees(a, rec)
+	if over >= 0 || rec == nil || rec.Digest != a.Spec.Plan || rec.NextAttempt() != a.Spec.Attempt || Takes(*rec, a.Spec.Verdict, a.Spec.User) != nil ||
+		strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
+		return nil
 	}
 	w.Log.Info("Approval seen", "namespace", a.Namespace, "case", a.Spec.Case)
 	if err := deliver(ctx, w.Stream, *rec, "approval."+string(a.UID)); !errors.Is(err, stream.ErrNotFound) {
@@ -85,8 +102,9 @@ func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval) error {
 	return nil // the failure is no longer stored and has not returned
 }
 
-// find returns the last record of the case that an Approval names, or nil if it does not wait for such an answer.
-func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
+// find returns the last record of the case that an Approval names, of the class that made the plan if two have a case of that name; nil if
+// the journal has none.
+func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (found *event.Record, err error) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	if len(prefix) != 8 {
 		return nil, nil
@@ -111,12 +129,11 @@ func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (*event.Record,
 		if err != nil {
 			continue // it must not hold back the others
 		}
-		if rec.Case == a.Spec.Case && rec.Digest == a.Spec.Plan && rec.NextAttempt() == a.Spec.Attempt && rec.Service.Kind == "" &&
-			rec.Service.Namespace == a.Namespace && Takes(rec, a.Spec.Verdict, a.Spec.User) == nil {
-			return &rec, nil
+		if rec.Case == a.Spec.Case && rec.Service.Kind == "" && rec.Service.Namespace == a.Namespace && (found == nil || rec.Digest == a.Spec.Plan) {
+			found = &rec
 		}
 	}
-	return nil, nil
+	return found, nil
 }
 
 // deliver makes the stream deliver a case's failure again. The error is stream.ErrNotFound if it is not stored.

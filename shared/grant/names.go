@@ -109,6 +109,8 @@ var (
 	ListApprovals        = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "list"}
 	WatchApprovals       = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "watch"}
 	CreateApprovals      = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "create"}
+	// PatchApprovalsStatus is the right to write the status of Approvals.
+	PatchApprovalsStatus = Grant{Group: "lbremedy.io", Resource: "approvals/status", Verb: "patch"}
 	// RelayApprovals is the right to create Approvals in the name of others. The admission policy of Approvals checks it.
 	RelayApprovals = Grant{Group: "lbremedy.io", Resource: "approvals", Verb: "relay"}
 	ListMutating   = Grant{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "list"}

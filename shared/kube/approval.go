@@ -14,7 +14,13 @@ import (
 type Approval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	Spec              ApprovalSpec `json:"spec"`
+	Spec              ApprovalSpec   `json:"spec"`
+	Status            ApprovalStatus `json:"status,omitzero"`
+}
+
+// An ApprovalStatus tells people what became of an Approval. No decision reads it.
+type ApprovalStatus struct {
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // An ApprovalSpec says who answers which plan, and how. It is immutable.
@@ -82,6 +88,23 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 		return nil, err
 	}
 	return made, nil
+}
+
+// PatchApprovalStatus replaces the conditions of an Approval that has not changed since it was read. It returns ErrConflict if it has, and
+// needs grant.PatchApprovalsStatus.
+func (c *Cluster) PatchApprovalStatus(ctx context.Context, a Approval, conditions []metav1.Condition) error {
+	if !ValidName(a.Namespace) || !ValidName(a.Name) {
+		return noName("patch Approval", "name", a.Namespace+"/"+a.Name)
+	}
+	doing := "patch the status of the Approval " + a.Namespace + "/" + a.Name
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": a.ResourceVersion}, "status": ApprovalStatus{conditions},
+	})
+	if err != nil {
+		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+	}
+	path := approvalGroup + "/namespaces/" + a.Namespace + "/approvals/" + a.Name + "/status"
+	return c.call(ctx, doing, request{verb: http.MethodPatch, path: path, query: map[string]string{"fieldManager": Manager}, body: body}, new(Approval))
 }
 
 // Approvals returns the Approvals of a namespace; empty: of all. It needs grant.ListApprovals.

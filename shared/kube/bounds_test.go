@@ -144,7 +144,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Deployment", "Namespace", "Pod", "Node", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
-	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
+	"CreateApproval", "PatchApprovalStatus", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
 func memoryOfAFunction(t *testing.T) uint64 {

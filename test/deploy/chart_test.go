@@ -789,7 +789,7 @@ func TestNamespaces(t *testing.T) {
 	}, local); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"lbremedy-doctor", "lbremedy-up.doctor", "lbremedy-up.cluster"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"lbremedy-doctor", "lbremedy-up.doctor", "lbremedy-up.cluster", "lbremedy-test"}, wide); diff != "" {
 		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
 	}
 }
@@ -1308,6 +1308,56 @@ func TestChat(t *testing.T) {
 			if want := map[bool][]string{true: {"ClusterRole", "ClusterRoleBinding"}}[chat]; !slices.Equal(found, want) {
 				t.Errorf("%s: chat %t makes %v", file, chat, found)
 			}
+		}
+	}
+}
+
+// Everything of "helm test" is a hook, which Helm makes for the test and removes after it. Its Pod may read Approvals and their admission
+// policies, or has no token at all.
+func TestHelmTest(t *testing.T) {
+	read := func(group, resource, verb string) any {
+		return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": []any{verb}}
+	}
+	const admission = "admissionregistration.k8s.io"
+	rights := []any{read(admission, "validatingadmissionpolicies", "get"), read(admission, "validatingadmissionpolicybindings", "get"),
+		read("lbremedy.io", "approvals", "list")}
+	for more, kinds := range map[string][]string{
+		"{}": {"ClusterRole", "ClusterRoleBinding", "NetworkPolicy", "NetworkPolicy", "Pod", "ServiceAccount"},
+		"{rbac: {approvals: false}, networkPolicy: {enabled: false}}": {"Pod", "ServiceAccount"},
+	} {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(more), &values); err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, o := range objects(t, loader.MergeMaps(readValues(t, "testdata/up.yaml"), values), "lbremedy") {
+			hook, ours := o.GetAnnotations()["helm.sh/hook"], o.GetLabels()["app.kubernetes.io/component"] == "test"
+			if hook == "" && !ours {
+				continue
+			}
+			found = append(found, o.GetKind())
+			if gone := o.GetAnnotations()["helm.sh/hook-delete-policy"]; hook != "test" || !ours || gone != "before-hook-creation,hook-succeeded" {
+				t.Errorf("%s: %s %s is the hook %q, deleted %q", more, o.GetKind(), o.GetName(), hook, gone)
+			}
+			if first := o.GetAnnotations()["helm.sh/hook-weight"] == "-1"; first == (o.GetKind() == "Pod") {
+				t.Errorf("%s: %s %s is made before the Pod: %t", more, o.GetKind(), o.GetName(), first)
+			}
+			switch o.GetKind() {
+			case "ClusterRole":
+				if diff := cmp.Diff(rights, o.Object["rules"]); diff != "" {
+					t.Errorf("%s: rights (-want +got):\n%s", more, diff)
+				}
+			case "Pod":
+				spec := o.Object["spec"].(map[string]any)
+				args := fmt.Sprint(spec["containers"].([]any)[0].(map[string]any)["args"])
+				if asks := more == "{}"; spec["automountServiceAccountToken"] != asks || strings.Contains(args, "--approvals") != asks ||
+					!strings.Contains(args, "preflight --running=http://lbremedy-up.lbremedy.svc:8080") {
+					t.Errorf("%s: its Pod runs %s, with a token: %v", more, args, spec["automountServiceAccountToken"])
+				}
+			}
+		}
+		if slices.Sort(found); !slices.Equal(found, kinds) {
+			t.Errorf("%s: helm test makes %v, want %v", more, found, kinds)
 		}
 	}
 }

@@ -401,6 +401,40 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
+// TestHelmTest checks that "helm test" fails without a running lbremedy, passes with one, and leaves nothing.
+func TestHelmTest(t *testing.T) {
+	installed(t)
+	helmTest := func() error {
+		_, err := run(t.Context(), nil, "helm", "test", release, "--namespace", namespace, "--timeout", "1m")
+		return err
+	}
+	scale := func(n string) {
+		t.Helper()
+		must(kubectl(t.Context(), "-n", namespace, "scale", "deployment/lbremedy-up", "--replicas="+n))(t)
+	}
+	scale("0")
+	must(kubectl(t.Context(), "-n", namespace, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/component=up", "--timeout=3m"))(t)
+	if err := helmTest(); err == nil {
+		t.Error("helm test passes, and no Pod runs")
+	}
+	said := must(kubectl(t.Context(), "-n", namespace, "logs", "lbremedy-test"))(t)
+	if !strings.Contains(said, "problem") || !strings.Contains(said, "lbremedy-up."+namespace+".svc") {
+		t.Errorf("its Pod says %s", said)
+	}
+	scale("1")
+	if err := rolledOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := helmTest(); err != nil {
+		t.Fatal(err)
+	}
+	for _, kinds := range []string{"clusterroles,clusterrolebindings", "pods,serviceaccounts,networkpolicies"} {
+		eventually(t, "helm test leaves nothing of "+kinds, func() bool {
+			return !strings.Contains(must(kubectl(t.Context(), "-n", namespace, "get", "-o", "name", kinds))(t), "lbremedy-test")
+		})
+	}
+}
+
 // TestUninstall: Helm removes everything except the disk, and a new installation continues with it.
 func TestUninstall(t *testing.T) {
 	n := installed(t)

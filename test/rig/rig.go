@@ -44,6 +44,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -153,8 +154,14 @@ func (r *Rig) Start() *Rig {
 	r.Must(err)
 	shell.Beside(r, r.Ctx, "the exporter", x.Run)
 	shell.Beside(r, r.Ctx, "the worker", r.Work)
+	rights, err := identity.Of("engine")
+	r.Must(err)
+	config, err := rights.Cluster(r.Ctx, r.Testbed.Cluster, "engine") // nobody else may say on an Approval what became of it
+	r.Must(err)
+	engine, err := kube.New(config)
+	r.Must(err)
 	w := &approval.Redeliverer{
-		Cluster: testbed.ClusterID, Kube: r.Env.Kube, Stream: r.Stream, Now: r.Env.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
+		Cluster: testbed.ClusterID, Kube: engine, Stream: r.Stream, Now: r.Env.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
 	}
 	shell.Beside(r, r.Ctx, "the redeliverer", w.Run)
 	return r

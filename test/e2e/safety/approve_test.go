@@ -9,7 +9,9 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/rig"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
@@ -61,6 +63,7 @@ func TestApprove(t *testing.T) {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
 			r.Says(0, fixed.Approved.By+" approved this plan at", "", "show", fixed.Case)
+			told(r, "Accepted=True Counted, Applied=True Applied")
 			r.Says(command.CodeWrong, "", "has no plan that waits for an approval", "approve", fixed.Case)
 			if !r.Testbed.Healed("web") {
 				t.Error("the Service does not work")
@@ -75,9 +78,10 @@ func TestApproveTooLate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		meanwhile func(*rig.Rig)
 		note      string
+		status    string
 	}{
-		"the plan has changed": {func(r *rig.Rig) { r.Testbed.Cloud.Edit(rewrite) }, " approved another plan"},
-		"it has expired":       {func(r *rig.Rig) { r.Advance(25 * time.Hour) }, ""},
+		"the plan has changed": {func(r *rig.Rig) { r.Testbed.Cloud.Edit(rewrite) }, " approved another plan", "Accepted=False PlanChanged"},
+		"it has expired":       {func(r *rig.Rig) { r.Advance(25 * time.Hour) }, "", "Accepted=False Expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +93,7 @@ func TestApproveTooLate(t *testing.T) {
 			r.Says(0, "Cluster "+testbed.ClusterID+": Paused by cat", "", "pause", "--by", "cat")
 			r.Says(0, me+" approved the plan "+asked.Digest, "", "approve", asked.Case)
 			r.Held("web", event.HeldByPause)
+			told(r, "Accepted=True Counted")
 			tt.meanwhile(r)
 			r.Says(0, "Ended. Cluster "+testbed.ClusterID+": Paused by cat", "", "resume")
 			again := r.Ends("web", event.Asked)
@@ -98,6 +103,7 @@ func TestApproveTooLate(t *testing.T) {
 			if writes := r.Testbed.WorkerWrites(); len(writes) > 0 {
 				t.Fatalf("the worker wrote %v", writes)
 			}
+			told(r, tt.status)
 			if tt.note == "" {
 				return
 			}
@@ -108,6 +114,22 @@ func TestApproveTooLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// told waits until an Approval of the Service says this.
+func told(r *rig.Rig, want string) {
+	r.Helper()
+	shell.Until(r.T, "an Approval says "+want, func() bool {
+		all, err := r.Env.Kube.Approvals(r.Ctx, r.Testbed.Namespace)
+		r.Must(err)
+		return slices.ContainsFunc(all, func(a kube.Approval) bool {
+			var said []string
+			for _, c := range a.Status.Conditions {
+				said = append(said, c.Type+"="+string(c.Status)+" "+c.Reason)
+			}
+			return strings.Join(said, ", ") == want
+		})
+	})
 }
 
 func rewrite(st *sim.State) {

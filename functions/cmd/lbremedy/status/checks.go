@@ -3,7 +3,9 @@ package status
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -352,7 +354,11 @@ func (f *flight) approvals(ctx context.Context) {
 	do := say.F("Apply infra/cluster/approvals.yaml, or set rbac.approvals of the chart.")
 	_, err := f.env.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
-		f.add(name, Well, say.F("The cluster has no %s. To apply a plan that needs approval: %s.", approval.Kind, approval.ByHand), do)
+		r := Well
+		if f.answers {
+			r = Problem
+		}
+		f.add(name, r, say.F("The cluster has no %s. To apply a plan that needs approval: %s.", approval.Kind, approval.ByHand), do)
 		return
 	}
 	if err == nil {
@@ -366,6 +372,54 @@ func (f *flight) approvals(ctx context.Context) {
 	default:
 		f.add(name, Well, say.F("People approve by Approvals in the cluster, and Kubernetes proves who they are."), nil)
 	}
+}
+
+// runs checks what the health endpoints of a running lbremedy say: it reaches NATS, reads the Events of the cluster, can use its policy,
+// and has read its state from NATS.
+func (f *flight) runs(ctx context.Context) {
+	const name = "running"
+	do := say.F("Read its log: kubectl logs deployment/lbremedy-up. One that has just started may need a minute.")
+	_, err := f.health(ctx, "readyz")
+	var metrics string
+	if err == nil {
+		metrics, err = f.health(ctx, "metrics")
+	}
+	if err != nil {
+		f.add(name, Problem, sentence(err), do)
+		return
+	}
+	for _, m := range []string{"lbremedy_exporter_ready", "lbremedy_state_known"} {
+		is := false
+		for line := range strings.Lines(metrics) {
+			is = is || strings.HasPrefix(line, m+"{") && strings.HasSuffix(line, " 1\n")
+		}
+		if !is {
+			f.add(name, Problem, say.F("The metric %s is not 1.", m), do)
+			return
+		}
+	}
+	f.add(name, Well, say.F("The program at %s reaches NATS, reads the Events of the cluster, and can use its policy.", f.running), nil)
+}
+
+// health returns what an endpoint of the running lbremedy answers.
+func (f *flight) health(ctx context.Context, endpoint string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	at := strings.TrimSuffix(f.running, "/") + "/" + endpoint
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = say.Errorf("the address %s answers %d: %s", at, res.StatusCode, string(text[:min(len(text), 1000)]))
+	}
+	return string(text), err
 }
 
 // tryKey is the annotation by which fixes trigger a resync, which lbremedy's admission policy lets it change.

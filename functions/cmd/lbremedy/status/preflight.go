@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,9 @@ written.
 Rights are those of whoever runs it: use the kubeconfig and the access key that lbremedy
 will have.
 
+With --running only one thing is checked: that the lbremedy whose health endpoints are at URL is
+ready and knows its state. "helm test" runs it in a Pod.
+
 Exit codes: 0 all is well; 1 there is a problem, or something is unknown; 2 the usage or
 the configuration is wrong.`,
 		Example: `  lbremedy preflight
@@ -71,14 +75,18 @@ the configuration is wrong.`,
 	}
 	cmd.Flags().BoolVar(&f.fix, "fix-mode", false, "also check what fix mode needs")
 	cmd.Flags().StringVar(&f.file, "policy", "", "policy that is to come into force: a `file` or configmap:NAMESPACE/NAME")
+	cmd.Flags().StringVar(&f.running, "running", "", "check only the lbremedy that serves /readyz and /metrics at this `URL`, and --approvals")
+	cmd.Flags().BoolVar(&f.answers, "approvals", false, "a cluster in which nobody can approve is a problem")
 	return cmd
 }
 
 type flight struct {
 	*cli.Program
-	fix    bool
-	file   string // with the policy; empty: none
-	checks []Check
+	fix     bool
+	file    string // with the policy; empty: none
+	running string // URL of the only program to check; empty: everything else is checked
+	answers bool   // the cluster must have Approvals
+	checks  []Check
 
 	env    *host.Connection
 	snap   *doctor.Snapshot
@@ -104,6 +112,9 @@ func (f *flight) run(ctx context.Context) error {
 	c := f.Host()
 	if err := c.Validate(); err != nil {
 		return command.Mistake{Err: err}
+	}
+	if f.running != "" {
+		return f.installed(ctx, c)
 	}
 	g := f.Progress()
 	defer g.Done()
@@ -137,6 +148,21 @@ func (f *flight) run(ctx context.Context) error {
 	}
 	if f.fix {
 		f.admission(ctx)
+	}
+	return ctx.Err()
+}
+
+// installed checks a lbremedy that runs. The error is a mistake of the caller, or an ended context.
+func (f *flight) installed(ctx context.Context, c host.Config) (err error) {
+	if u, err := url.Parse(f.running); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return command.Wrong("%q is not a URL such as http://127.0.0.1:9000", f.running)
+	}
+	f.runs(ctx)
+	if f.answers {
+		if f.env, err = prepare(f.Program, c, nil); err != nil {
+			return err
+		}
+		f.approvals(ctx)
 	}
 	return ctx.Err()
 }

@@ -1,7 +1,9 @@
 package status_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/identity"
@@ -339,4 +342,40 @@ func (w *writes) counts(t *testing.T) (asked, tried int) {
 		}
 	}
 	return asked, tried
+}
+
+// helm test fails unless the lbremedy that it asks is ready and knows its state, and people can approve.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	sc := operator.NewTestbed(t)
+	var why error
+	metrics := ""
+	server := httptest.NewServer(observe.Health(func(context.Context) error { return why },
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, metrics) })))
+	defer server.Close()
+	says := func(code int, says string, args ...string) {
+		t.Helper()
+		got := sc.Run(t.Context(), append([]string{"preflight", "--running", server.URL}, args...)...)
+		if text := strings.Join(strings.Fields(got.Out+got.Err), " "); got.Code != code || !strings.Contains(text, says) {
+			t.Errorf("%v: code %d, %s; want %d and %q", args, got.Code, text, code, says)
+		}
+	}
+	well := "lbremedy_exporter_ready{cluster=\"c1\"} 1\nlbremedy_state_known{cluster=\"c1\"} 1\n"
+	for _, tt := range []struct {
+		why           error
+		metrics, says string
+	}{
+		{errors.New("NATS does not answer"), well, "NATS does not answer"},
+		{nil, strings.Replace(well, "ready{cluster=\"c1\"} 1", "ready{cluster=\"c1\"} 0", 1), "lbremedy_exporter_ready"},
+		{nil, strings.Replace(well, "known", "unknown", 1), "lbremedy_state_known"},
+	} {
+		why, metrics = tt.why, tt.metrics
+		says(command.CodeFailed, tt.says)
+	}
+	why, metrics = nil, well
+	says(0, "reaches NATS")
+	says(command.CodeFailed, "problem approvals The cluster has no approvals.lbremedy.io", "--approvals")
+	says(command.CodeWrong, "is not a URL", "--running", "lbremedy-up:8080")
+	server.Close()
+	says(command.CodeFailed, "connection refused")
 }
