@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
@@ -48,13 +49,19 @@ func (u *upRun) hands(env *host.Connection) error {
 	known := functions.Chinese(chinese.Language)()
 	count := u.metrics.Functions(slices.Sorted(maps.Keys(endpoints)))
 	u.functions = map[string]*hand.Remote{}
+	invoked := map[string]trace.Function{}
 	for _, r := range functions.All {
 		if to, ok := endpoints[r.Class]; ok {
+			f := trace.Function{Alibaba: to.Alibaba()}
+			f.Name, f.Region = to.Function()
+			invoked[r.Class] = f
 			u.functions[r.Class] = &hand.Remote{
 				Class: r, Key: key, Decode: env.Decode, Known: known.Has, Send: to.Send, Read: env.Kube.Service, Now: env.Now, Called: count.Called,
+				Did: count.Did,
 			}
 		}
 	}
+	u.traces.Functions(invoked)
 	local := env.Env.Hand
 	env.Env.Hand = func(r *remedy.Remedy) hand.Hand {
 		if h, ok := u.functions[r.Class]; ok {
