@@ -18,7 +18,7 @@ type UpRun = upRun
 
 // Policy makes the policy a file.
 func (u *upRun) Policy(file string) {
-	u.policy, u.source = file, policyfile.FromFile(file, cli.ParsePolicy)
+	u.policy, u.source = file, policyfile.FromFile(file, new(cli.Program).ParsePolicy)
 }
 
 // Source returns the source of the policy.

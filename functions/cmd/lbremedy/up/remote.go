@@ -27,6 +27,8 @@ import (
 // hands makes functions handle the classes in the routes file, and this process the others.
 func (u *upRun) hands(env *host.Connection) error {
 	switch {
+	case u.routes == "" && len(u.Declared) > 0 && u.parts.worker:
+		return command.Wrong("--declarations names classes whose code is in functions: give --routes and --engine-key as well")
 	case u.routes == "" && u.key == "":
 		return nil
 	case u.routes == "":
@@ -42,15 +44,20 @@ func (u *upRun) hands(env *host.Connection) error {
 	if err != nil {
 		return command.Wrong("--engine-key: %s: %w", u.key, err)
 	}
-	endpoints, err := route.Load(u.routes, u.Cluster, cli.Classes(), u.Keys)
+	endpoints, err := route.Load(u.routes, u.Cluster, u.Classes(), u.Keys)
 	if err != nil {
 		return command.Wrong("--routes: %w", err)
+	}
+	for _, r := range u.Declared {
+		if endpoints[r.Class] == nil && u.parts.worker {
+			return command.Wrong("--declarations: no route of %s leads to the function of the class %s", u.routes, r.Class)
+		}
 	}
 	known := functions.Chinese(chinese.Language)()
 	count := u.metrics.Functions(slices.Sorted(maps.Keys(endpoints)))
 	u.functions = map[string]*hand.Remote{}
 	invoked := map[string]trace.Function{}
-	for _, r := range functions.All {
+	for _, r := range u.All() {
 		if to, ok := endpoints[r.Class]; ok {
 			f := trace.Function{Alibaba: to.Alibaba()}
 			f.Name, f.Region = to.Function()
@@ -69,7 +76,7 @@ func (u *upRun) hands(env *host.Connection) error {
 		}
 		return local(r)
 	}
-	u.Note("Functions handle %d of %d classes: %s.", len(endpoints), len(functions.All), strings.Join(slices.Sorted(maps.Keys(endpoints)), ", "))
+	u.Note("Functions handle %d of %d classes: %s.", len(endpoints), len(u.All()), strings.Join(slices.Sorted(maps.Keys(endpoints)), ", "))
 	return nil
 }
 
