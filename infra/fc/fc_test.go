@@ -20,7 +20,10 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 )
 
-var files = []string{"../../s.yaml", "go1.yaml"}
+var files = []string{"../../s.yaml", "go1.yaml", sample}
+
+// sample is the file of the class in another language.
+const sample = "../../functions/examples/python/generated/s.yaml"
 
 // environment returns the variables that a shell needs, with examples.
 func environment() map[string]string {
@@ -132,6 +135,9 @@ func TestGenerated(t *testing.T) {
 		all := []string{}
 		for _, r := range functions.All {
 			all = append(all, r.Class)
+		}
+		if name == sample {
+			all = []string{"x-owner-missing"}
 		}
 		if len(resources) != len(all) {
 			t.Errorf("%s has %d functions, want %d", name, len(resources), len(all))

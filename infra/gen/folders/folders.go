@@ -25,7 +25,7 @@ import (
 const functions = "functions"
 
 // notClasses are folders of functions that hold no class.
-var notClasses = []string{"cmd", "doctor"}
+var notClasses = []string{"cmd", "doctor", "examples"}
 
 // notPackages are names used for something else in generated files.
 var notPackages = []string{"main", "init", "remedy", "serve"}
