@@ -27,7 +27,7 @@ func declared(root, folder string, out map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("read the declaration: %w", err)
 	}
-	r, err := cli.ParseDeclaration(text)
+	r, err := cli.ParseDeclared(text)
 	if err != nil {
 		return fmt.Errorf("%s/class.yaml: %w", folder, err)
 	}

@@ -67,8 +67,11 @@ func TestDeclaredClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	declarations := filepath.Dir(operator.Write(t, "owner.yaml", string(text)))
-	u := tb.Up(t, "--listen", "127.0.0.1:0", "--declarations", declarations,
-		"--engine-key", operator.Write(t, "engine.pem", string(key.PEM())),
+	engineKey := operator.Write(t, "engine.pem", string(key.PEM()))
+	tb.Wants(t, 2, "", "give --routes and --engine-key as well", "up", "--declarations", declarations)
+	tb.Wants(t, 2, "", "leads to the function of the class x-owner-missing", "up", "--declarations", declarations, "--engine-key", engineKey,
+		"--routes", operator.Write(t, "routes.yaml", "routes: {busy: {url: 'http://127.0.0.1:1'}}\n"))
+	u := tb.Up(t, "--listen", "127.0.0.1:0", "--declarations", declarations, "--engine-key", engineKey,
 		"--routes", operator.Write(t, "routes.yaml", fmt.Sprintf("routes: {x-owner-missing: {url: %q}}\n", w.url)))
 	web := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "checkout"}, Annotations: map[string]string{

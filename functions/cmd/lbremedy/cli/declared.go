@@ -40,7 +40,7 @@ func DecodeStrict(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// ParseDeclaration reads the declaration of a class whose code is in a function. Its Diagnose and StillFails only return an error.
+// ParseDeclaration reads the declaration of a class, perhaps a built-in one. Its Diagnose and StillFails only return an error.
 func ParseDeclaration(text []byte) (*remedy.Remedy, error) {
 	var d remedy.Declaration
 	if err := DecodeStrict(text, &d); err != nil {
@@ -50,7 +50,16 @@ func ParseDeclaration(text []byte) (*remedy.Remedy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := event.ValidClass(r.Class); err != nil {
+	elsewhere := fmt.Errorf("the code of the class %s is in its function", r.Class)
+	r.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) { return remedy.Plan{}, elsewhere }
+	r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, elsewhere }
+	return r, errors.Join(event.ValidClass(r.Class), r.Validate())
+}
+
+// ParseDeclared reads the declaration of a class that is not built in.
+func ParseDeclared(text []byte) (*remedy.Remedy, error) {
+	r, err := ParseDeclaration(text)
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -71,10 +80,7 @@ func ParseDeclaration(text []byte) (*remedy.Remedy, error) {
 			return nil, fmt.Errorf("the class %s declares the annotation %s, which is lbremedy's own", r.Class, key)
 		}
 	}
-	elsewhere := fmt.Errorf("the code of the class %s is in its function", r.Class)
-	r.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) { return remedy.Plan{}, elsewhere }
-	r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, elsewhere }
-	return r, r.Validate()
+	return r, nil
 }
 
 // Reads reports whether a grant changes nothing.
@@ -130,7 +136,7 @@ func readDeclaration(name string) (*remedy.Remedy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ParseDeclaration(text)
+	return ParseDeclared(text)
 }
 
 // rows returns the rows of the classifier's table with those of declared classes.

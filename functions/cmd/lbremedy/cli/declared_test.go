@@ -53,6 +53,17 @@ func TestReadDeclarations(t *testing.T) {
 	}
 }
 
+// TestBuiltIn checks that a declaration of a built-in class, whose function is in another language, can be read, and is not declared again.
+func TestBuiltIn(t *testing.T) {
+	text := []byte(strings.Replace(declaration, "x-owner-missing", "busy", 1))
+	if r, err := cli.ParseDeclaration(text); err != nil || r.Class != "busy" {
+		t.Error(err)
+	}
+	if _, err := cli.ParseDeclared(text); err == nil {
+		t.Error("it is declared again")
+	}
+}
+
 // TestBadDeclarations checks that a declaration that would reach beyond its own class is refused.
 func TestBadDeclarations(t *testing.T) {
 	const text = `admission webhook "owners.example.com" denied the request`
